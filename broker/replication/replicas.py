@@ -340,6 +340,10 @@ class Replicas:
         named = {(topic.topic_id, each.partition_index) for topic in topics for each in topic.partition_states}
         for topic in self._topics.all():
             strays = [index for index in sorted(topic.record.held) if (topic.id, index) not in named]
+            seen = self.view.topics.get(topic.name)
+            if seen is not None and seen.id == topic.id:
+                # The controller may want those on a failed disk to be deleted, after the next start.
+                strays = [index for index in strays if topic.partitions[index].is_online]
             for index in strays:
                 _log.warning("%s-%d belongs to other brokers; the next start sets it aside", topic.name, index)
                 self._drop(topic, index, delete=False)

@@ -71,10 +71,16 @@ class Deletion:
             topic, {(broker, place) for place in places for broker in cluster.replicas[place].replicas}
         )
         self._outbox.tell_everybody(places)
+        self._ask(left)
+
+    def ask_again(self, broker: int) -> None:
+        """Ask a broker again for what it has not deleted yet."""
+        self._ask(each for left in self._left.values() for each in left if each[0] == broker)
+
+    def _ask(self, left: Iterable[tuple[int, TopicPartition]]) -> None:
         for broker, place in sorted(left):
-            state = cluster.states.get(place)
             # -2 says that the topic is deleted, so it is not compared with the replica's own leader epoch.
-            self._outbox.stop(broker, place, -2 if state is not None else -1, delete=True)
+            self._outbox.stop(broker, place, -2 if place in self._cluster.states else -1, delete=True)
 
     def note_stopped(self, broker: int, deleted: Iterable[TopicPartition]) -> Steps[None]:
         """Take note that a broker has deleted replicas. The last one of a topic ends its deletion."""

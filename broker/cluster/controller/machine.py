@@ -262,6 +262,7 @@ class ControllerMachine:
     def welcome(self, broker: int) -> Steps[None]:
         """Tell a broker everything, also what it was told before."""
         self._outbox.welcome(broker)
+        self.deletion.ask_again(broker)
         yield from ()
 
     def log_dirs_failed(self) -> Steps[None]:

@@ -111,14 +111,18 @@ class Outbox:
         for broker in sorted(cluster.live):
             roles = self._take_roles(shared, broker)
             metadata = self._take_metadata(shared, broker)
+            stops = dict(self._stops.get(broker, {}))
             if broker in self._newcomers:
-                yield from metadata + roles
+                deletions = {place: each for place, each in stops.items() if each[1]}
+                stops = {place: each for place, each in stops.items() if not each[1]}
+                # A full message names nothing that is deleted: what it does not name is given up, with its files.
+                yield from [*metadata, *([StopReplicas(broker, deletions)] if deletions else []), *roles]
             elif self._brokers_changed and roles:
                 yield from [TellMetadata(broker, shared.live, ()), *roles, *metadata]
             else:
                 yield from roles + metadata
-            if self._stops.get(broker):
-                yield StopReplicas(broker, dict(self._stops[broker]))
+            if stops:
+                yield StopReplicas(broker, stops)
             if len(shared.cluster.replicas) > operations.PARTITIONS_A_TURN:
                 yield None
         for gathered in (self._roles, self._stops, self._newcomers, self._full, self._metadata):

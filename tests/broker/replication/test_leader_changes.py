@@ -21,6 +21,7 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.storage.errors import StorageError
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.transactional import Transactional
@@ -327,6 +328,33 @@ async def test_a_partition_that_is_stopped_stays_on_disk_until_it_is_deleted(clu
     await cluster.stop(1)
     await cluster.start(1)
     assert cluster.partition(1).log.log_end_offset == 1
+
+
+async def test_a_broker_that_was_away_deletes_what_a_deleted_topic_left(cluster: HandCluster) -> None:
+    """The controller asks for it before the full request, which does not name the topic."""
+    await cluster.assign("t", leader=1)
+    await cluster.assign("u", leader=1)
+    await produce(cluster, 1, b"x")
+    home = cluster.partition(2).log.directory.parent
+    await cluster.stop(2)
+    await cluster.start(2)
+    assert (await cluster.stop_replica(2, "t", delete=True, leader_epoch=-2)).partition_errors[0].error_code == 0
+    assert (await cluster.leader_and_isr(2, [("u", 0)], type=1)).error_code == 0
+    await cluster.stop(2)
+    assert not (home / "t-0").exists() and not list(home.glob("*-stray"))
+
+
+async def test_a_full_request_leaves_a_replica_whose_disk_has_failed_to_be_deleted_later(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await cluster.assign("u", leader=1)
+    partition = cluster.partition(2)
+    directory = partition.log.directory
+    partition.go_offline(StorageError("the disk has failed"))
+    assert (await cluster.leader_and_isr(2, [("u", 0)], type=1)).error_code == 0
+    await cluster.stop(2)
+    await cluster.start(2)
+    assert (await cluster.stop_replica(2, "t", delete=True, leader_epoch=-2)).partition_errors[0].error_code == 0
+    assert not directory.exists()
 
 
 async def test_a_full_request_leaves_only_what_it_names(cluster: HandCluster) -> None:

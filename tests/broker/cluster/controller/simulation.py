@@ -82,6 +82,9 @@ class Node:
     brokers: set[int] = field(default_factory=set[int])
     # Replicas whose disk has failed, until the next start.
     offline: set[TopicPartition] = field(default_factory=set[TopicPartition])
+    # Replicas that it has files of, and those whose files it gave up though it has to delete them. Starts keep both.
+    held: set[TopicPartition] = field(default_factory=set[TopicPartition])
+    left_over: set[TopicPartition] = field(default_factory=set[TopicPartition])
     # -- As a controller
     machine: ControllerMachine | None = None
     fence: int | None = None
@@ -393,6 +396,7 @@ class Simulation:
         if isinstance(message, BecomeLeaderOrFollower):
             if message.is_full:
                 node.roles.clear()
+                self._give_up(node, {each.place for each in message.updates})
             strangers = {each.broker_id for each in message.leaders} - node.brokers
             # Kafka's broker follows no leader that it does not know, and does not try again.
             assert not strangers, f"broker {receiver} is to follow {strangers}, and was not told that they are alive"
@@ -407,6 +411,7 @@ class Simulation:
             for where in message.partitions:
                 node.roles.pop(where, None)
             deleted = [each for each, (_, delete) in message.partitions.items() if delete and each not in node.offline]
+            node.held -= set(deleted)
             if controller.machine is not None and controller.machine.cluster.epoch == epoch:
                 controller.asked.append(lambda machine: machine.deletion.note_stopped(receiver, deleted))
 
@@ -424,6 +429,23 @@ class Simulation:
         known = node.roles.get(update.place)
         if known is None or known.state.leader_epoch <= update.state.leader_epoch:
             node.roles[update.place] = update
+            node.held.add(update.place)
+
+    def _give_up(self, node: Node, named: set[TopicPartition]) -> None:
+        """Hold nothing but what a full message names. Nobody finds the files again, whoever asks to delete them.
+
+        What is on a failed disk is held on: it is deleted after the next start. A replica that was moved to other
+        brokers is set aside.
+        """
+        given_up = node.held - named - node.offline
+        node.left_over |= {each for each in given_up if self._must_delete(node, each)}
+        node.held -= given_up
+
+    def _must_delete(self, node: Node, where: TopicPartition) -> bool:
+        assignment = self.zookeeper.get(topic_path(where.topic))
+        if assignment is None or where.topic not in self.zookeeper.children_of("/admin/delete_topics"):
+            return False
+        return node.broker_id in decode_assignment(where.topic, assignment).partitions[where.partition].replicas
 
     # -- Parts
 
@@ -506,6 +528,8 @@ class Simulation:
                 _check_node(where, state, node)
             assert where in self.nodes[state.leader].roles, f"{state.leader} does not know that it leads {where}"
         assert self.zookeeper.children_of("/admin/delete_topics") == []
+        kept = {each.broker_id: each.left_over for each in self.nodes.values() if each.left_over}
+        assert not kept, f"brokers keep files of deleted topics: {kept}"
         assert [each for each in ASKED_BY_HAND if self.zookeeper.get(each) is not None] == []
         assert self.zookeeper.children_of(LOG_DIR_EVENTS) == self.zookeeper.children_of(ISR_CHANGES) == []
         for topic in self.zookeeper.children_of(TOPICS):
