@@ -108,6 +108,7 @@ def _partitions(
                     each.partition_max_bytes,
                     each.current_leader_epoch,
                     each.last_fetched_epoch,
+                    each.log_start_offset,
                 )
             )
     forgotten: list[Key] = []
@@ -442,7 +443,7 @@ class _Fetch:
             if not isinstance(found, Partition) or data.error_code or data.diverging_epoch.epoch >= 0:
                 continue
             if found.replication is not None:
-                found.replication.note_fetch(self._replica_id, each.fetch_offset, broker_epoch)
+                found.replication.note_fetch(self._replica_id, each.fetch_offset, broker_epoch, each.follower_log_start)
                 # The follower learns from this response already what its own fetch has committed.
                 data.high_watermark = found.high_watermark
 

@@ -11,6 +11,7 @@ The high watermark never goes back, and stands still while the ISR is smaller th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from .role import Role
@@ -30,10 +31,18 @@ class IsrChange:
 class Follower:
     """What the leader knows of one follower in its present epoch."""
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "fetched_ms", "leader_end_offset", "log_end_offset")
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_offset",
+        "log_end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, now_ms: int, is_in_sync: bool) -> None:
         self.log_end_offset = UNKNOWN
+        self.log_start_offset = UNKNOWN
         self.broker_epoch = UNKNOWN
         # When it last had everything. A member of the ISR gets replica.lag.time.max.ms from the election on.
         self.caught_up_ms = now_ms if is_in_sync else 0
@@ -178,6 +187,17 @@ class Leadership:
         """Return the followers in the ISR that have `offset`, the one with the most records first."""
         known = [(each.log_end_offset, broker) for broker, each in self.followers.items() if broker in self.isr]
         return [broker for end, broker in sorted(known, key=lambda found: (-found[0], found[1])) if end >= offset]
+
+    def note_log_start(self, follower: int, offset: int) -> bool:
+        """Note where a follower's log begins. Return whether it began elsewhere before."""
+        known = self.followers[follower]
+        before, known.log_start_offset = known.log_start_offset, offset
+        return before != offset
+
+    def low_watermark(self, log_start_offset: int, live: Collection[int]) -> int:
+        """Return the lowest log start of this leader's log and those of the followers on `live` brokers."""
+        starts = (each.log_start_offset for broker, each in self.followers.items() if broker in live)
+        return min((log_start_offset, *starts))
 
     # -- Parts -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ watermark, and hands on the changes of the ISR that the controller must confirm.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
@@ -160,13 +160,24 @@ class Replica:
         """Note that `size` bytes are sent to a follower."""
         self._throttle.note(*self.key, size)
 
-    def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
-        """Note that a follower has everything below `offset`. It has fetched successfully."""
+    def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None:
+        """Note that a follower has everything from `log_start_offset` up to `offset`. It has fetched successfully."""
         leadership = self.leadership
         if leadership is None or follower not in leadership.followers:
             return
         change = leadership.fetched(follower, offset, self._clock.monotonic_ms(), broker_epoch)
         self._act(leadership, change)
+        if leadership.note_log_start(follower, log_start_offset):
+            self.partition.note_log_start()
+
+    def low_watermark(self, live: Collection[int]) -> int:
+        """Return the offset below which no replica on a `live` broker has records; -1 where one has not said so.
+
+        Raises NOT_LEADER_OR_FOLLOWER.
+        """
+        if self.leadership is None:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self} has another leader by now")
+        return self.leadership.low_watermark(self.partition.log.log_start_offset, live)
 
     def reader_in_rack(self, rack: str, offset: int) -> int | None:
         """Return the follower from which a consumer in `rack` is to read (KIP-392); None: from this leader."""

@@ -419,8 +419,11 @@ class Replicas:
                 configs = await self._new_configs(ids)
             except KafkaError as error:
                 return UpdateMetadataResponse(int(error.code))
+            before = set(self.view.brokers)
             for _ in self.view.update(request):
                 await asyncio.sleep(0)
+            if before - self.view.brokers.keys():
+                await self._note_dead()
             for number, states in enumerate(request.topic_states):
                 if number % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
@@ -435,6 +438,14 @@ class Replicas:
             self._topics.commit()
             self._note_ready()
             return UpdateMetadataResponse()
+
+    async def _note_dead(self) -> None:
+        """Wake requests that wait for a follower whose broker is dead by now (DeleteRecords)."""
+        for count, replica in enumerate(self.all(), 1):
+            if count % PARTITIONS_A_STEP == 0:
+                await asyncio.sleep(0)
+            if replica.is_leader:
+                replica.partition.note_log_start()
 
     def _know(self, name: str, configs: dict[str, str]) -> None:
         """Let clients find a topic of the view here, or find it gone."""

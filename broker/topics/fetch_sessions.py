@@ -54,6 +54,8 @@ class FetchedPartition:
     max_bytes: int
     current_leader_epoch: int
     last_fetched_epoch: int
+    # Where a follower's log begins; -1 for a consumer.
+    follower_log_start: int = -1
     high_watermark: int = -1
     log_start_offset: int = -1
     # The partition, while it has nothing to tell that the client does not know.
@@ -141,6 +143,7 @@ class FetchSession:
                 each.place = next(self._places)
                 continue
             kept.fetch_offset = each.fetch_offset
+            kept.follower_log_start = each.follower_log_start
             kept.max_bytes = each.max_bytes
             kept.current_leader_epoch = each.current_leader_epoch
             kept.last_fetched_epoch = each.last_fetched_epoch

@@ -110,8 +110,8 @@ class Replication(Protocol):
     def note_sent(self, size: int) -> None:
         """Note that `size` bytes are sent to a follower."""
 
-    def note_fetch(self, follower: int, offset: int, broker_epoch: int) -> None:
-        """Note that a follower has everything below `offset`."""
+    def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None:
+        """Note that a follower has everything from `log_start_offset` up to `offset`."""
 
     def reader_in_rack(self, rack: str, offset: int) -> int | None:
         """Return the follower from which a consumer in `rack` is to read; None: from the leader."""

@@ -279,18 +279,63 @@ async def test_a_follower_that_comes_back_with_an_older_disk_is_brought_up_to_da
 
 
 async def test_a_follower_that_is_behind_the_leaders_first_record_starts_over(cluster: HandCluster) -> None:
+    await cluster.stop(2)
     await cluster.assign("t", leader=1, isr=(1, 3), to=(1, 3))
     for number in range(4):
         await produce(cluster, 1, b"x-%d" % number)
-    async with await cluster.connect(1) as raw:
-        topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])
-        answer = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([topic], 10_000))
-        assert answer.topics[0].partitions[0].low_watermark == 3
-    # The follower in the ISR learns the new start with its next fetch.
-    await until(lambda: cluster.partition(3).log.log_start_offset == 3)
+    assert await delete_records(cluster, 1, 3) == (0, 3)
+    assert cluster.partition(3).log.log_start_offset == 3
+    await cluster.start(2)
+    await cluster.update_metadata()
     await cluster.leader_and_isr(2, [("t", 0)])
     await until(lambda: cluster.partition(2).log.log_end_offset == 4)
     assert cluster.partition(2).log.log_start_offset == 3
+
+
+async def delete_records(cluster: HandCluster, node: int, offset: int, timeout_ms: int = 20_000) -> tuple[int, int]:
+    """Error code and low watermark."""
+    async with await cluster.connect(node) as raw:
+        topic = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])
+        answer = await raw.ask(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest([topic], timeout_ms))
+        found = answer.topics[0].partitions[0]
+        return found.error_code, found.low_watermark
+
+
+async def test_deleted_records_stay_deleted_whoever_leads_next(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    for number in range(4):
+        await produce(cluster, 1, b"x-%d" % number)
+    # Broker 3 does not hear that it follows in this epoch, so its fetches are refused.
+    await cluster.assign("t", leader=1, to=(1, 2))
+    assert await delete_records(cluster, 1, 3, 100) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    deleting = asyncio.ensure_future(delete_records(cluster, 1, 3))
+    await cluster.leader_and_isr(3, [("t", 0)])
+    assert await deleting == (0, 3)
+    await cluster.stop(1)
+    await cluster.assign("t", leader=3, isr=(2, 3))
+    assert [cluster.partition(node).log.log_start_offset for node in (2, 3)] == [3, 3]
+
+
+async def test_records_are_deleted_without_a_broker_that_dies_meanwhile(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"x")
+    await cluster.assign("t", leader=1, to=(1, 2))
+    deleting = asyncio.ensure_future(delete_records(cluster, 1, 1))
+    await until(lambda: cluster.partition(2).log.log_start_offset == 1)
+    await cluster.stop(3)
+    assert not deleting.done()
+    await cluster.update_metadata()
+    assert await deleting == (0, 1)
+
+
+async def test_a_leader_that_is_replaced_does_not_say_that_records_are_deleted(cluster: HandCluster) -> None:
+    await cluster.assign("t", leader=1)
+    await produce(cluster, 1, b"x")
+    await cluster.assign("t", leader=1, to=(1, 2))
+    deleting = asyncio.ensure_future(delete_records(cluster, 1, 1))
+    await until(lambda: cluster.partition(1).log.log_start_offset == 1)
+    await cluster.assign("t", leader=3)
+    assert await deleting == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 async def test_epochs_of_controllers_and_brokers_fence(cluster: HandCluster) -> None:
