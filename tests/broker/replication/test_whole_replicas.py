@@ -5,15 +5,17 @@ The files of one replica are damaged while its broker is away. The checks read f
 
 from __future__ import annotations
 
-import shutil
+import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from odradek.storage.checkpoints import RECOVERY_POINT, write_offsets
+from odradek.broker.replication.leadership import Leadership
+from odradek.storage.log import Log
+from odradek.storage.recovery import Recovery
 from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import batch_of
-from odradek.tests.support.whole_replicas import check_in_sync, offsets_on_disk
+from odradek.tests.support.whole_replicas import LOSSES, WholeReplicas, check_in_sync, offsets_on_disk
 
 RECORDS = 30
 
@@ -22,75 +24,6 @@ RECORDS = 30
 async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
     async with HandCluster(tmp_path, replica_fetch_wait_max_ms=50, log_segment_bytes=1 << 20) as each:
         yield each
-
-
-def lose_directory(folder: Path) -> None:
-    shutil.rmtree(folder)
-
-
-def lose_files(folder: Path) -> None:
-    for each in folder.iterdir():
-        each.unlink()
-
-
-def lose_first_segment(folder: Path) -> None:
-    min(folder.glob("*.log")).unlink()
-
-
-def lose_middle_segment(folder: Path) -> None:
-    sorted(folder.glob("*.log"))[1].unlink()
-
-
-def lose_end(folder: Path) -> None:
-    for each in sorted(folder.glob("*.log"))[-2:]:
-        each.unlink()
-
-
-def crash_with_hole(folder: Path) -> None:
-    """Zeros in the place of one batch, after a power cut before the first checkpoint."""
-    lose_recovery_point(folder)
-    zero_one_batch(folder)
-
-
-def crash_with_hole_in_flushed_segment(folder: Path) -> None:
-    """The same in the segment of a recovery point that is known, and before it."""
-    (folder.parent / ".kafka_cleanshutdown").unlink()
-    write_recovery_point(folder, 13)
-    zero_one_batch(folder)
-
-
-def crash_with_hole_behind_recovery_point(folder: Path) -> None:
-    (folder.parent / ".kafka_cleanshutdown").unlink()
-    write_recovery_point(folder, 3)
-    zero_one_batch(folder)
-
-
-def write_recovery_point(folder: Path, offset: int) -> None:
-    write_offsets(folder.parent / RECOVERY_POINT, {("t", 0): offset})
-
-
-def lose_recovery_point(folder: Path) -> None:
-    (folder.parent / ".kafka_cleanshutdown").unlink()
-    (folder.parent / RECOVERY_POINT).unlink()
-
-
-def zero_one_batch(folder: Path) -> None:
-    path = sorted(folder.glob("*.log"))[1]
-    data = path.read_bytes()
-    size = 12 + int.from_bytes(data[8:12], "big")
-    path.write_bytes(data[:size] + bytes(size) + data[2 * size :])
-
-
-LOSSES = [
-    lose_directory,
-    lose_files,
-    lose_first_segment,
-    lose_middle_segment,
-    lose_end,
-    crash_with_hole,
-    crash_with_hole_in_flushed_segment,
-    crash_with_hole_behind_recovery_point,
-]
 
 
 async def fill(cluster: HandCluster) -> None:
@@ -131,3 +64,42 @@ async def test_a_member_of_the_isr_that_lost_records_leaves_it_at_once(
     await until(lambda: ("t", 0, (1, 3)) in cluster.controller.changes)
     await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
     check_in_sync(cluster)
+
+
+SEEDS = 6
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+async def test_nobody_joins_the_isr_without_all_records(tmp_path: Path, seed: int) -> None:
+    async with WholeReplicas(tmp_path, random.Random(seed)) as simulation:
+        await simulation.run()
+
+
+def forget_losses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start notices what is lost, and nobody goes back."""
+    monkeypatch.setattr(Log, "_find_lost", lambda *_: None)
+
+
+def overlook_shrunk_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recovery, "_shrunk_from", lambda *_: None)
+
+
+def keep_losers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader leaves in the ISR who fetches below the high watermark."""
+    monkeypatch.setattr(Leadership, "_without_loser", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("plant", "is_seen"), [(forget_losses, True), (overlook_shrunk_segments, True), (keep_losers, False)]
+)
+async def test_a_mend_that_is_taken_back_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None], is_seen: bool
+) -> None:
+    plant(monkeypatch)
+    for seed in range(10 * SEEDS):
+        async with WholeReplicas(tmp_path / str(seed), random.Random(seed), is_seen=is_seen) as simulation:
+            try:
+                await simulation.run()
+            except AssertionError:
+                return
+    pytest.fail("no run has found it")
