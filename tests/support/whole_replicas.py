@@ -1,8 +1,8 @@
 """The promise of the ISR, checked on files: every offset from the leader's log start to its end, with right CRCs.
 
 `WholeReplicas` is three brokers and a controller in one loop, by seed: records are produced, leaders move, and brokers
-stop, lose files, and come back. Some go unseen and are in the ISR all the time. Whoever is to join the ISR must have
-every committed record in its files, and who has lost some must leave it before it has them again.
+stop, lose files, and come back. Some go unseen and are in the ISR all the time. A broker that is to join the ISR must
+have every committed record in its files, and one that has lost some must leave it before it has them again.
 """
 
 from __future__ import annotations

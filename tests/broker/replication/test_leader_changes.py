@@ -301,7 +301,7 @@ async def delete_records(cluster: HandCluster, node: int, offset: int, timeout_m
         return found.error_code, found.low_watermark
 
 
-async def test_deleted_records_stay_deleted_whoever_leads_next(cluster: HandCluster) -> None:
+async def test_deleted_records_stay_deleted_under_the_next_leader(cluster: HandCluster) -> None:
     await cluster.assign("t", leader=1)
     for number in range(4):
         await produce(cluster, 1, b"x-%d" % number)

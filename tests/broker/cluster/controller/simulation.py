@@ -432,7 +432,7 @@ class Simulation:
             node.held.add(update.place)
 
     def _give_up(self, node: Node, named: set[TopicPartition]) -> None:
-        """Hold nothing but what a full message names. Nobody finds the files again, whoever asks to delete them.
+        """Hold nothing but what a full message names. No later request finds the files.
 
         What is on a failed disk is held on: it is deleted after the next start. A replica that was moved to other
         brokers is set aside.
