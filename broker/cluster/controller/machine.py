@@ -274,7 +274,7 @@ class ControllerMachine:
             broker = sound(decode_log_dir_event, path, znode.data) if znode is not None else None
             if broker in self.cluster.live:
                 _log.warning("replicas of broker %d are offline", broker)
-                self._outbox.welcome(broker)
+                yield from self.welcome(broker)
         yield from write_all((Delete(each),) for each in paths)
 
     def replicas_answered(

@@ -130,7 +130,9 @@ class Outbox:
         self._brokers_changed = False
 
     def _take_roles(self, shared: _Shared, broker: int) -> list[Message]:
-        wanted = dict(self._roles.get(broker, {}))
+        deleting = shared.cluster.deleting
+        # A broker that has deleted its replica would make it again.
+        wanted = {place: each for place, each in self._roles.get(broker, {}).items() if place.topic not in deleting}
         states, live = shared.cluster.states, shared.cluster.live
         is_full = broker in self._full
         if is_full:
