@@ -19,9 +19,8 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
@@ -30,6 +29,7 @@ from ..arrow_columns import load_kernel
 from ..consumer.fetched_batch import FetchedBatch
 from ..consumer.record_columns import RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
+from ..consumer.workers import signals_to
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
@@ -198,9 +198,9 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         retry_backoff_max_ms: float = 10_000,
         dead_letters: DeadLetters | None = None,
         drain_timeout_ms: float = 30_000,
-        drain_on: Sequence[signal.Signals] = (signal.SIGTERM,),
+        drain_on: Sequence[signal.Signals] = (),
     ) -> None:
-        """Call `handler` for each record in `concurrency` threads, until the consumer stops or a signal of `drain_on`.
+        """Call `handler` for each record in `concurrency` threads, until `drain`, a stop, or a signal of `drain_on`.
 
         Order, commits, attempts and dead letters are those of the asyncio consumer. Signals are taken in the main
         thread only. When this returns or raises, no handler runs any more. Raises HandlerFailed,
@@ -233,27 +233,11 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
                     if is_first:
                         self._inner.end_drain()
 
-            with self._drain_on(drain_on):
+            thread = self._thread
+            with signals_to(lambda: thread is None or thread.post(self._inner.begin_drain), drain_on):
                 self._call(work)
 
-    @contextmanager
-    def _drain_on(self, signals: Sequence[signal.Signals]) -> Generator[None]:
-        """Have signals begin the drain inside the block; only the main thread can take signals."""
-        thread = self._thread
-        if thread is None or threading.current_thread() is not threading.main_thread():
-            _log.info("consume: no signal ends it, because only the main thread can handle signals")
-            yield
-            return
-
-        def drain(*_: object) -> None:
-            thread.post(self._inner.begin_drain)
-
-        before = {each: signal.signal(each, drain) for each in dict.fromkeys(signals)}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+    drain = waiting(asyncio_client.Consumer.drain)
 
     @overload
     def streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]: ...

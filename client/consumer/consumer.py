@@ -111,6 +111,9 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         try:
             self._return_run()
             return await self._wait_for(session, timeout_ms, collect)
+        except DeserializationFailed:
+            await asyncio.sleep(0)  # a loop that polls on must let the fetcher run, which reads the other partitions
+            raise
         finally:
             session.polls.end()
 
@@ -222,6 +225,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
             return await self._wait_for_record(session)
         except DeserializationFailed as error:
             session.collector.end_turn(error.partition)
+            await asyncio.sleep(0)
             raise
         finally:
             session.polls.end()
@@ -255,16 +259,17 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         retry_backoff_max_ms: float = 10_000,
         dead_letters: DeadLetters | None = None,
         drain_timeout_ms: float = 30_000,
-        drain_on: Sequence[signal.Signals] = (signal.SIGTERM,),
+        drain_on: Sequence[signal.Signals] = (),
     ) -> None:
-        """Call `handler` for each record in `concurrency` tasks, until the consumer stops or a signal of `drain_on`.
+        """Call `handler` for each record in `concurrency` tasks, until `drain`, a stop, or a signal of `drain_on`.
 
         With `by_key`, records of one partition with the same key are handled one after another; without, the order is
         not kept. Offsets are committed up to the first record of a partition that is not done. A handler that raises is
         called again after growing pauses. After the last of `attempts`, the record goes to `dead_letters` (such as a
         DeadLetterTopic), or HandlerFailed is raised. A record that cannot be deserialized goes there at once, or
-        DeserializationFailed is raised. Dead letters get the bytes of a record. On a signal, what was polled is
-        finished within `drain_timeout_ms`. Raises GroupRequired without a `group_id` or an `offset_store`.
+        DeserializationFailed is raised. Dead letters get the bytes of a record. At the end, what was polled is
+        finished within `drain_timeout_ms`, and committed. With `drain_on=[signal.SIGTERM]` the program's own handler of
+        that signal is called as well. Raises GroupRequired without a `group_id` or an `offset_store`.
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         session = self._running()
@@ -273,8 +278,10 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         drain = asyncio.Event()
         workers = Workers(handler, options, in_flight, dead_letters, drain, self._deserializers.one)
         workers.start()
+        self._workers = workers
         try:
-            with signals_to(drain.set, drain_on):
+            loop = asyncio.get_running_loop()
+            with signals_to(lambda: loop.call_soon_threadsafe(drain.set), drain_on):
                 await self._feed(session, workers, in_flight, drain)
                 await workers.drain()
         finally:
@@ -282,9 +289,22 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
                 await workers.stop()
             finally:
                 in_flight.give_back()
-                session.polls.by_record = None
-            if not session.stopping:
-                await session.commits.commit_processed()
+                session.polls.by_record = self._workers = None
+                try:
+                    if not session.stopping:
+                        await session.commits.commit_processed()
+                finally:
+                    workers.ended.set()
+            if workers.stops_consumer:
+                await self._close()
+
+    async def drain(self) -> None:
+        """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
+        workers = self._workers
+        if workers is not None:
+            workers.halt.set()
+            if not workers.have(asyncio.current_task()):
+                await workers.ended.wait()
 
     async def _feed(self, session: Session, workers: Workers, in_flight: InFlight, drain: asyncio.Event) -> None:
         """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""

@@ -2,9 +2,10 @@
 
 A pass looks at all partitions, has missing positions found, and sends a Fetch to every leader that has none in flight
 and whose partitions all have less than `max_partition_fetch_bytes` in memory. A Fetch names all partitions of a leader,
-because one that left out a full partition would wait for records of the others while the full one runs dry. So a
-partition holds at most twice `max_partition_fetch_bytes` (and one oversized batch, KIP-74), and all together hold
-`fetch_max_bytes` and the responses in flight.
+because one that left out a full partition would wait for records of the others while the full one runs dry. It leaves
+out a full one whose records stay where they are: a slow stream, or a record that cannot be deserialized, holds nobody
+else up. So a partition holds at most twice `max_partition_fetch_bytes` (and one oversized batch, KIP-74), and all
+together hold `fetch_max_bytes` and the responses in flight, besides those whose records stay.
 
 A pass follows a change (`Signals.fetch`) or the end of a pause. An error of one partition is kept there, and raised
 when the partition has its turn.
@@ -106,7 +107,7 @@ class Fetcher:
                 self._finder.request_resets()
             elif state.error is None and self._checks.is_due(state):
                 unchecked.append(state)
-            elif state.is_fetchable:
+            elif state.is_fetchable and not (state.waits and self._is_full(state)):
                 leader = self._source(state, now_ms)
                 if leader == NO_LEADER:
                     self._cluster.refresh_leader(state.partition)
@@ -115,13 +116,15 @@ class Fetcher:
                     leaders.setdefault(leader, []).append(state)
         if unchecked:
             self._checks.request(unchecked)
-        if sum(state.buffered_bytes for state in self._positions) < self._options.max_bytes:
+        if sum(state.buffered_bytes for state in self._positions if not state.waits) < self._options.max_bytes:
             for leader, states in leaders.items():
-                full = any(state.buffered_bytes >= self._options.max_partition_bytes for state in states)
-                if not full and leader not in self._busy:
+                if not any(map(self._is_full, states)) and leader not in self._busy:
                     self._busy.add(leader)
                     self._cluster.spawn(self._fetch(leader, states), "fetch")
         return min(pauses, default=None)
+
+    def _is_full(self, state: PartitionState) -> bool:
+        return state.buffered_bytes >= self._options.max_partition_bytes
 
     def _source(self, state: PartitionState, now_ms: float) -> int:
         """Return the broker to fetch from: the follower that the leader named, else the leader."""

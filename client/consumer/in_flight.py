@@ -7,7 +7,7 @@ processed up to its first record that is not done. Only that is committed, so a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ..record import ConsumerRecord, TopicPartition
 from .polls import Polls
@@ -17,13 +17,14 @@ from .positions import PartitionState, Positions
 class _Outstanding:
     """Records of one partition that were handed out."""
 
-    __slots__ = ("done", "end", "moves", "offsets", "since_ms", "state")
+    __slots__ = ("end", "moves", "offsets", "open", "since_ms", "state")
 
     def __init__(self, state: PartitionState, now_ms: float) -> None:
         self.state = state
         self.moves = state.moves
+        # In order, from the first that is not done on; and those that are not done.
         self.offsets: deque[int] = deque()
-        self.done: set[int] = set()
+        self.open: set[int] = set()
         # The position behind the last record that was handed out.
         self.end = 0
         # When the first of `offsets` became the first.
@@ -40,7 +41,7 @@ class InFlight:
         # Records that were handed out and are not done.
         self.count = 0
 
-    def add(self, partition: TopicPartition, records: Iterable[ConsumerRecord], now_ms: float) -> None:
+    def add(self, partition: TopicPartition, records: Sequence[ConsumerRecord], now_ms: float) -> None:
         """Note records that were handed out, in the order of their offsets."""
         state = self._positions.get(partition)
         if state is None:
@@ -51,28 +52,29 @@ class InFlight:
             each = self._partitions[partition] = _Outstanding(state, now_ms)
         if not each.offsets:
             each.since_ms = now_ms
-        before = len(each.offsets)
-        each.offsets.extend(record.offset for record in records)
-        each.end = each.offsets[-1] + 1
-        self.count += len(each.offsets) - before
+        offsets = [record.offset for record in records]
+        each.offsets.extend(offsets)
+        each.open.update(offsets)
+        each.end = offsets[-1] + 1
+        self.count += len(offsets)
 
     def has(self, record: ConsumerRecord) -> bool:
         """Whether the record still belongs to this consumer: its partition was neither taken away nor sought in."""
         each = self._partitions.get(TopicPartition(record.topic, record.partition))
-        return each is not None and self._is_current(each) and record.offset in each.offsets
+        return each is not None and self._is_current(each) and record.offset in each.open
 
     def finish(self, record: ConsumerRecord, now_ms: float) -> None:
         """Note that a record is done."""
         partition = TopicPartition(record.topic, record.partition)
         each = self._partitions.get(partition)
-        if each is None or record.offset in each.done or record.offset not in each.offsets:
+        if each is None or record.offset not in each.open:
             return
-        each.done.add(record.offset)
+        each.open.remove(record.offset)
         self.count -= 1
         if each.offsets[0] == record.offset:
             each.since_ms = now_ms
-        while each.offsets and each.offsets[0] in each.done:
-            each.done.discard(each.offsets.popleft())
+        while each.offsets and each.offsets[0] not in each.open:
+            each.offsets.popleft()
         if not self._is_current(each):
             self._forget(partition)
             return
@@ -98,4 +100,4 @@ class InFlight:
     def _forget(self, partition: TopicPartition) -> None:
         each = self._partitions.pop(partition, None)
         if each is not None:
-            self.count -= len(each.offsets) - len(each.done)
+            self.count -= len(each.open)

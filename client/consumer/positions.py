@@ -49,6 +49,7 @@ class PartitionState:
         "returned",
         "topic_id",
         "version",
+        "waits",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -69,6 +70,8 @@ class PartitionState:
         self.paused = False
         # True when the partition is about to be revoked: no more of its records are returned.
         self.held = False
+        # True while fetched records stay where they are: who reads them has enough, or cannot deserialize the next one.
+        self.waits = False
         # Whether records of this assignment were returned to the user.
         self.returned = False
         # The offset that the group has, as far as this consumer read or committed it.
@@ -145,6 +148,7 @@ class PartitionState:
         self.reset = reset
         self.version += 1
         self.fetched.clear()
+        self.waits = False
         self.error = None
         self.failures = 0
         self.muted_until_ms = 0.0
@@ -206,6 +210,14 @@ class Positions:
             if state.processed is not None
             and state.processed != state.committed
             and state.processed > state.auto_commit_above
+        }
+
+    def processed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after the processed records."""
+        return {
+            state.partition: OffsetAndMetadata(state.processed, leader_epoch=state.leader_epoch)
+            for state in self
+            if state.processed is not None
         }
 
     def returned_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:

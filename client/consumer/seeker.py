@@ -118,6 +118,9 @@ class Seeker(Subscriber):
     async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
         """Commit these offsets (of the next records to read), or all positions: all returned records are processed.
 
+        While `consume` or `streams` read, commit what is processed instead: in each partition up to the first record
+        that is not. A record of a stream is processed when the stream is asked for the next one.
+
         Raises CommitFailed if the group has gone on without this member, or partitions were taken away after the last
         poll returned their records. Raises GroupRequired without a `group_id`.
         """
@@ -129,7 +132,8 @@ class Seeker(Subscriber):
         if lost and (offsets is None or not offsets.keys().isdisjoint(lost)):
             raise taken_away(lost)
         if offsets is None:
-            wanted = self._positions.returned_offsets()
+            by_record, positions = session.polls.by_record is not None, self._positions
+            wanted = positions.processed_offsets() if by_record else positions.returned_offsets()
         else:
             wanted = {partition: checked_offset(offset) for partition, offset in offsets.items()}
         try:

@@ -24,6 +24,7 @@ from .offset_store import OffsetStore
 from .options import assignors_of, fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session
+from .workers import Workers
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ class Subscriber:
     # None before start() and after stop().
     _session: Session | None = None
     _run: Run | None = None
+    # While `consume` runs.
+    _workers: Workers | None = None
     # Whether a session has ended: then `async for` ends, and does not raise.
     _stopped = False
 
@@ -164,12 +167,18 @@ class Subscriber:
         """Commit (with auto-commit) the processed records, leave the group and close.
 
         The returned records count as processed if the task that polls calls this, or has ended. Otherwise it may still
-        work on them: then they do not, and its `async for` ends.
+        work on them: then they do not, and its `async for` ends. `consume` finishes what it has polled before.
+        A handler that asks for the stop does not wait for it.
 
         After `timeout_ms` (request_timeout_ms if none) it closes without the commit or the LeaveGroup that is not done:
         the records are read again, and the group waits for the session time-out.
         """
         check_stop_timeout(timeout_ms)
+        workers = self._workers
+        if workers is not None and workers.have(asyncio.current_task()):
+            # A handler: `consume` stops the consumer once it has ended.
+            workers.stops_consumer = True
+            return workers.halt.set()
         if self._session is not None:
             self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close(timeout_ms)
@@ -192,9 +201,15 @@ class Subscriber:
     async def _finish(self) -> None:
         session = self._session
         assert session is not None
-        session.stopping, self._run = True, None
-        session.signals.wake_poll()
+        try:
+            await self.drain()
+        finally:
+            session.stopping, self._run = True, None
+            session.signals.wake_poll()
         await session.leave_and_commit()
+
+    async def drain(self) -> None:
+        """Have the tasks that handle records finish what they have."""
 
     async def _end(self) -> None:
         session, self._session, self._stopped = self._session, None, True

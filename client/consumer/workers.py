@@ -5,8 +5,9 @@
 Records with the same partition and key go to the same worker, so their order holds. Records without a key keep the
 order of their partition. At most `MAX_QUEUED` records wait for each worker; while they do, no more are polled.
 
-The end: on a signal, or when the consumer stops, the workers finish what they have, up to a limit. After a handler has
-failed for good, the others stop at once. Records that are not done are returned again by later polls.
+The end: on `drain`, a signal or a stop of the consumer the workers finish what they have, up to a limit, and that is
+committed before the consumer leaves its group. After a handler has failed for good, the others stop at once. Records
+that are not done are returned again by later polls.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, TypeVar
 from zlib import crc32
 
@@ -78,8 +80,12 @@ class Workers:
         self._deserialize = deserialize
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._queues: list[asyncio.Queue[ConsumerRecord]] = [asyncio.Queue() for _ in range(options.concurrency)]
-        # Set when a handler has failed for good: nothing more is polled.
-        self._halt = halt
+        # Set when a handler has failed for good, or the workers must drain: nothing more is polled.
+        self.halt = halt
+        # Set when everything is committed and the workers have ended.
+        self.ended = asyncio.Event()
+        # Whether a handler has asked for a stop of the consumer, which waits for the handlers.
+        self.stops_consumer = False
         self._tasks: list[asyncio.Task[None]] = []
         # Set when a worker has taken a record, or has ended.
         self._moved = asyncio.Event()
@@ -94,7 +100,7 @@ class Workers:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._moved.set()
         if not task.cancelled():
-            self._halt.set()
+            self.halt.set()
 
     def submit(self, records: Sequence[ConsumerRecord]) -> None:
         """Queue records, in order."""
@@ -137,6 +143,10 @@ class Workers:
                     await self._moved.wait()
         except TimeoutError:
             _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
+
+    def have(self, task: asyncio.Task[Any] | None) -> bool:
+        """Whether `task` is one of them."""
+        return task in self._tasks
 
     async def stop(self) -> None:
         """Cancel the workers."""
@@ -185,25 +195,39 @@ class Workers:
 
 @contextmanager
 def signals_to(call: Callable[[], object], signals: Sequence[signal.Signals]) -> Generator[None]:
-    """Have signals call `call` inside the block; only the main thread's loop can take signals."""
-    loop = asyncio.get_running_loop()
-    taken: list[signal.Signals] = []
-    before: dict[signal.Signals, Any] = {}
-    for each in signals:
-        handler = signal.getsignal(each)
+    """Have signals call `call` inside the block, in the main thread, and the handler before it too, except for Ctrl-C.
+
+    A handler that the program has given to an event loop is called as well: the loop hears of the signal by itself.
+    Only the main thread can take signals.
+    """
+    taken: dict[signal.Signals, tuple[Any, Any]] = {}
+
+    def take(each: signal.Signals) -> None:
+        before: Any = signal.getsignal(each)
+
+        def handle(number: int, frame: FrameType | None) -> None:
+            if each in taken:
+                call()
+            if callable(before) and each is not signal.SIGINT:
+                before(number, frame)
+
+        taken[each] = before, handle
+        signal.signal(each, handle)
+
+    for each in dict.fromkeys(signals):
         try:
-            loop.add_signal_handler(each, call)
-        except (NotImplementedError, RuntimeError, ValueError) as error:
-            _log.info("consume: the event loop cannot handle %s here: %s", each.name, error)
-            continue
-        before[each] = handler
-        taken.append(each)
+            take(each)
+        except ValueError:
+            del taken[each]
+            _log.info("consume: %s does not end it: only the main thread can handle signals", each.name)
     try:
         yield
     finally:
-        for each in taken:
-            loop.remove_signal_handler(each)
-            signal.signal(each, before[each])
+        for each, (before, handle) in list(taken.items()):
+            del taken[each]
+            # Another handler that was set meanwhile stays; where it calls this one, this one calls the one before.
+            if signal.getsignal(each) is handle:
+                signal.signal(each, before)
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

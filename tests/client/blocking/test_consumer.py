@@ -293,7 +293,7 @@ def test_a_signal_drains_the_handlers(cluster: FakeCluster) -> None:
 
     before = signal.getsignal(signal.SIGTERM)
     with consumer_for(cluster, "t", group_id="g", max_poll_records=4) as consumer:
-        consumer.consume(handle)
+        consumer.consume(handle, drain_on=[signal.SIGTERM])
     assert signal.getsignal(signal.SIGTERM) is before
     assert committed(cluster) == len(seen) > 0
 

@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, ConsumerRecord, Producer, TopicPartition
+from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.consumer.dead_letters import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
-from odradek.client.errors import ConcurrentPoll, GroupRequired, HandlerFailed, InvalidOption
+from odradek.client.errors import ConcurrentPoll, DeserializationFailed, GroupRequired, HandlerFailed, InvalidOption
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
@@ -32,6 +34,16 @@ def consumer_for(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer
         "group_id": "g",
     }
     return Consumer(*topics, bootstrap_servers=cluster.address, **quick | options)
+
+
+class NoStore:
+    """It has no offsets, and keeps none."""
+
+    async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {}
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        pass
 
 
 def write(cluster: FakeCluster, keys: list[bytes | None], partition: int = 0, topic: str = "t") -> None:
@@ -66,7 +78,7 @@ async def test_records_of_a_key_stay_in_order_and_a_signal_drains_and_commits() 
         write(cluster, keys)
         work = Work(consumer, 100)
         before = signal.getsignal(signal.SIGTERM)
-        await consumer.consume(work, concurrency=4)
+        await consumer.consume(work, concurrency=4, drain_on=[signal.SIGTERM])
         assert signal.getsignal(signal.SIGTERM) is before
         assert work.most > 1
         assert all(offsets == sorted(offsets) for offsets in work.order.values())
@@ -86,9 +98,87 @@ async def test_only_the_prefix_that_is_done_is_committed_and_the_rest_is_returne
     async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
         write(cluster, [b"%d" % number for number in range(10)])
         async with consumer_for(cluster, "t", enable_auto_commit=False) as consumer:
-            await consumer.consume(handler, concurrency=5, by_key=False, drain_timeout_ms=20)
+            await consumer.consume(handler, concurrency=5, by_key=False, drain_timeout_ms=20, drain_on=[signal.SIGTERM])
             assert cluster.group.committed == {("t", 0): 3}
             assert (await consumer.getone()).offset == 3
+
+
+async def test_a_commit_by_a_handler_has_what_is_done() -> None:
+    async def handler(record: ConsumerRecord) -> None:
+        await consumer.commit()
+        assert cluster.group.committed.get(("t", 0), 0) == record.offset
+        if record.offset == 99:
+            await consumer.drain()
+
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [None] * 100)
+        await consumer.consume(handler)
+        assert cluster.group.committed == {("t", 0): 100}
+
+
+@pytest.mark.parametrize("asks", ["stop", "drain", "handler", "block"])
+async def test_what_is_handled_is_committed_before_the_consumer_leaves_its_group(asks: str) -> None:
+    handled: list[int] = []
+
+    async def handler(record: ConsumerRecord) -> None:
+        await asyncio.sleep(0)
+        handled.append(record.offset)
+        if len(handled) == 10:
+            if asks == "handler":
+                await consumer.stop()
+            enough.set()
+
+    enough = asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, [b"%d" % number for number in range(40)])
+        async with consumer_for(cluster, "t") as consumer:
+            consuming = asyncio.create_task(consumer.consume(handler, concurrency=4))
+            await enough.wait()
+            if asks == "drain":
+                await consumer.drain()
+                assert consuming.done() or cluster.group.committed == {("t", 0): len(handled)}
+            elif asks == "stop":
+                await consumer.stop()
+            elif asks == "handler":
+                await consuming
+        await consuming
+        assert sorted(handled) == list(range(len(handled)))
+        assert cluster.group.committed == {("t", 0): len(handled)}
+
+
+async def test_signals_stay_the_programs_own() -> None:
+    """Also beside `drain_on`, for two calls of `consume` at a time, and whichever of them ends first."""
+    loop, heard = asyncio.get_running_loop(), asyncio.Event()
+    quiet = asyncio.Event()
+
+    async def handler(record: ConsumerRecord) -> None:
+        if record.value == b"5":
+            quiet.set()
+
+    before = signal.getsignal(signal.SIGTERM)
+    loop.add_signal_handler(signal.SIGTERM, heard.set)
+    installed = signal.getsignal(signal.SIGTERM)
+    try:
+        async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+            write(cluster, [None] * 6)
+            for drain_on in ([signal.SIGTERM], []):
+                heard.clear()
+                stores = {"group_id": None, "offset_store": NoStore()}
+                async with consumer_for(cluster, "t", **stores) as one, consumer_for(cluster, "t", **stores) as two:
+                    both = [asyncio.create_task(each.consume(handler, drain_on=drain_on)) for each in (one, two)]
+                    if drain_on:
+                        await quiet.wait()
+                    else:
+                        await asyncio.sleep(0)
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    await heard.wait()
+                    if not drain_on:
+                        await asyncio.gather(one.drain(), two.drain())
+                    await asyncio.gather(*both)
+                assert signal.getsignal(signal.SIGTERM) is installed
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
 
 
 async def test_a_failing_record_is_tried_again_and_then_raised() -> None:
@@ -115,7 +205,7 @@ async def test_dead_letters_go_to_their_topic_with_the_reason() -> None:
         if record.offset == 1:
             raise RuntimeError("poison")
         if record.offset == 2:
-            os.kill(os.getpid(), signal.SIGTERM)
+            await consumer.drain()
 
     async with FakeCluster({"t": 1, "dead": 1}) as cluster, asyncio.timeout(10):
         write(cluster, [b"a", b"b", b"c"])
@@ -138,7 +228,7 @@ async def test_a_rebalance_waits_for_the_records_that_are_worked_on() -> None:
         await release.wait()
         handled.append(record.offset)
         if len(handled) == 20:
-            os.kill(os.getpid(), signal.SIGTERM)
+            await consumer.drain()
 
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
         write(cluster, [b"%d" % number for number in range(20)])
@@ -221,6 +311,51 @@ async def test_streams_of_a_pattern_and_a_slow_one_holds_up_none_but_its_own() -
         one, _slow = consumer.streams("a|b", 2)
         async with asyncio.timeout(10):
             assert [(await anext(one)).offset for _ in range(3000)] == list(range(3000))
+
+
+async def test_a_slow_stream_does_not_keep_others_of_its_leader_from_being_fetched() -> None:
+    options = {"group_id": None, "max_partition_fetch_bytes": 2_000}
+    async with FakeCluster({"a": 1, "b": 1}) as cluster, consumer_for(cluster, **options) as consumer:
+        for _ in range(60):
+            write(cluster, [None] * 100, 0, "a")
+            write(cluster, [None] * 100, 0, "b")
+        one, _slow = consumer.streams("a|b", 2)
+        async with asyncio.timeout(20):
+            assert [(await anext(one)).offset for _ in range(6000)] == list(range(6000))
+        states = {state.partition.topic: state for state in consumer._positions}
+        assert states["b"].buffered_bytes < 3 * 2_000 + 2 * 1_500, "a slow stream holds no more than its share"
+
+
+async def test_a_record_that_cannot_be_deserialized_keeps_no_other_partition_from_being_fetched() -> None:
+    def read(data: bytes) -> bytes:
+        if data == b"bad":
+            raise ValueError("bad")
+        return data
+
+    options = {"group_id": None, "max_partition_fetch_bytes": 2_000, "value_deserializer": read}
+    async with FakeCluster({"a": 1, "b": 1}) as cluster, consumer_for(cluster, "a", "b", **options) as consumer:
+        cluster.log("b").write(encode_batch([Record(-1, 7, None, b"bad")]))
+        for _ in range(60):
+            write(cluster, [None] * 100, 0, "a")
+            write(cluster, [None] * 100, 0, "b")
+        seen: list[int] = []
+        async with asyncio.timeout(20):
+            while len(seen) < 6000:
+                with suppress(DeserializationFailed):
+                    found = await consumer.getmany(timeout_ms=1000)
+                    assert found.keys() <= {TopicPartition("a", 0)}
+                    seen += [record.offset for records in found.values() for record in records]
+        assert seen == list(range(6000))
+
+
+async def test_a_commit_beside_streams_has_what_they_were_asked_past() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer, asyncio.timeout(10):
+        write(cluster, [None] * 1500)
+        (stream,) = consumer.streams({"t": 1})["t"]
+        for number in range(4):
+            await anext(stream)
+            await consumer.commit()
+            assert cluster.group.committed.get(("t", 0), 0) == number
 
 
 async def test_an_error_is_raised_by_each_stream_once() -> None:
