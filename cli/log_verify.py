@@ -21,7 +21,7 @@ from ..storage import checkpoints
 from ..storage.errors import DamagedFile, DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
-from ..storage.known_logs import KnownLog
+from ..storage.known_logs import CleanStop
 from .errors import CliError
 from .output import Rows, row_options
 from .progress import Progress
@@ -114,7 +114,9 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_jso
     """Verify the partitions' directories and print the findings. Return how many make the status 1."""
     progress = Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
     counts = _Counts(len(folders))
-    known = checkpoints.take_clean_shutdown(data_dir) if data_dir is not None and repairs else None
+    stop = checkpoints.read_clean_shutdown(data_dir) if data_dir is not None and repairs else None
+    if data_dir is not None and stop is not None:
+        checkpoints.remove_clean_shutdown(data_dir)
     points: dict[tuple[str, int], int] = {}
     with Rows(_COLUMNS, as_json) as out:
         if data_dir is not None:
@@ -138,7 +140,7 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_jso
                     points[name] = end
     progress.clear()
     if data_dir is not None and repairs:
-        _note_repaired(data_dir, points, known)
+        _note_repaired(data_dir, points, stop)
     click.echo(f"{counts.partitions}, {progress.total:,} bytes read: {counts.text(repairs)}", err=True)
     return counts.new_that_stay if repairs else counts.found
 
@@ -201,12 +203,12 @@ def _repair(folder: _Folder, findings: list[Finding]) -> int:
     return end
 
 
-def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], known: dict[str, KnownLog] | None) -> None:
+def _note_repaired(data_dir: Path, points: dict[tuple[str, int], int], stop: CleanStop | None) -> None:
     """Write the recovery points: all is on disk now, and a later start need not check again.
 
-    `known` is what a clean stop knew of the logs. It no longer fits those that were repaired, which a start finds out.
+    `stop` is what a clean stop knew. It no longer fits those logs that were repaired, which a start finds out.
     """
     path = data_dir / checkpoints.RECOVERY_POINT
     checkpoints.write_offsets(path, _recovery_points(data_dir) | points)
-    if known is not None:
-        checkpoints.write_clean_shutdown(data_dir, known)
+    if stop is not None:
+        checkpoints.write_clean_shutdown(data_dir, stop)

@@ -24,7 +24,7 @@ from ..protocol.primitives import uuid_from_text, uuid_to_text
 from . import known_logs
 from .errors import DamagedFile
 from .files import DISK, Disk
-from .known_logs import KnownLog
+from .known_logs import CleanStop
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START = "log-start-offset-checkpoint"
@@ -109,27 +109,26 @@ def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
 # -- clean stop ------------------------------------------------------------------------------------
 
 
-def write_clean_shutdown(directory: Path, logs: Mapping[str, KnownLog], disk: Disk = DISK) -> None:
-    """Note that every log in the data directory was closed and is whole, and what is known of `logs`."""
-    disk.write_atomically(directory / CLEAN_SHUTDOWN, known_logs.encode(logs))
+def write_clean_shutdown(directory: Path, stop: CleanStop, disk: Disk = DISK) -> None:
+    """Note that every log in the data directory was closed and is whole, and what is known of them."""
+    disk.write_atomically(directory / CLEAN_SHUTDOWN, known_logs.encode(stop))
 
 
-def take_clean_shutdown(directory: Path, disk: Disk = DISK) -> dict[str, KnownLog] | None:
-    """Return what the last stop knew of the logs if it was clean, and None otherwise.
-
-    The marker is removed, durably, before anything is written. Raises DiskError.
-    """
+def read_clean_shutdown(directory: Path, disk: Disk = DISK) -> CleanStop | None:
+    """Return what the last stop knew if it was clean, and None otherwise. Raises DiskError."""
     path = directory / CLEAN_SHUTDOWN
     try:
         marker = disk.read_file_if_there(path)
     except DamagedFile:
         # The marker is there, and what it says of the logs cannot be read.
         marker = b""
-    if marker is None:
-        return None
-    disk.unlink(path)
+    return None if marker is None else known_logs.decode(marker)
+
+
+def remove_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
+    """Remove the marker, durably: before anything else is written. Raises DiskError."""
+    disk.unlink(directory / CLEAN_SHUTDOWN)
     disk.fsync_dir(directory)
-    return known_logs.decode(marker)
 
 
 # -- identities ------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ A payload is the list of the records of one append: after a crash all of them ar
 its frame is on disk. `snapshot` writes the new snapshot to a temporary file and renames it into place. Only then does
 it start the new tail and remove the old pair. So a crash at any byte leaves the state before or after. Opening cuts off
 a torn last frame. A damaged frame with whole frames behind it raises DamagedFile with file and position: no crash does
-that, and dropping the frame silently would undo topics. So does a last frame whose bytes are all there.
+that, and dropping the frame silently would undo topics. So does a last frame whose bytes are all there. A clean stop
+notes the `end`, and the next start checks it (`check_end`): what is missing before it was torn by no crash.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgpack
 
@@ -40,6 +41,13 @@ _LAST_FRAME = (
     "restore the file from a copy, or cut it at byte {position} to give this change up"
 )
 
+_BEFORE_END = (
+    "the last stop was clean and left {size} bytes, of which {whole} can be read: restore the file from a copy, or "
+    "remove .kafka_cleanshutdown and cut the file there to give up the changes behind"
+)
+
+_NO_SNAPSHOT = "missing, and the journal goes on from it"
+
 _FRAME = Struct(">II")
 _END = _FRAME.pack(0, 0)
 
@@ -48,6 +56,13 @@ Record = dict[str, Any]
 # msgpack comes without types.
 _pack = cast("Callable[[object], bytes]", msgpack.packb)  # pyright: ignore[reportUnknownMemberType]
 _unpack = cast("Callable[[memoryview], object]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType]
+
+
+class JournalEnd(NamedTuple):
+    """Where a journal ends: the later of two is larger."""
+
+    generation: int
+    size: int
 
 
 class Journal:
@@ -78,7 +93,7 @@ class Journal:
             path = journal._path(SNAPSHOT_SUFFIX)
             journal.records = _read_snapshot(disk.read_file(path), path)
         elif any(generation > 0 for generation in journal._generations(TAIL_SUFFIX)):
-            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, "missing, and the journal goes on from it")
+            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, _NO_SNAPSHOT)
         journal._open_tail()
         journal._remove_others()
         return journal
@@ -88,6 +103,25 @@ class Journal:
         """Return whether `open` would find one there."""
         journal = cls(directory, name, disk)
         return any(journal._generations(suffix) for suffix in (SNAPSHOT_SUFFIX, TAIL_SUFFIX))
+
+    @classmethod
+    def check_end(cls, directory: Path, name: str, end: JournalEnd, disk: Disk = DISK) -> None:
+        """Raise DamagedFile unless a journal, of which nothing is open, can be read up to `end`. Nothing is changed."""
+        journal = cls(directory, name, disk)
+        journal._generation = max(journal._generations(SNAPSHOT_SUFFIX), default=0)
+        if journal._generation > end.generation:
+            return
+        path = journal._path(TAIL_SUFFIX, end.generation)
+        whole = _whole_bytes(disk.read_file_if_there(path) or b"")
+        if whole < end.size:
+            raise DamagedFile(path, whole, _BEFORE_END.format(size=end.size, whole=whole))
+        if journal._generation < end.generation:
+            raise DamagedFile(journal._path(SNAPSHOT_SUFFIX, end.generation), 0, _NO_SNAPSHOT)
+
+    @property
+    def end(self) -> JournalEnd:
+        """Where the last whole frame ends."""
+        return JournalEnd(self._generation, self._size)
 
     def append(self, records: list[Record]) -> None:
         """Add `records` together, and return when they are on disk.
@@ -224,6 +258,16 @@ def _frame_end(data: bytes, position: int) -> int | None:
     if not 0 < length <= FRAME_MAX_BYTES or end > len(data) or crc32c(memoryview(data)[start:end]) != crc:
         return None
     return end
+
+
+def _whole_bytes(data: bytes) -> int:
+    """Return where the last whole frame of a tail ends that has no damaged one before it; 0 without the magic."""
+    position: int | None = len(MAGIC) if data.startswith(MAGIC) else None
+    whole = 0
+    while position is not None:
+        whole = position
+        position = _frame_end(data, whole)
+    return whole
 
 
 def _is_whole_somewhere(data: bytes, position: int) -> bool:

@@ -15,7 +15,8 @@ from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
-from ...storage.known_logs import KnownLog
+from ...storage.journal import Journal, JournalEnd
+from ...storage.known_logs import CleanStop, KnownLog
 
 # The metadata journal's name, in front of the number of its file.
 JOURNAL_NAME = "metadata"
@@ -40,15 +41,15 @@ class DataDir:
         path: Path,
         lock: DirectoryLock,
         meta: MetaProperties,
-        known: dict[str, KnownLog] | None,
+        stop: CleanStop | None,
         disk: Disk = DISK,
     ) -> None:
-        """`known`: what the last stop knew of the logs, by their directories' names; None where it was not clean."""
+        """`stop`: what the last stop knew; None where it was not clean."""
         self.path = path
         self.meta = meta
-        self.clean = known is not None
-        # A log that is opened takes its entry.
-        self.known_logs = known or {}
+        self.clean = stop is not None
+        # By the names of the logs' directories. A log that is opened takes its entry.
+        self.known_logs = dict(stop.logs) if stop is not None else {}
         # Whether an operator put it in the place of a lost one (missing_disk.py).
         self.is_replacement = False
         self._lock = lock
@@ -77,26 +78,27 @@ class DataDir:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
             meta = _meta(path, node_id, cluster_id, disk, is_clustered=is_clustered)
-            known = checkpoints.take_clean_shutdown(path, disk)
+            stop = _take_clean_stop(path, disk)
         except (OSError, StorageError) as error:
             lock.release()
             raise DirectoryFailed(f"data directory {path} cannot be used: {_reason(error)}") from error
         except StartError:
             lock.release()
             raise
-        return cls(path, lock, meta, known, disk)
+        return cls(path, lock, meta, stop, disk)
 
     def take_new_id(self) -> None:
         """Give the directory an id of its own: its meta.properties was copied, or has none."""
         self.meta.directory_id = new_id_text()
         checkpoints.write_meta_properties(self.path, self.meta, self._disk)
 
-    def mark_clean(self, known: Mapping[str, KnownLog]) -> None:
+    def mark_clean(self, known: Mapping[str, KnownLog], journal: JournalEnd | None) -> None:
         """Write the clean-stop marker: everything is on disk, so that the next start need not check the logs.
 
-        `known` are the logs that it need not even open, by their directories' names.
+        `known` are the logs that it need not even open, by their directories' names. `journal` is the end of the
+        metadata journal; None where it lies in another directory.
         """
-        checkpoints.write_clean_shutdown(self.path, known, self._disk)
+        checkpoints.write_clean_shutdown(self.path, CleanStop(known, journal), self._disk)
 
     def fsync_all(self) -> bool:
         """Force every file here to disk in one call. Return False where each needs its own (Disk.fsync_all)."""
@@ -105,6 +107,20 @@ class DataDir:
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()
+
+
+def _take_clean_stop(path: Path, disk: Disk) -> CleanStop | None:
+    """Remove the clean-stop marker and return what it says; None without one.
+
+    Raises DiskError; DamagedFile where the metadata journal is not whole: the marker then stays for the next start.
+    """
+    stop = checkpoints.read_clean_shutdown(path, disk)
+    if stop is None:
+        return None
+    if stop.journal is not None:
+        Journal.check_end(path, JOURNAL_NAME, stop.journal, disk)
+    checkpoints.remove_clean_shutdown(path, disk)
+    return stop
 
 
 def _refuse_strangers(path: Path) -> None:

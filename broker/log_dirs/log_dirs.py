@@ -19,7 +19,7 @@ from pathlib import Path
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
-from ...storage.journal import Journal
+from ...storage.journal import Journal, JournalEnd
 from ...storage.known_logs import KnownLog
 from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
@@ -274,15 +274,19 @@ class LogDirs:
         homes = [(each, shares[str(each.path)]) for each in self.online]
         return Checkpoint({home.path: home.checkpoints.take(share, home.unread) for home, share in homes})
 
-    def mark_clean(self, logs: Iterable[Log]) -> None:
-        """Write the clean-stop markers of all directories but those with a log that was not closed well."""
+    def mark_clean(self, logs: Iterable[Log], journal: JournalEnd) -> None:
+        """Write the clean-stop markers of all directories but those with a log that was not closed well.
+
+        `journal` is the end of the metadata journal.
+        """
         shares = self.shares(logs)
         for each in self.online:
             if all(log.is_whole for log in shares[each]) and not each.unread and each.data is not None:
                 known = ((log.directory.name, log.known()) for log in shares[each])
-                each.data.mark_clean({name: log for name, log in known if log is not None})
+                end = journal if each.data is self.metadata else None
+                each.data.mark_clean({name: log for name, log in known if log is not None}, end)
         if self.metadata.path.absolute() not in self._by_path:
-            self.metadata.mark_clean({})
+            self.metadata.mark_clean({}, journal)
 
     def close(self) -> None:
         """Release the locks."""

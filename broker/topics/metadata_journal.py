@@ -26,7 +26,7 @@ from typing import Any, cast
 
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
-from ...storage.journal import Journal
+from ...storage.journal import Journal, JournalEnd
 from ..log_dirs.data_dir import JOURNAL_NAME
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
@@ -133,6 +133,11 @@ class Metadata:
             self._commit({"type": "producer_ids", "next": self._next_producer_id + PRODUCER_ID_BLOCK})
         self._next_producer_id += 1
         return self._next_producer_id - 1
+
+    @property
+    def journal_end(self) -> JournalEnd:
+        """Where the journal ends, for the next start after a clean stop."""
+        return self._journal.end
 
     def close(self) -> None:
         """Close the journal; everything in it is on disk already."""

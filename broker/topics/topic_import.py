@@ -113,7 +113,7 @@ class Importer:
         try:
             self._metadata.close()
             if self._is_clean:
-                self._data_dir.mark_clean(self._data_dir.known_logs)
+                self._data_dir.mark_clean(self._data_dir.known_logs, self._metadata.journal_end)
         finally:
             self._data_dir.close()
 

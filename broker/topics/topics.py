@@ -367,7 +367,7 @@ class Topics:
 
     def mark_clean(self) -> None:
         """Write the clean-stop markers of the directories in which every log was closed well."""
-        self._dirs.mark_clean([each.log for each in self._with_logs()])
+        self._dirs.mark_clean([each.log for each in self._with_logs()], self._metadata.journal_end)
 
 
 def _close_together(logs: list[Log], fsync_all: Callable[[], bool]) -> None:

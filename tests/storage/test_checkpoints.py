@@ -7,6 +7,8 @@ import pytest
 from odradek.storage import checkpoints
 from odradek.storage.checkpoints import MetaProperties
 from odradek.storage.errors import DamagedFile
+from odradek.storage.journal import JournalEnd
+from odradek.storage.known_logs import CleanStop
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
 TOPIC_ID = bytes(range(16))
@@ -25,7 +27,7 @@ def test_a_missing_file_is_an_empty_one(tmp_path: Path) -> None:
     assert checkpoints.read_offsets(tmp_path / "none") == {}
     assert checkpoints.read_meta_properties(tmp_path) is None
     assert checkpoints.read_partition_metadata(tmp_path) is None
-    assert checkpoints.take_clean_shutdown(tmp_path) is None
+    assert checkpoints.read_clean_shutdown(tmp_path) is None
 
 
 BAD_OFFSETS = ["", "0", "7\n0\n", "0\nx\n", "0\n2\nt 0 5\n", "0\n1\nt 0\n", "0\n1\nt x 5\n", "0\n1\nt 0 5 6\n", "\xff"]
@@ -41,9 +43,11 @@ def test_damaged_offsets_name_the_file(tmp_path: Path, text: str) -> None:
 
 
 def test_the_clean_marker_is_taken_once(tmp_path: Path) -> None:
-    checkpoints.write_clean_shutdown(tmp_path, {})
-    assert checkpoints.take_clean_shutdown(tmp_path) == {}
-    assert checkpoints.take_clean_shutdown(tmp_path) is None
+    stop = CleanStop({}, JournalEnd(3, 4))
+    checkpoints.write_clean_shutdown(tmp_path, stop)
+    assert checkpoints.read_clean_shutdown(tmp_path) == stop
+    checkpoints.remove_clean_shutdown(tmp_path)
+    assert checkpoints.read_clean_shutdown(tmp_path) is None
 
 
 def test_meta_properties_come_back(tmp_path: Path) -> None:

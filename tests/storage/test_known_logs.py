@@ -11,7 +11,8 @@ import pytest
 from odradek.protocol.records.crc import crc32c
 from odradek.storage.errors import CorruptBatch, DiskError
 from odradek.storage.files import Disk, File
-from odradek.storage.known_logs import KAFKAS_MARKER, KnownLog, decode, encode
+from odradek.storage.journal import JournalEnd
+from odradek.storage.known_logs import KAFKAS_MARKER, CleanStop, KnownLog, decode, encode
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
 from odradek.tests.support.disk import FaultyDisk
@@ -19,6 +20,7 @@ from odradek.tests.support.disk import FaultyDisk
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=150)
 BATCHES = 12
 KNOWN = KnownLog({"0.log": [5, 6]}, 7, 8, 9, [[0, 0], [2, 5]], True)
+STOP = CleanStop({"t-0": KNOWN}, JournalEnd(2, 345))
 
 
 class CountingDisk(Disk):
@@ -51,27 +53,32 @@ def written(directory: Path, *, producer_id: int = -1, config: LogConfig = CONFI
 
 
 def test_the_marker_tells_what_was_written_to_it() -> None:
-    marker = encode({"t-0": KNOWN})
+    marker = encode(STOP)
     assert marker.startswith(KAFKAS_MARKER + b"\n")
-    assert decode(marker) == {"t-0": KNOWN}
+    assert decode(marker) == STOP
 
 
 def test_any_damage_of_the_marker_means_that_nothing_is_known() -> None:
-    marker = encode({"t-0": KNOWN})
+    marker = encode(STOP)
     for position in range(len(KAFKAS_MARKER) + 1, len(marker) - 1):
-        assert decode(marker[:position] + bytes([marker[position] ^ 1]) + marker[position + 1 :]) == {}
+        assert decode(marker[:position] + bytes([marker[position] ^ 1]) + marker[position + 1 :]) == CleanStop({})
     for size in range(len(marker) - 1):
-        assert decode(marker[:size]) == {}
+        assert decode(marker[:size]) == CleanStop({})
 
 
 @pytest.mark.parametrize("marker", [b"", b"{}", KAFKAS_MARKER, KAFKAS_MARKER + b"\n"])
 def test_a_marker_of_another_program_tells_nothing_of_logs(marker: bytes) -> None:
-    assert decode(marker) == {}
+    assert decode(marker) == CleanStop({})
 
 
 def test_a_marker_of_a_later_version_tells_nothing_of_logs() -> None:
     body = json.dumps({"version": 2, "logs": {"t-0": ["something else"]}}).encode()
-    assert decode(b"\n".join([KAFKAS_MARKER, b"%d" % crc32c(body), body, b""])) == {}
+    assert decode(b"\n".join([KAFKAS_MARKER, b"%d" % crc32c(body), body, b""])) == CleanStop({})
+
+
+def test_the_marker_of_an_earlier_version_knows_no_end_of_the_journal() -> None:
+    assert b"journal" not in encode(CleanStop({"t-0": KNOWN}))
+    assert decode(encode(CleanStop({"t-0": KNOWN}))) == CleanStop({"t-0": KNOWN}, None)
 
 
 # -- A log

@@ -43,7 +43,7 @@ def test_has_one_owner_at_a_time(path: Path) -> None:
 def test_is_clean_only_once_after_each_clean_stop(path: Path) -> None:
     first = DataDir.open(path, 1)
     assert not first.clean
-    first.mark_clean({})
+    first.mark_clean({}, None)
     first.close()
     second = DataDir.open(path, 1)
     assert second.clean
@@ -55,7 +55,7 @@ def test_is_clean_only_once_after_each_clean_stop(path: Path) -> None:
 
 def test_the_directory_of_another_node_is_rejected_and_left_unchanged(path: Path) -> None:
     first = DataDir.open(path, 1)
-    first.mark_clean({})
+    first.mark_clean({}, None)
     first.close()
     assert "belongs to node 1, this broker is node 2" in start_error(path, 2)
     again = DataDir.open(path, 1)

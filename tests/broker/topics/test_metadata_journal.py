@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.topics import metadata_journal as module
 from odradek.broker.topics.metadata_journal import PRODUCER_ID_BLOCK, Metadata, TopicRecord, UnknownMetadata
+from odradek.storage import checkpoints
 from odradek.storage.errors import StorageError
 from odradek.storage.journal import Journal
+from odradek.storage.known_logs import CleanStop
 from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.raw import Raw
 
 ID = b"\x07" * 16
 
@@ -151,3 +158,86 @@ def test_a_record_of_a_newer_odradek_stops_the_start(tmp_path: Path) -> None:
     journal.close()
     with pytest.raises(UnknownMetadata, match="tiered_topic"):
         Metadata(tmp_path)
+
+
+# -- after a clean stop
+
+
+@pytest.fixture
+def stopped(config: BrokerConfig, tmp_path: Path) -> tuple[Path, int, bytes]:
+    """Stop a broker with a topic; return its journal, where the last frame begins, and its content."""
+    data = tmp_path / "data"
+
+    async def run() -> int:
+        async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+            before = (data / "metadata-0000000000.journal").stat().st_size
+            await raw.create_topic("flights")
+            return before
+
+    begin = asyncio.run(run())
+    path = data / "metadata-0000000000.journal"
+    return path, begin, path.read_bytes()
+
+
+def damages(whole: bytes, begin: int) -> Iterator[bytes]:
+    """Yield the journal with each bit of the last frame's head flipped, some of its payload, zeros, and cut."""
+    for position in [*range(begin, begin + 8), *range(begin + 8, len(whole), 17)]:
+        for bit in range(8):
+            yield whole[:position] + bytes([whole[position] ^ 1 << bit]) + whole[position + 1 :]
+    yield whole[:begin] + bytes(len(whole) - begin)
+    for size in (0, 4, begin, begin + 5, len(whole) - 1):
+        yield whole[:size]
+
+
+def test_no_damage_after_a_clean_stop_is_taken_for_a_torn_end(
+    config: BrokerConfig, tmp_path: Path, stopped: tuple[Path, int, bytes]
+) -> None:
+    path, begin, whole = stopped
+    marker = (tmp_path / "data" / ".kafka_cleanshutdown").read_bytes()
+    for damaged in damages(whole, begin):
+        path.write_bytes(damaged)
+        # A second start is refused as well: the first has not forgotten the clean stop.
+        for _ in range(2):
+            with pytest.raises(StartError, match=r"metadata-0000000000\.journal.*the last stop was clean and left"):
+                asyncio.run(Broker(config).start())
+        assert (path.read_bytes(), (path.parent / ".kafka_cleanshutdown").read_bytes()) == (damaged, marker)
+    path.write_bytes(whole)
+    assert "flights" in topics_of(config)
+
+
+def test_what_the_error_advises_gives_the_last_change_up(
+    config: BrokerConfig, stopped: tuple[Path, int, bytes]
+) -> None:
+    path, begin, whole = stopped
+    path.write_bytes(whole[:begin])
+    (path.parent / ".kafka_cleanshutdown").unlink()
+    assert topics_of(config) == []
+
+
+def test_a_journal_that_is_gone_after_a_clean_stop_is_missed(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "SNAPSHOT_RECORDS", 2)
+    assert topics_of(config) == []
+    data = tmp_path / "data"
+    for each in data.glob("metadata-*"):
+        each.unlink()
+    with pytest.raises(StartError, match="the last stop was clean and left"):
+        asyncio.run(Broker(config).start())
+
+
+def test_the_marker_of_an_earlier_version_has_no_end_to_check(
+    config: BrokerConfig, stopped: tuple[Path, int, bytes]
+) -> None:
+    path, _, whole = stopped
+    checkpoints.write_clean_shutdown(path.parent, CleanStop({}))
+    assert topics_of(config) == ["flights"]
+    assert path.read_bytes().startswith(whole)
+
+
+def topics_of(config: BrokerConfig) -> list[str]:
+    async def run() -> list[str]:
+        async with Broker(config) as broker:
+            return list(broker.services.metadata.topics)
+
+    return asyncio.run(run())
