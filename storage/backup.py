@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
+from . import system_calls
 from .errors import DiskError, StorageError
 from .files import DISK
 
@@ -157,7 +158,7 @@ def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> tuple[
             size += len(chunk)
             progress(len(chunk))
         writer.flush()
-        os.fsync(writer.fileno())
+        system_calls.fsync(writer.fileno())
     shutil.copystat(source, target)
     return size, crc
 

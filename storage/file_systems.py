@@ -8,19 +8,18 @@ Some also force all of their files to disk in one call.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import sys
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
+
+from . import system_calls
 
 # The flag of preadv; None where the system has none.
-NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
+NOWAIT: int | None = system_calls.NOWAIT
 # File systems without a disk, by the names that Linux gives them.
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "hugetlbfs"})
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def flags_without_nowait(fd: int) -> int | None:
@@ -42,19 +41,14 @@ def syncfs_of(fd: int) -> Callable[[int], int] | None:
     if not all(each.isdecimal() for each in release) or tuple(map(int, release)) < _FIRST_TO_TELL:
         return None
     # The call does not hold Python's lock.
-    syncfs: Callable[[int], int] = ctypes.CDLL(None, use_errno=True).syncfs
-    return syncfs
+    return system_calls.c_function("syncfs")
 
 
 @lru_cache(maxsize=64)
 def _type_of(device: int) -> str:
     """Return the type of the file system on `device`; empty where the system does not tell."""
     number = f"{os.major(device)}:{os.minor(device)}"
-    try:
-        lines = _MOUNTS.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
+    for line in system_calls.mounts():
         # 36 35 98:0 /root /mount/point rw,noatime - tmpfs source options
         mount, _, file_system = line.partition(" - ")
         if mount.split()[2:3] == [number]:

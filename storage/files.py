@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import file_systems, page_cache
+from . import file_systems, page_cache, system_calls
 from .errors import DiskError, LockedError, ShortRead, damaged_file
 
 Buffer = bytes | bytearray | memoryview
@@ -99,7 +99,7 @@ class Disk:
         filled = 0
         try:
             while filled < len(target):
-                count = os.preadv(file.fd, [target[filled:]], position + filled)
+                count = system_calls.read_into(file.fd, target[filled:], position + filled)
                 if not count:
                     break
                 filled += count
@@ -114,7 +114,7 @@ class Disk:
             return None
         data = bytearray(size) if size < _LARGE_BYTES else _new_buffer(size)
         try:
-            count = os.preadv(file.fd, [data], position, flags)
+            count = system_calls.read_into(file.fd, data, position, flags)
         except OSError as error:
             # EAGAIN: cold. A real error shows again in the blocking read.
             if error.errno != errno.EOPNOTSUPP:
@@ -133,7 +133,7 @@ class Disk:
             return None
         sent = 0
         try:
-            while sent < size and (count := os.sendfile(socket_fd, file.fd, position + sent, size - sent)):
+            while sent < size and (count := system_calls.send(socket_fd, file.fd, position + sent, size - sent)):
                 sent += count
         except BlockingIOError:
             return sent
@@ -175,26 +175,22 @@ class Disk:
 
     def will_need(self, file: File, position: int) -> None:
         """Have the system read the file from `position` on into the page cache, without waiting for it."""
-        if sys.platform == "linux":  # elsewhere the read comes when it is needed
-            with suppress(OSError):
-                os.posix_fadvise(file.fd, position, 0, os.POSIX_FADV_WILLNEED)
+        system_calls.will_need(file.fd, position)
 
     def forget(self, file: File, size: int, position: int) -> None:
         """Drop these bytes from the page cache, except unwritten ones, so that the next read comes from the disk."""
-        if sys.platform == "linux":  # elsewhere the read comes from the cache
-            with suppress(OSError):
-                os.posix_fadvise(file.fd, position, size, os.POSIX_FADV_DONTNEED)
+        system_calls.forget(file.fd, position, size)
 
     def fsync(self, file: File) -> None:
         with _translated("fsync", file.path):
-            os.fsync(file.fd)
+            system_calls.fsync(file.fd)
 
     def fsync_dir(self, path: Path) -> None:
         """Make creations, renames and deletions inside `path` durable."""
         with _translated("fsync", path):
             fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                os.fsync(fd)
+                system_calls.fsync(fd)
             finally:
                 os.close(fd)
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import ctypes
 import platform
-import sys
 from collections.abc import Callable
+from typing import Any
+
+from . import system_calls
 
 PAGE_BYTES = 4096
 # The number of the call is the same on every architecture but Alpha.
@@ -29,10 +31,12 @@ _arguments = _SYSCALL, ctypes.byref(_range), ctypes.byref(_stat), 0
 
 
 def _find_syscall() -> Callable[..., int] | None:
-    if sys.platform != "linux" or platform.machine() not in _MACHINES:
+    if platform.machine() not in _MACHINES:
         return None
-    # PyDLL keeps Python's lock: the call takes a microsecond, and the structures are shared.
-    syscall = ctypes.PyDLL(None).syscall
+    # It keeps Python's lock, because the structures are shared.
+    syscall: Any = system_calls.c_function("syscall", keeps_lock=True)
+    if syscall is None:
+        return None
     syscall.argtypes = [ctypes.c_long, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint]
     syscall.restype = ctypes.c_long
     return syscall

@@ -249,6 +249,26 @@ def test_a_default_of_the_log_stands_once() -> None:
 # -- The plan
 
 
+# What only Linux has, and the libraries of C that have it.
+OF_LINUX = re.compile(
+    r"posix_fadvise|POSIX_FADV|os\.RWF_|\bos\.(preadv|pwritev|sendfile|fdatasync|fsync|sched_\w+|copy_file_range|splice|"
+    r"memfd_create|eventfd|posix_fallocate)\b|O_DIRECT\b|O_TMPFILE|SO_REUSEPORT|/proc/|C(DLL|FUNCTYPE)\(None|PyDLL\("
+)
+
+
+def test_one_module_alone_names_what_only_linux_has() -> None:
+    """A system without it would not start a broker: `storage/system_calls.py` says what is there."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for wing in ("broker", "storage", "cli", "protocol")
+        for path in sorted((ROOT / wing).rglob("*.py"))
+        if path != ROOT / "storage" / "system_calls.py"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if OF_LINUX.search(line)
+    ]
+    assert found == []
+
+
 def test_no_modules_import_each_other() -> None:
     assert [[str(module) for module in circle] for circle in house.circles()] == []
 

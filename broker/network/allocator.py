@@ -7,8 +7,7 @@ is none, and up to `KEPT_BYTES` of free memory stay with the process.
 
 from __future__ import annotations
 
-import ctypes
-import sys
+from ...storage.system_calls import c_function
 
 # Free memory at the end of the heap that is not given back.
 KEPT_BYTES = 16 * 1024 * 1024
@@ -22,9 +21,7 @@ _MMAP_THRESHOLD = -3
 
 def keep_freed_memory() -> bool:
     """Set the thresholds; return whether the C library has them (glibc). For a process that is only a broker."""
-    if sys.platform != "linux":
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    mallopt = c_function("mallopt")
     if mallopt is None:
         return False
     return bool(mallopt(_TRIM_THRESHOLD, KEPT_BYTES) and mallopt(_MMAP_THRESHOLD, OWN_PAGES_BYTES))

@@ -1,0 +1,87 @@
+"""The calls that not every system has: each is here, with what is done where it is missing. Nobody else names them.
+
+Linux has them all. macOS has no posix_fadvise, RWF_NOWAIT, cachestat and syncfs, and its fsync leaves bytes in the
+drive's cache, which F_FULLFSYNC empties. A hint that cannot be given is left out, a question without an answer is
+answered by None, and what is read and forced to disk is the same everywhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+# The flag of a read that fails rather than wait for the disk; None where the system has none.
+NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None) if hasattr(os, "preadv") else None
+# A file system that is mounted from elsewhere may not know F_FULLFSYNC.
+_NOT_SUPPORTED = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL)
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def read_into(fd: int, target: bytearray | memoryview, position: int, flags: int = 0) -> int:
+    """Fill `target` from `position` of a file; return how many were read. `flags`: NOWAIT or 0. Raises OSError."""
+    if hasattr(os, "preadv"):
+        return os.preadv(fd, [target], position, flags)
+    data = os.pread(fd, len(target), position)
+    target[: len(data)] = data
+    return len(data)
+
+
+def send(socket_fd: int, fd: int, position: int, size: int) -> int:
+    """Send from a file to a socket; return how many bytes it took: 0 where the system cannot. Raises OSError."""
+    if not hasattr(os, "sendfile"):
+        return 0
+    return os.sendfile(socket_fd, fd, position, size)
+
+
+def will_need(fd: int, position: int) -> None:
+    """Have the file read from `position` on, without waiting; without this hint the read comes when it is needed."""
+    _advise(fd, position, 0, "POSIX_FADV_WILLNEED")
+
+
+def forget(fd: int, position: int, size: int) -> None:
+    """Drop written bytes from the page cache; without this hint the next read may come from there."""
+    _advise(fd, position, size, "POSIX_FADV_DONTNEED")
+
+
+def _advise(fd: int, position: int, size: int, advice: str) -> None:
+    advise, number = getattr(os, "posix_fadvise", None), getattr(os, advice, None)
+    if advise is not None and number is not None:
+        with suppress(OSError):
+            advise(fd, position, size, number)
+
+
+def fsync(fd: int) -> None:
+    """Force a file or directory to the medium, also where the system's own fsync stops at the drive. Raises OSError."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(fd, full)
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+        else:
+            return
+    os.fsync(fd)
+
+
+def c_function(name: str, *, keeps_lock: bool = False) -> Callable[..., Any] | None:
+    """Return a function of Linux's C library; None elsewhere. `keeps_lock`: of Python, for a call of a microsecond."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.PyDLL(None) if keeps_lock else ctypes.CDLL(None, use_errno=True)
+    return getattr(library, name, None)
+
+
+def mounts() -> list[str]:
+    """Return the lines of /proc/self/mountinfo; none where the system has no such file."""
+    try:
+        return _MOUNTS.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
