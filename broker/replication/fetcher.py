@@ -227,12 +227,15 @@ class Fetcher:
 
     async def _take_all(self, asked: dict[Key, Following], response: FetchResponse) -> None:
         by_id = {(each.topic_id, each.partition.index): each for each in asked.values()}
+        # The fsyncs of all partitions run beside each other.
+        flushes: list[Awaitable[None]] = []
         for topic in response.responses:
             for data in topic.partitions:
                 following = by_id.get((topic.topic_id, data.partition_index))
                 # A partition that has another leader by now has left `following`, or has another epoch.
-                if following is not None and self._is_current(following):
-                    await self._take(following, data)
+                if following is not None and self._is_current(following) and await self._take(following, data):
+                    flushes.append(self._flush(following, data))
+        await asyncio.gather(*flushes)
 
     def _is_current(self, following: Following) -> bool:
         return self.following.get(following.key) is following and following.is_current
@@ -245,7 +248,9 @@ class Fetcher:
             except KafkaError as error:
                 self._delay(each, error)
 
-    async def _take(self, following: Following, data: PartitionData) -> None:
+    async def _take(self, following: Following, data: PartitionData) -> bool:
+        """Do what a response says of a partition. Return whether an fsync must follow, before its end is told."""
+
         def is_current() -> bool:
             return self._is_current(following)
 
@@ -260,21 +265,35 @@ class Fetcher:
                 diverging = data.diverging_epoch
                 await self._logs.go_back(partition, diverging.epoch, diverging.end_offset, is_current)
             else:
-                await self._append(following, data, is_current)
+                return await self._append(following, data, is_current)
         except RecordError as error:
             self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
         except KafkaError as error:
             self._delay(following, error)
+        return False
 
-    async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
+    async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> bool:
         partition = following.partition
         if data.records:
             self._throttle.note(*following.place, len(data.records))
             await self._logs.append(partition, data.records, is_current)
-            await self._logs.flush(partition)
-            if not is_current():
-                return
-        log = partition.log
+            if partition.must_flush:
+                return True
+        if is_current():
+            self._note_offsets(following, data)
+        return False
+
+    async def _flush(self, following: Following, data: PartitionData) -> None:
+        try:
+            await self._logs.flush(following.partition)
+            if self._is_current(following):
+                self._note_offsets(following, data)
+        except KafkaError as error:
+            self._delay(following, error)
+
+    def _note_offsets(self, following: Following, data: PartitionData) -> None:
+        """Take over the leader's high watermark and log start."""
+        partition, log = following.partition, following.partition.log
         following.is_behind = log.log_end_offset < data.high_watermark
         partition.advance(max(min(data.high_watermark, log.log_end_offset), log.log_start_offset))
         if log.log_start_offset < data.log_start_offset <= partition.high_watermark:
