@@ -6,6 +6,7 @@ change what is read: those that Spark's own connector rejects. Security is read 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -114,6 +115,21 @@ NO_EFFECT = {
         _PRODUCER,
     ),
 }  # fmt: skip
+# Those of them that are flags, and those that are whole numbers beside all whose names end with `.ms`.
+_FLAGS = frozenset(
+    (
+        "enable.metrics.push", "auto.include.jmx.reporter", "allow.auto.create.topics", "exclude.internal.topics",
+        "enable.idempotence", "partitioner.adaptive.partitioning.enable", "partitioner.ignore.keys",
+        "transaction.two.phase.commit.enable",
+    )
+)  # fmt: skip
+_NUMBERS = frozenset(
+    (
+        "max.poll.records", "metrics.num.samples", "batch.size", "buffer.memory", "compression.gzip.level",
+        "compression.lz4.level", "compression.zstd.level", "max.in.flight.requests.per.connection",
+        "max.request.size", "retries",
+    )
+)  # fmt: skip
 # The beginnings of names that concern encryption and authentication, of which Kafka has a hundred.
 _SECURITY = ("ssl.", "sasl.")
 
@@ -126,6 +142,20 @@ def reason_for_no_effect(name: str, protocol: str = "PLAINTEXT") -> str | None:
     if not used:
         return f"connections are {protocol}"
     return None if name in SECURITY_CONFIGS else _JAVA_SECURITY
+
+
+def check_without_effect(texts: Mapping[str, str]) -> None:
+    """Raise OptionError for a setting without effect whose text Kafka's clients reject. Names are in lower case."""
+    for name in NO_EFFECT:
+        text = texts.get(f"kafka.{name}", "").strip()
+        if not text:
+            continue
+        if name in _FLAGS and text.lower() not in ("true", "false"):
+            raise OptionError(f"kafka.{name}", f"'{text}' is neither true nor false")
+        if (name in _NUMBERS or name.endswith(".ms")) and not re.fullmatch(r"[+-]?\d+", text):
+            raise OptionError(f"kafka.{name}", f"'{text}' is not a whole number")
+        if name == "max.poll.records" and int(text) < 1:
+            raise OptionError(f"kafka.{name}", f"'{text}' is below 1")
 
 
 def servers_of(texts: Mapping[str, str]) -> tuple[Address, ...]:

@@ -37,6 +37,7 @@ from .kafka_settings import (
     NO_EFFECT,
     REJECTED,
     Setting,
+    check_without_effect,
     protocol_of,
     reason_for_no_effect,
     security_of,
@@ -202,6 +203,7 @@ def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
     """Return what is to be said of the names. Raises OptionError for those that are rejected."""
     unsupported = {name.lower(): name for name in UNSUPPORTED}
     strict = flag(texts, "strictOptions", False)
+    check_without_effect(texts)
     warnings: list[str] = []
     for name in texts:
         if name in unsupported:

@@ -22,6 +22,7 @@ from .kafka_settings import (
     NO_EFFECT,
     REJECTED,
     Setting,
+    check_without_effect,
     protocol_of,
     security_of,
     servers_of,
@@ -156,6 +157,7 @@ def _check_names(texts: Mapping[str, str]) -> list[str]:
     settings = (*NUMBERS, *TEXTS, *SECURITY_CONFIGS)
     known = {each.lower(): each for each in (*OPTIONS, *(f"kafka.{name}" for name in settings))}
     strict = flag(texts, "strictOptions", False)
+    check_without_effect(texts)
     warnings: list[str] = []
     for name in texts:
         setting = name.removeprefix("kafka.") if name.startswith("kafka.") else ""

@@ -166,6 +166,21 @@ def test_settings_of_kafkas_clients_are_taken_with_the_reason_where_they_change_
     assert said.startswith(f"option 'kafka.{name}' has no effect: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("max.poll.records", "many"), ("max.poll.records", "0"), ("max.poll.records", "1.5"),
+        ("session.timeout.ms", "10s"), ("allow.auto.create.topics", "maybe"), ("retries", "-"),
+    ],
+)  # fmt: skip
+def test_a_setting_without_effect_is_rejected_where_kafkas_clients_reject_its_value(name: str, text: str) -> None:
+    for parse, topic in ((parse_options, "subscribe"), (parse_sink_options, "topic")):
+        if parse is parse_sink_options and name == "retries":
+            continue  # the sink acts on it
+        with pytest.raises(OptionError, match=f"kafka.{name}.*'{text}'"):
+            parse(BOOTSTRAP | {topic: "t", f"kafka.{name}": text})
+
+
 def test_every_setting_of_kafkas_own_clients_is_known() -> None:
     path = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "client-configs.txt"
     names = path.read_text(encoding="utf-8").split()
