@@ -53,6 +53,8 @@ class MicroBatches:
         self._target: Ends | None = None
         # The ids of topics that were seen, so that one that is made again is noticed.
         self._topic_ids: dict[str, bytes] = {}
+        # Those that were, and of which no batch was planned since.
+        self._anew: set[str] = set()
         # The cluster when it was last asked for its topics, and the ends of all logs then.
         self._view = ClusterView()
         self._seen: Ends | None = None
@@ -114,19 +116,18 @@ class MicroBatches:
 
     def _limited(self, begun: Ends, ends: Ends, *, limited: bool) -> Ends:
         """Return the ends of a batch within the limits of a trigger."""
-        for each in sorted(begun):
-            if ends.get(each, begun[each]) < begun[each] and self._target is None:
-                self._note_shorter(each, begun[each], ends[each])
+        if self._target is None:
+            begun, ends = self._from_new_starts(begun, ends)
         if self._target is not None:  # it may lie before where the stream is
             ends = {each: max(end, begun.get(each, 0)) for each, end in ends.items()}
         full = begun | ends
         for each in sorted(set(begun) - set(ends)):
-            if self._target is None:
-                self._note_gone(each)
-                del full[each]
+            self._note_gone(each)
+            del full[each]
         if self._target is None and self._waits_for_more(begun, full):
             return begun
         self._last_batch_s = self._clock()
+        self._anew.clear()
         if not limited:
             return full
         # A log does not always begin at 0: a share that ends before its beginning would be lost data in the next batch.
@@ -145,12 +146,30 @@ class MicroBatches:
         sizes = self._brokers.retry(lambda: self._brokers.sizes(more))
         return bytes_per_offset(sizes, first, last)
 
+    def _from_new_starts(self, begun: Ends, ends: Ends) -> tuple[Ends, Ends]:
+        """Return where a batch begins and may end, with topics that were made again read from their beginnings.
+
+        Such a batch ends below the offset at which the stream was: by that `ranges` knows it, also in another process.
+        """
+        anew = [each for each in sorted(begun) if each in ends and self._is_anew(each, begun[each], ends[each])]
+        if not anew:
+            return begun, ends
+        first = self._offsets(anew, EARLIEST)
+        return begun | first, ends | {each: max(first[each], min(ends[each], begun[each] - 1)) for each in anew}
+
+    def _is_anew(self, partition: TopicPartition, begun: int, end: int) -> bool:
+        if end < begun:
+            self._note_shorter(partition, begun, end)
+        elif partition.topic not in self._anew:
+            return False
+        return begun > 0
+
     def _note_shorter(self, partition: TopicPartition, begun: int, end: int) -> None:
         """Note that a log ends before the offset at which the stream is: its topic was made again while it was down."""
         what = f"{_name(partition)} ends at {end}, before {begun}, where the stream is: its topic was made again"
         if self._options.fail_on_data_loss:
             raise TopicRecreated(what)
-        log.warning("%s: going on at the end", what)
+        log.warning("%s: going on at the beginning of the new one", what)
 
     def _note_gone(self, partition: TopicPartition) -> None:
         note_loss(self._options, f"{_name(partition)} is gone, and with it what was not read")
@@ -188,6 +207,7 @@ class MicroBatches:
                 raise TopicRecreated(f"topic '{topic}' was deleted and created again")
             log.warning("topic '%s' was deleted and created again: going on with the new one", topic)
             self._topic_ids[topic] = topic_id
+            self._anew.add(topic)
 
     # -- The ranges of a batch
 
@@ -199,6 +219,8 @@ class MicroBatches:
         if ends and not start and not begun:
             begun = self._begun_again(ends)
         known = self._partitions()
+        # A batch that ends before its beginning is the first one of a topic that was made again.
+        begun = {each: offset for each, offset in begun.items() if offset <= ends.get(each, offset)}
         wanted = [each for each in sorted(ends) if ends[each] > begun.get(each, 0) or each not in begun]
         gone = [each for each in wanted if each not in known and self._view.partition(each) is None]
         for each in gone:

@@ -273,7 +273,42 @@ def test_a_topic_that_was_made_again_while_the_query_was_down_is_noticed() -> No
     stream = patient.stream()
     end = stream.next_end({"t": {"0": 4, "1": 25}}, limited=False)
     assert end == {"t": {"0": 10, "1": 20}}
-    assert places(stream.ranges({"t": {"0": 4, "1": 25}}, end)) == [("t", 0, 4, 10)]
+    assert places(stream.ranges({"t": {"0": 4, "1": 25}}, end)) == [("t", 0, 4, 10), ("t", 1, 0, 20)]
+
+
+@pytest.mark.parametrize("most", [{}, {"maxOffsetsPerTrigger": "3"}])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning_where_loss_is_allowed(most: dict[str, str]) -> None:
+    cluster = Cluster(startingOffsets="earliest", failOnDataLoss="false", **most)
+    stream = cluster.stream()
+    start = stream.next_end({}, limited=False)
+    cluster.ids["t"] = b"another-another-"
+    # The new logs end below, at and behind the offsets at which the stream was, or are empty.
+    cluster.logs["t"] = [(0, 4), (0, 20), (2, 30), (0, 0)]
+    read: dict[int, list[int]] = {}
+    while (end := stream.next_end(start, limited=True)) != start:
+        # Another process may run the batch.
+        assert cluster.stream().ranges(start, end) == stream.ranges(start, end)
+        for each in stream.ranges(start, end):
+            read.setdefault(each.partition, []).extend(range(each.start, each.end))
+        start = end
+    assert read == {0: list(range(4)), 1: list(range(20)), 2: list(range(2, 30))}
+
+
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_of_a_pattern_that_is_deleted_is_lost_data(available_now: bool) -> None:
+    for fails in ("true", "false"):
+        cluster = Cluster(subscribePattern=".", failOnDataLoss=fails)
+        cluster.logs["u"] = [(0, 5)]
+        start = cluster.stream().next_end({}, limited=False)
+        del cluster.logs["u"]
+        stream = cluster.stream()
+        if available_now:
+            stream.stop_at_present_ends()
+        if fails == "true":
+            with pytest.raises(DataLoss, match="u-0 is gone"):
+                stream.next_end(start, limited=False)
+        else:
+            assert "u" not in stream.next_end(start, limited=False)
 
 
 def test_a_batch_waits_for_enough_records_but_not_for_ever() -> None:
