@@ -147,7 +147,7 @@ def flip(path: Path, at: int) -> None:
 
 
 class TestFailedStart:
-    """A start that cannot read everything fails, and leaves no clean-stop marker."""
+    """A start that cannot read everything fails, and writes no clean-stop marker."""
 
     @pytest.fixture
     async def damaged(self, config: BrokerConfig) -> Path:
@@ -165,12 +165,22 @@ class TestFailedStart:
             await Broker(config).start()
         assert "\n" not in str(caught.value)
 
-    async def test_is_not_marked_as_clean_and_keeps_the_checkpoints(self, config: BrokerConfig, damaged: Path) -> None:
-        points = (config.data_dir / checkpoints.RECOVERY_POINT).read_text()
+    @pytest.mark.parametrize("clean", [True, False])
+    async def test_is_not_marked_as_clean_and_keeps_the_checkpoints(
+        self, config: BrokerConfig, damaged: Path, clean: bool
+    ) -> None:
+        points, marker = (
+            (config.data_dir / checkpoints.RECOVERY_POINT).read_text(),
+            damaged.with_name(checkpoints.CLEAN_SHUTDOWN),
+        )
+        if not clean:
+            marker.unlink()
+        before = marker.read_bytes() if clean else None
         for _ in range(2):
             with pytest.raises(StartError):
                 await Broker(config).start()
-        assert not (config.data_dir / checkpoints.CLEAN_SHUTDOWN).exists()
+        # That of a clean stop stays as it was: nothing was written since, and the next start must know of it, too.
+        assert (marker.read_bytes() if marker.exists() else None) == before
         assert (config.data_dir / checkpoints.RECOVERY_POINT).read_text() == points
 
     async def test_leaves_nothing_in_the_way_of_the_next(self, config: BrokerConfig, damaged: Path) -> None:
