@@ -147,7 +147,7 @@ async def test_what_is_handled_is_committed_before_the_consumer_leaves_its_group
 
 
 async def test_signals_stay_the_programs_own() -> None:
-    """Also beside `drain_on`, for two calls of `consume` at a time, and whichever of them ends first."""
+    """Also beside `drain_on`, for two calls of `consume` at a time, and in each order of their ends."""
     loop, heard = asyncio.get_running_loop(), asyncio.Event()
     quiet = asyncio.Event()
 
