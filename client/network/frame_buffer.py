@@ -8,7 +8,6 @@ view into it. The memory of a large frame is used again when nobody does: fresh 
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 
 from ..errors import BadResponse
@@ -27,8 +26,6 @@ _TLS_ALERT = 0x1503
 _KEPT_FRAMES = 2
 _KEPT_BYTES = 16 * 1024 * 1024
 _lent: deque[bytearray] = deque(maxlen=_KEPT_FRAMES)
-# What `sys.getrefcount` says of an object that one name alone refers to.
-_UNUSED = 2
 
 
 class FrameBuffer:
@@ -101,11 +98,21 @@ def _memory_for(size: int) -> bytearray:
             memory = _lent.popleft()  # first: another thread's loop may look at the same time
         except IndexError:
             break
-        if len(memory) >= size and sys.getrefcount(memory) == _UNUSED:
+        if len(memory) < size:
+            continue
+        if not _is_viewed(memory):
             return memory
-        if len(memory) >= size:
-            _lent.append(memory)
+        _lent.append(memory)
     return bytearray(size)
+
+
+def _is_viewed(memory: bytearray) -> bool:
+    """Whether there is a view into it: Python then does not let it change its size, not even back and forth."""
+    try:
+        memory.append(memory.pop())
+    except BufferError:
+        return True
+    return False
 
 
 def no_frame(size: int, limit_bytes: int = MAX_FRAME_BYTES) -> str:
