@@ -45,8 +45,8 @@ TIMESTAMP = ("timestamp", "timestamp_ntz")
 
 TRANSACTION_TIMEOUT_MS = NUMBERS["transaction.timeout.ms"].default
 
-# One record: topic, value, key, partition, headers, timestamp in milliseconds. None where the row has none.
-Row = tuple[str | None, bytes | None, bytes | None, int | None, Any, int | None]
+# One record: topic, value, key, partition, headers, timestamp in milliseconds. None where the row has none of it.
+Row = tuple[str, bytes | None, bytes | None, int | None, Any, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,24 +128,21 @@ async def _started(options: SinkOptions, **arguments: Any) -> Producer:
 
 
 async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    count, failures, sender = 0, _Failures(), None
+    count, failures, senders = 0, _Failures(), None
     async for batch in _in_thread(batches):
+        if senders is None:
+            # Heavy, and a task without rows needs none of it.
+            senders = import_module(".sink_sender", __package__).TopicSenders(producer, options, failures.note)
         count += batch.num_rows
-        if options.topic is None or "headers" in columns.names:
-            await _send_each(producer, _rows(batch, columns, options), failures)
-        else:
-            if sender is None:
-                # Heavy, and a task without rows needs none of it.
-                opened = import_module(".sink_sender", __package__).BatchSender.open
-                sender = await opened(producer, options.topic, options, failures.note)
-            await _send_columns(sender, producer, batch, columns, options, failures)
+        for topic, rows in _by_topic(batch, options):
+            await _send_rows(await senders.of(topic), producer, rows, columns, options, failures)
         failures.check()
-    await (producer if sender is None else sender).flush()
+    await (producer if senders is None else senders).flush()
     failures.check()
     return count
 
 
-async def _send_columns(
+async def _send_rows(
     sender: BatchSender,
     producer: Producer,
     batch: ArrowBatch,
@@ -153,16 +150,38 @@ async def _send_columns(
     options: SinkOptions,
     failures: _Failures,
 ) -> None:
-    """Send a batch of rows that have one topic and no headers: whole columns at a time."""
+    """Send a batch of rows that have one topic: whole columns at a time where none has headers."""
 
     async def alone(row: int) -> None:
         await _send_each(producer, _rows(batch.slice(row, 1), columns, options), failures)
 
+    if "headers" in columns.names and len(batch.column("headers").flatten()):
+        await sender.send_open()
+        await _send_each(producer, _rows(batch, columns, options), failures)
+        return
     rows: type[Rows] = import_module(".sink_rows", __package__).Rows
     value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
     assert value is not None
     partition = batch.column("partition") if "partition" in columns.names else None
     await sender.send(rows(value, key, partition, _times_ms(batch, columns), wall_clock_ms()), alone)
+
+
+def _by_topic(batch: ArrowBatch, options: SinkOptions) -> Iterator[tuple[str, ArrowBatch]]:
+    """Yield each topic with its rows, which keep their order. Raises OptionError for a row without a topic."""
+    if options.topic is not None:
+        yield options.topic, batch
+        return
+    coded = batch.column("topic").dictionary_encode()
+    if coded.null_count:
+        why = "null topic present in the data. Use the topic option for setting a topic."
+        raise OptionError("topic", why)
+    if len(coded.dictionary) > 1:
+        batch = batch.take(import_module("pyarrow.compute").array_sort_indices(coded.indices))  # it is stable
+    counts = sorted((each["values"], each["counts"]) for each in coded.indices.value_counts().to_pylist())
+    row = 0
+    for code, count in counts:
+        yield coded.dictionary[code].as_py(), batch.slice(row, count)
+        row += count
 
 
 class _Failures:
@@ -182,9 +201,6 @@ class _Failures:
 
 async def _send_each(producer: Producer, rows: Iterator[Row], failures: _Failures) -> None:
     for topic, value, key, partition, headers, timestamp_ms in rows:
-        if topic is None:
-            why = "null topic present in the data. Use the topic option for setting a topic."
-            raise OptionError("topic", why)
         sent = await producer.send(
             topic, value, key=key, partition=partition, headers=headers or (), timestamp_ms=timestamp_ms
         )

@@ -90,6 +90,11 @@ class OpenBatches:
         return len(self._batches)
 
     @property
+    def room_bytes(self) -> int:
+        """How many bytes all batches may get together."""
+        return self._buffers.size
+
+    @property
     def sticky(self) -> int:
         """The partition of rows that have neither a key nor a partition."""
         return int(self._opened[STICKY])

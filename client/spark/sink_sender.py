@@ -1,4 +1,4 @@
-"""Sends the rows of one topic as whole record batches (sink_rows.py), through the producer."""
+"""Sends rows as whole record batches (sink_rows.py), through the producer: a sender for each topic."""
 
 from __future__ import annotations
 
@@ -16,6 +16,39 @@ from .sink_rows import OpenBatches, Rows
 
 # Below this a batch costs more than its records.
 _LEAST_BATCH_BYTES = 4_096
+
+
+class TopicSenders:
+    """The senders of a task, by topic. They have room for as many bytes as the producer, or for those of one topic."""
+
+    def __init__(self, producer: Producer, options: SinkOptions, note: Callable[..., None]) -> None:
+        self._producer = producer
+        self._options = options
+        self._note = note
+        # The one that was used last is the last.
+        self._senders: dict[str, BatchSender] = {}
+
+    async def of(self, topic: str) -> BatchSender:
+        """Return the sender of a topic. Raises UnknownTopic."""
+        sender = self._senders.pop(topic, None)
+        if sender is None:
+            sender = await BatchSender.open(self._producer, topic, self._options, self._note)
+            await self._make_room(_number(self._options, "buffer.memory") - sender.room_bytes)
+        self._senders[topic] = sender
+        return sender
+
+    async def flush(self) -> None:
+        """Queue what is open, and wait until everything is acknowledged or has failed. Raises UnknownTopic."""
+        await self._make_room(0)
+        await self._producer.flush()
+
+    async def _make_room(self, most_bytes: int) -> None:
+        """Queue what is open in the senders that were not used for longest, and forget them."""
+        left = sum(each.room_bytes for each in self._senders.values())
+        while self._senders and left > most_bytes:
+            sender = self._senders.pop(next(iter(self._senders)))
+            left -= sender.room_bytes
+            await sender.send_open()
 
 
 class BatchSender:
@@ -45,14 +78,15 @@ class BatchSender:
             if stop.is_alone:
                 await alone(stop.row)
 
-    async def flush(self) -> None:
-        """Queue what is open, and wait until everything is acknowledged or has failed.
+    @property
+    def room_bytes(self) -> int:
+        """How many bytes its open batches may get."""
+        return self._opened.room_bytes
 
-        Raises UnknownTopic where the topic was made again with fewer partitions than have rows.
-        """
+    async def send_open(self) -> None:
+        """Queue what is open. Raises UnknownTopic where the topic was made again with too few partitions."""
         for partition in range(self._opened.partitions):
             await self._send_batch(partition)
-        await self._producer.flush()
 
     async def _send_batch(self, partition: int) -> None:
         taken = self._opened.take(partition)
@@ -74,11 +108,11 @@ class BatchSender:
 
 def _limit_bytes(options: SinkOptions, partitions: int) -> int:
     """Return the size of a batch: with those of all partitions together, half of the producer's memory at most."""
-
-    def number(name: str) -> int:
-        return options.producer.get(name.replace(".", "_"), NUMBERS[name].default)
-
     # Bytes that no codec makes smaller get a little larger.
-    most = max(1, number("max.request.size") * 99 // 100 - HEADER_SIZE)
-    share = number("buffer.memory") // 2 // partitions
-    return min(most, max(_LEAST_BATCH_BYTES, min(number("batch.size"), share)))
+    most = max(1, _number(options, "max.request.size") * 99 // 100 - HEADER_SIZE)
+    share = _number(options, "buffer.memory") // 2 // partitions
+    return min(most, max(_LEAST_BATCH_BYTES, min(_number(options, "batch.size"), share)))
+
+
+def _number(options: SinkOptions, name: str) -> int:
+    return options.producer.get(name.replace(".", "_"), NUMBERS[name].default)

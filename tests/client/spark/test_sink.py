@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,6 +24,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.python_calls import Calls
 from odradek.tests.support.wire import Call
 from pyspark.sql.types import (
     ArrayType,
@@ -274,7 +276,53 @@ async def test_a_row_without_a_topic_fails_the_task() -> None:
             await written(fake, table, "value string, topic string")
 
 
-@pytest.mark.parametrize("topic", ["t", None], ids=["whole columns", "row by row"])
+async def calls_for(rows: int, more: dict[str, Any], ddl: str, **texts: str) -> int:
+    """The calls of Python functions for rows of one partition each, in which Arrow's come as Spark hands them over."""
+    calls = Calls(rows)
+    async with FakeCluster({"t": 1, "u": 1}) as fake:
+        options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | texts)
+        columns = columns_of_rows(schema(ddl), options)
+        table = pa.table({"value": [b"x" * 100] * rows} | more)
+
+        def write() -> None:
+            sys.setprofile(calls.note)
+            try:
+                write_rows(iter(table.to_batches(max_chunksize=500)), columns, options)
+            finally:
+                sys.setprofile(None)
+
+        await asyncio.to_thread(write)
+        assert len(records_of(fake, "t", 0)) + len(records_of(fake, "u", 0)) == rows
+    return calls.counts.total()
+
+
+async def test_a_column_of_topics_or_of_nulls_for_headers_costs_no_step_a_row() -> None:
+    rows = 4_000
+    plain = await calls_for(rows, {}, "value binary", topic="t")
+    nulls = await calls_for(rows, {"headers": pa.nulls(rows, HEADERS)}, "value binary, headers headers", topic="t")
+    same = await calls_for(rows, {"topic": ["t"] * rows}, "value binary, topic string")
+    mixed = await calls_for(rows, {"topic": ["t", "u"] * (rows // 2)}, "value binary, topic string")
+    assert max(nulls, same, mixed) - plain < rows / 2
+
+
+async def test_rows_of_many_topics_keep_their_order_within_the_memory_of_the_producer() -> None:
+    topics = [f"t{number % 7}" for number in range(200)]
+    values = [f"{number}" for number in range(200)]
+    headers = [[{"key": "h", "value": b"x"}] if number % 50 == 49 else [] for number in range(200)]
+    table = pa.table({"value": values, "topic": topics, "headers": pa.array(headers, HEADERS)})
+    async with FakeCluster({f"t{number}": 1 for number in range(7)}) as fake:
+        small = {"kafka.buffer.memory": "20000", "kafka.batch.size": "9000"}
+        ddl = "value string, topic string, headers headers"
+        options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | small)
+        batches: Iterator[Any] = iter(table.to_batches(max_chunksize=40))
+        columns = columns_of_rows(schema(ddl), options)
+        await asyncio.to_thread(write_rows, batches, columns, options)
+        for topic in sorted(set(topics)):
+            expected = [value.encode() for value, of in zip(values, topics, strict=True) if of == topic]
+            assert [each.value for each in records_of(fake, topic, 0)] == expected
+
+
+@pytest.mark.parametrize("topic", ["t", None], ids=["the option", "a column"])
 async def test_a_timestamp_before_1970_fails_the_task(topic: str | None) -> None:
     moments = [datetime(2026, 1, 2, tzinfo=UTC), datetime(1969, 12, 31, tzinfo=UTC)]
     table = pa.table({"value": ["a", "b"], "topic": ["t", "t"], "at": pa.array(moments, pa.timestamp("us", "UTC"))})
