@@ -21,7 +21,7 @@ ARGS   ?=
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-env: $(TESTS) $(LINK)  ## make the environment (.venv) for all verbs, once and whenever pyproject.toml changed
+env: $(TESTS) $(LINK)  ## make the environment (.venv) for all verbs, once and whenever pyproject.toml or the kernel changed
 
 demo: $(DEMO)  ## real flights: produced, consumed by a group, read by Spark, counted
 	@tools/need_java.sh || true
@@ -72,7 +72,7 @@ $(BIN)/python:
 $(BROKER): WITH :=
 $(DEMO): WITH := [spark,demo]
 $(TESTS): WITH := [spark,dev,demo]
-$(BROKER) $(DEMO) $(TESTS): pyproject.toml | $(BIN)/python
+$(BROKER) $(DEMO) $(TESTS): pyproject.toml $(wildcard kernel/*.pyx kernel/*.pxi) | $(BIN)/python
 	@echo "installing Odradek$(WITH) and what it needs into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.$(WITH)'
 	@touch $@ $(BROKER) $(if $(filter $(TESTS),$@),$(DEMO))

@@ -3,8 +3,8 @@
     make bench ARGS="--only clients"
 
 Each way runs in a process of its own, in turn, and the best of the rounds counts, because whatever disturbs only adds
-CPU time. Our ways run in pure Python, and with the compiled kernel where it is installed (`pip install ./kernel`). All
-asyncio clients run on uvloop.
+CPU time. Our ways run in pure Python, and with the compiled kernel where it was built. All asyncio clients run on
+uvloop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .brokers import Odradek
 
 CONSUMED = 500_000
 PRODUCED = 200_000
-_KERNEL = "odradek_kernel"
+_KERNEL = "odradek.kernel.loops"
 
 
 class Bar(NamedTuple):

@@ -23,11 +23,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from odradek.client.arrow.decoder import ArrowDecoder, schema_of
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.columns import Column
 from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.decoder import ArrowDecoder
 from odradek.client.spark.direct_read import range_reader
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
@@ -39,7 +38,7 @@ from odradek.protocol.records.record import Record
 
 TOPIC = "direct-read"
 BATCH_BYTES = 512 * 1024
-COLUMNS = tuple(Column(name) for name in ("key", "value", "offset", "timestamp"))
+COLUMNS = schema_of(("key", "value", "offset", "timestamp"))
 
 
 def main() -> None:
@@ -56,7 +55,7 @@ def main() -> None:
             address = _address(broker)
             size = fill(address, arguments.megabytes << 20, arguments.value_bytes)
             for path in ("fetch", "direct"):
-                read(address, path)  # warm: numba is loaded, the files are in the page cache
+                read(address, path)  # warm: the files are in the page cache
             for _ in range(arguments.rounds):
                 for path in ("fetch", "direct"):
                     measure(address, path, broker.pid, size)

@@ -54,7 +54,7 @@ class FloorReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         import pyarrow as pa
         from odradek.client.spark.columns import Column
-        from odradek.client.spark.decoder import arrow_schema
+        from odradek.client.spark.rows import arrow_schema
 
         cells = {"key": b"%08d" % 0, "value": bytes(self._value_bytes), "topic": "spark-read-topic"}
         schema = arrow_schema([Column(name) for name in self._columns])

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
+from ..kernel import door
 from ..protocol.errors import KafkaError
-from ..protocol.records import kernel
 from ..storage import checkpoints
 from .times import local_text
 
@@ -79,9 +79,9 @@ def _libraries() -> Iterator[Diagnosis]:
                 how = "install Odradek again with pip, which installs what it needs"
                 yield Diagnosis("libraries", PROBLEM, f"{name} is not installed", how)
     yield Diagnosis("libraries", OK, ", ".join(found))
-    used = f"decoded and encoded by {kernel.record_code()}"
-    if kernel.compiled is None and kernel.is_installed():
-        yield Diagnosis("records", WARNING, used, "install the kernel of this version again: pip install ./kernel")
+    used = f"decoded and encoded by {door.record_code()}"
+    if door.compiled is None and door.is_built():
+        yield Diagnosis("records", WARNING, used, "install Odradek again with pip, which builds it")
     else:
         yield Diagnosis("records", OK, used)
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..protocol.records.kernel import record_code
+    from ..kernel.door import record_code
     from .admin import Admin
     from .admin.acls import Acl, AclFilter
     from .admin.features import Feature
@@ -133,7 +133,7 @@ _HOMES = {
     "Stream": "consumer.streams",
     "TopicPartition": "record",
     "read_topic": "topic_table",
-    "record_code": ".protocol.records.kernel",
+    "record_code": ".kernel.door",
     "wait_for_broker": "waiting",
 }
 

@@ -1,7 +1,6 @@
 """Records of a partition from the broker's files as Arrow batches: what `read_topic(path="direct")` reads.
 
-It runs the direct read of the Spark source in a thread, because files are read without the event loop. It needs the
-compiled kernel (numba).
+It runs the direct read of the Spark source in a thread, because files are read without the event loop.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .arrow_columns import has_kernel
-from .errors import DirectReadNotPossible
 from .network.security_options import SecurityOptions
 from .network.task_ends import without_cancelling
 from .record import TopicPartition
@@ -52,11 +49,8 @@ class DirectPartition:
             raise
 
     def _read(self, options: Mapping[str, str], passed: Passed) -> None:
-        if not has_kernel():
-            raise DirectReadNotPossible("numba is missing: pip install 'odradek[tables]'")
+        from .arrow.decoder import ArrowDecoder, schema_of
         from .spark.brokers import Brokers
-        from .spark.columns import Column
-        from .spark.decoder import ArrowDecoder
         from .spark.direct_read import DirectRead
         from .spark.offsets import OffsetRange
         from .spark.options import parse_options
@@ -67,8 +61,8 @@ class DirectPartition:
         brokers = Brokers(parsed.client)
         topic_id = brokers.retry(lambda: brokers.view([topic])).topic_id(topic)
         wanted = OffsetRange(topic, topic_id, number, self.start, self.end)
-        columns = [Column(name) for name in self._columns]
-        decoder = ArrowDecoder(columns, topic, number, self.start, self.end, max_rows=parsed.arrow_batch_rows)
+        schema = schema_of(tuple(self._columns))
+        decoder = ArrowDecoder(schema, topic, number, self.start, self.end, max_rows=parsed.arrow_batch_rows)
         reader = DirectRead(wanted, parsed, brokers)
         sections = reader.sections()
         try:

@@ -14,7 +14,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Unpack
 
-from .arrow_columns import DEFAULT_COLUMNS, ArrowColumns
+from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
 from .direct_topic import DirectPartition

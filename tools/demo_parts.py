@@ -72,14 +72,11 @@ def java_is_there() -> bool:
 
 
 def start_spark(folder: Path) -> SparkSession:
-    """Start a session, and the compilation of what the source needs, which another process does meanwhile."""
+    """Start a session."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_HOME", str(_spark_home(folder)))
-    from odradek.client.spark.machine_code import JSON_KERNELS, KERNELS
     from pyspark.sql import SparkSession
 
-    for each in (KERNELS, JSON_KERNELS):
-        each.compile_ahead()
     return (
         SparkSession.builder.master("local[2]")
         .appName("flights")

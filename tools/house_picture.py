@@ -28,9 +28,16 @@ FLOORS = (
     ("broker/coordination", "broker/coordination/groups", "broker/coordination/transactions"),
     ("broker/topics", "broker/log_dirs", "broker/configs"),
     ("client", "storage"),
-    ("protocol",),
+    ("protocol", "kernel"),
 )
-FILLS = {"cli": "#f3e8d8", "broker": "#dfeaf6", "client": "#e4f2e1", "storage": "#f6e3e3", "protocol": "#ece6f5"}
+FILLS = {
+    "cli": "#f3e8d8",
+    "broker": "#dfeaf6",
+    "client": "#e4f2e1",
+    "storage": "#f6e3e3",
+    "protocol": "#ece6f5",
+    "kernel": "#f0f0e0",
+}
 
 
 class Way(NamedTuple):

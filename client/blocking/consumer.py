@@ -25,7 +25,6 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
 from .. import consumer as asyncio_client
-from ..arrow_columns import load_kernel
 from ..consumer.fetched_batch import FetchedBatch
 from ..consumer.record_columns import RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
@@ -154,7 +153,6 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         A column is decoded when it is asked for: `values` alone, or `to_arrow()`, is much faster than records. Records
         count as processed when the next poll begins, at the latest after those of the other partitions.
         """
-        load_kernel()
         while True:
             try:
                 found = self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)

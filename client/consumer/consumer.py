@@ -23,7 +23,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from ...protocol.errors import KafkaError
-from ..arrow_columns import load_kernel
 from ..clock import monotonic_ms, wait_for
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
 from ..option_values import INT32_MAX, check_numbers
@@ -87,7 +86,6 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         A column is decoded when it is asked for: `values` alone, or `to_arrow()`, is much faster than records. Records
         count as processed when the next poll begins, at the latest after those of the other partitions.
         """
-        await asyncio.to_thread(load_kernel)
         while True:
             try:
                 found = await self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 from ...protocol.errors import DecodeError
-from ...protocol.records import kernel
 from ...protocol.records.columns import Columns
 from ...protocol.records.record import Headers
-from ..arrow_columns import DEFAULT_COLUMNS, ArrowColumns, bytes_of, is_kernel_loaded, numbers_of
+from ..arrow.tables import DEFAULT_COLUMNS, ArrowColumns
 from ..errors import CorruptRecords
 from ..record import TopicPartition
 from .fetched_batch import FetchedBatch, joined
@@ -41,32 +39,10 @@ class RecordColumns:
             raise self._corrupt(error) from error
         return columns
 
-    @property
-    def _by_machine_code(self) -> bool:
-        """Whether numba's machine code makes a column the fastest.
-
-        It does not where all columns are there already, or the compiled kernel makes lists of Python itself.
-        """
-        slower = "_columns" in self.__dict__ or kernel.compiled is not None
-        return bool(self.batches) and not slower and is_kernel_loaded()
-
-    def _bytes_of(self, name: str) -> list[bytes | None]:
-        first = self.batches[0].first_offset
-        try:
-            lists = [bytes_of(data, first, name) for data in joined(self.batches)]
-        except DecodeError as error:
-            raise self._corrupt(error) from error
-        return lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
-
     @cached_property
     def offsets(self) -> list[int]:
         """The offset of each record."""
-        if not self._by_machine_code:
-            return self._columns.offsets
-        try:
-            return numbers_of(self.to_arrow(["offset"]).column(0))
-        except DecodeError as error:
-            raise self._corrupt(error) from error
+        return self._columns.offsets
 
     @cached_property
     def timestamps_ms(self) -> list[int]:
@@ -76,13 +52,11 @@ class RecordColumns:
     @cached_property
     def keys(self) -> list[bytes | None]:
         """The key of each record."""
-        return self._bytes_of("key") if self._by_machine_code else self._columns.keys
+        return self._columns.keys
 
     @cached_property
     def values(self) -> list[bytes | None]:
         """The value of each record; alone they take a fraction of the time of whole records."""
-        if self._by_machine_code:
-            return self._bytes_of("value")
         if "_columns" in self.__dict__ or not all(batch.is_whole for batch in self.batches):
             return self._columns.values
         try:

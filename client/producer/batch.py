@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-from ...protocol.records import kernel
+from ...kernel import door
 from ...protocol.records.record import Record
 from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
@@ -63,10 +63,8 @@ class AwaitedRecords:
         topic, partition = batch.partition
         base_offset, append_time_ms = batch.base_offset, batch.log_append_time_ms
         indexes, times = self.indexes, self.timestamps_ms
-        if kernel.compiled is not None:
-            found = kernel.compiled.places(
-                RecordMetadata, topic, partition, base_offset, append_time_ms, indexes, times
-            )
+        if door.compiled is not None:
+            found = door.compiled.places(RecordMetadata, topic, partition, base_offset, append_time_ms, indexes, times)
             if found is not None:
                 return found
         offsets = [base_offset + index for index in indexes] if base_offset >= 0 else [-1] * len(indexes)

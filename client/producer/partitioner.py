@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from ...protocol.records import kernel
+from ...kernel import door
 from ..metadata import NO_LEADER, TopicInfo
 
 _SEED = 0x9747B28C
@@ -24,8 +24,8 @@ _CACHED_KEY_BYTES = 64
 
 def murmur2(data: bytes) -> int:
     """Return the MurmurHash 2 with Kafka's seed, as an unsigned 32-bit number (Java shows the same bits signed)."""
-    if kernel.compiled is not None:
-        return kernel.compiled.murmur2(data)
+    if door.compiled is not None:
+        return door.compiled.murmur2(data)
     size = len(data)
     h = _SEED ^ size
     whole = size & ~3

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...protocol.records import kernel
+from ...kernel import door
 from ...protocol.records.record import Record, new_record, size_upper_bound
 from ..clock import wall_clock_ms
 from ..errors import KafkaError, RecordTooLarge
@@ -62,9 +62,9 @@ class Preparation:
         elif value.__class__ is not bytes:
             raw_value = checked_bytes(value, "value")
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        if kernel.compiled is not None and key is raw_key and not given_headers:
+        if door.compiled is not None and key is raw_key and not given_headers:
             limit = self.max_request_size
-            made = kernel.compiled.prepare(Prepared, Record, topic, partition, key, raw_value, time_ms, limit)
+            made = door.compiled.prepare(Prepared, Record, topic, partition, key, raw_value, time_ms, limit)
             if made is not None:
                 return made
         headers = checked_headers(given_headers) if given_headers else ()

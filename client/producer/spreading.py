@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from ...protocol.records import kernel
+from ...kernel import door
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
 from ..serialization import checked_bytes
 from .preparation import too_large
@@ -52,13 +52,13 @@ class Spreader:
         pairs = chain(self._held, self._pairs) if self._held else self._pairs
         self._held = ()
         try:
-            self.ended = self._fill(turn, pairs) if kernel.compiled is None else self._fill_compiled(turn, pairs)
+            self.ended = self._fill(turn, pairs) if door.compiled is None else self._fill_compiled(turn, pairs)
         except Exception as error:  # noqa: BLE001 - an iterable of the user may raise anything; the caller raises it
             self.ended, self.error = True, error
 
     def _fill_compiled(self, turn: Turn, pairs: Iterator[tuple[Any, Any]]) -> bool:
-        assert kernel.compiled is not None
-        ended, left = kernel.compiled.spread(
+        assert door.compiled is not None
+        ended, left = door.compiled.spread(
             pairs, turn.records, turn.sizes, Record, turn.time_ms, turn.keyless,
             _RECORDS_PER_TURN, turn.left_bytes, self._max_size,
         )  # fmt: skip

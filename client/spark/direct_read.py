@@ -29,7 +29,7 @@ from .options import IsolationLevel, ReadPath, SourceOptions
 from .segment_lease import SegmentLease
 
 if TYPE_CHECKING:
-    from .decoder import BatchTable
+    from ..arrow.batches import BatchTable
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ class DirectRead(RangeFetch):
     # -- Files
 
     def _next_section(self, file: LeasedFile, descriptor: int) -> Section | None:
-        from . import decoder
+        from ..arrow import batches
 
         if self._at >= file.end:
             self._close_file()
@@ -170,27 +170,27 @@ class DirectRead(RangeFetch):
             self._progressed()
             return None
         data = self._chunk(file, descriptor, min(CHUNK_BYTES, file.end - self._at))
-        source, table, _ = decoder.scan(data)
+        source, table, _ = batches.scan(data)
         if not len(table):
-            source, table, _ = decoder.scan(self._large_batch(file, descriptor, data))
+            source, table, _ = batches.scan(self._large_batch(file, descriptor, data))
         if not len(table):
             raise CorruptBatch(f"{file.name} of {self._range}: no whole batch at {self._at}")
-        self._at += decoder.scanned_bytes(table)
-        position = decoder.next_offset(table)
+        self._at += batches.scanned_bytes(table)
+        position = batches.next_offset(table)
         hidden = self._hidden(table)
-        table = decoder.readable(table, self._position, self._range.end, hidden)
+        table = batches.readable(table, self._position, self._range.end, hidden)
         self._position = max(position, self._position)
         self._progressed()
         return Section(source, table)
 
     def _hidden(self, table: BatchTable) -> list[tuple[int, int]]:
         """Return the aborted transactions that reach into these batches, as (first offset, producer id)."""
-        from . import decoder
+        from ..arrow import batches
 
         assert self._lease is not None
         if self._options.client.isolation_level is not IsolationLevel.READ_COMMITTED:
             return []
-        first, following = decoder.first_offset(table), decoder.next_offset(table)
+        first, following = batches.first_offset(table), batches.next_offset(table)
         return [
             (each.first_offset, each.producer_id)
             for each in self._lease.granted.aborted_transactions

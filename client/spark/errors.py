@@ -21,13 +21,6 @@ class SchemaError(InvalidOption):
     """A `.schema(...)` that does not fit the rows of a topic."""
 
 
-class CompilationFailed(KafkaError):
-    """Kernels could not be compiled, or there is no folder for what was compiled."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-
-
 class BadRecord(KafkaError):
     """A key or value that does not fit its schema, with mode=FAILFAST."""
 

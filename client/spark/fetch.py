@@ -37,7 +37,7 @@ from .offsets import OffsetRange
 from .options import IsolationLevel, SourceOptions
 
 if TYPE_CHECKING:
-    from .decoder import BatchTable, Bytes
+    from ..arrow.batches import BatchTable, Bytes
 
 log = logging.getLogger(__name__)
 
@@ -199,22 +199,22 @@ class RangeFetch:
         return section
 
     def _scan(self, records: memoryview, aborted: list[AbortedTransaction]) -> Section | None:
-        from . import decoder
+        from ..arrow import batches
 
-        source, table, end = decoder.scan(records)
+        source, table, end = batches.scan(records)
         if not len(table):
-            if end is decoder.ScanEnd.OLD_MAGIC:
+            if end is batches.ScanEnd.OLD_MAGIC:
                 raise UnsupportedMagic(
                     f"{self._range} at {self._position}: message formats 0 and 1 are not supported yet"
                 )
             self._enlarge_fetch(len(records))
             return None
-        position = decoder.next_offset(table)
+        position = batches.next_offset(table)
         if position <= self._position:
             raise CorruptBatch(f"{self._range}: the batches at {self._position} end at {position}")
         committed = self._options.client.isolation_level is IsolationLevel.READ_COMMITTED
         hidden = [(each.first_offset, each.producer_id) for each in aborted] if committed else []
-        table = decoder.readable(table, self._position, self._range.end, hidden)
+        table = batches.readable(table, self._position, self._range.end, hidden)
         self._position = position
         self._progressed()
         return Section(source, table)

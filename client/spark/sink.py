@@ -27,7 +27,7 @@ from .spark_types import check_written
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from .sink_rows import Rows
+    from ..arrow.encoder import Rows
     from .sink_sender import BatchSender
 
 # A pyarrow.RecordBatch and a pyarrow.Array, which have no types that a checker could read.
@@ -150,20 +150,17 @@ async def _send_rows(
     options: SinkOptions,
     failures: _Failures,
 ) -> None:
-    """Send a batch of rows that have one topic: whole columns at a time where none has headers."""
+    """Send a batch of rows that have one topic, whole columns at a time."""
 
     async def alone(row: int) -> None:
         await _send_each(producer, _rows(batch.slice(row, 1), columns, options), failures)
 
-    if "headers" in columns.names and len(batch.column("headers").flatten()):
-        await sender.send_open()
-        await _send_each(producer, _rows(batch, columns, options), failures)
-        return
-    rows: type[Rows] = import_module(".sink_rows", __package__).Rows
+    rows: type[Rows] = import_module("..arrow.encoder", __package__).Rows
     value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
     assert value is not None
     partition = batch.column("partition") if "partition" in columns.names else None
-    await sender.send(rows(value, key, partition, _times_ms(batch, columns), wall_clock_ms()), alone)
+    headers = _checked_headers(batch.column("headers")) if "headers" in columns.names else None
+    await sender.send(rows(value, key, partition, _times_ms(batch, columns), wall_clock_ms(), headers), alone)
 
 
 def _by_topic(batch: ArrowBatch, options: SinkOptions) -> Iterator[tuple[str, ArrowBatch]]:
@@ -202,7 +199,7 @@ class _Failures:
 async def _send_each(producer: Producer, rows: Iterator[Row], failures: _Failures) -> None:
     for topic, value, key, partition, headers, timestamp_ms in rows:
         sent = await producer.send(
-            topic, value, key=key, partition=partition, headers=headers or (), timestamp_ms=timestamp_ms
+            topic, value, key=key, partition=partition, headers=headers, timestamp_ms=timestamp_ms
         )
         sent.add_done_callback(failures.note)
 
@@ -246,15 +243,16 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
     return [None if each is None else each.encode() for each in found]
 
 
-def _headers(row: list[dict[str, Any] | None] | None) -> list[tuple[str, bytes | None]] | None:
-    if row is None:
-        return None
-    headers: list[tuple[str, bytes | None]] = []
-    for each in row:
-        if each is None or each["key"] is None:
-            raise SchemaError("null header, or header with a null key, present in the data: Kafka has no such headers")
-        headers.append((each["key"], each["value"]))
-    return headers
+def _checked_headers(column: ArrowArray) -> ArrowArray | None:
+    """Return the headers of rows, None if no row has any. Raises SchemaError."""
+    headers = column.flatten()
+    if headers.null_count or headers.field("key").null_count:
+        raise SchemaError("null header, or header with a null key, present in the data: Kafka has no such headers")
+    return column if len(headers) else None
+
+
+def _headers(row: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None]]:
+    return [(each["key"], each["value"]) for each in row or ()]
 
 
 def _timestamps(batch: ArrowBatch, columns: SinkColumns) -> list[int | None]:

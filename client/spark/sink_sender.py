@@ -1,4 +1,4 @@
-"""Sends rows as whole record batches (sink_rows.py), through the producer: a sender for each topic."""
+"""Sends rows as whole record batches (arrow/encoder.py), through the producer: a sender for each topic."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.records.compression import Compression
+from ..arrow.encoder import OpenBatches, Rows
 from ..producer.producer import Producer
 from ..record import TopicPartition
 from .sink_options import NUMBERS, SinkOptions
-from .sink_rows import OpenBatches, Rows
 
 # Below this a batch costs more than its records.
 _LEAST_BATCH_BYTES = 4_096

@@ -4,7 +4,7 @@
     spark.readStream.format("odradek")...
     frame.write.format("odradek").option("topic", "delays").mode("append").save()
 
-Driver: `schema`, `partitions` and the offsets of a stream. Executors: `read`, where numba and pyarrow are imported.
+Driver: `schema`, `partitions` and the offsets of a stream. Executors: `read`, where numpy and pyarrow are imported.
 Writes are in `writers.py`, which is imported for them alone, because it needs the producer.
 A batch read resolves its offsets once and keeps them with the DataFrame: reading it again gives the same rows, a new
 `load()` sees newer ones.
@@ -38,7 +38,6 @@ from pyspark.sql.streaming.datasource import (
 from .brokers import Brokers
 from .columns import columns_of, default_ddl
 from .errors import OptionError
-from .machine_code import JSON_KERNELS, KERNELS
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql.types import StructType
 
+    from ..arrow.decoder import ArrowBatch
     from .columns import Column
-    from .decoder import ArrowBatch
     from .options import SourceOptions
 
 # The ranges that one task reads, one after the other.
@@ -84,13 +83,11 @@ class OdradekSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one batch read. Raises OptionError, SchemaError."""
         options = _parse(self.options, streaming=False)
-        _compile_ahead(options)
         return BatchReader(options, columns_of(schema, options.formats))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of one stream. Raises OptionError, SchemaError."""
         options = _parse(self.options, streaming=True)
-        _compile_ahead(options)
         return StreamReader(options, columns_of(schema, options.formats))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -104,13 +101,6 @@ class OdradekSource(DataSource):
         from .writers import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)
-
-
-def _compile_ahead(options: SourceOptions) -> None:
-    """Compile what tasks need while the read is planned; no more than a look where that was done before."""
-    KERNELS.compile_ahead()
-    if any(each.name == "json" for each in options.formats.values()):
-        JSON_KERNELS.compile_ahead()
 
 
 def _parse(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -229,14 +219,11 @@ def read_range(
     if meanwhile is not None:
         meanwhile()
 
-    from .decoder import ArrowDecoder
+    from .rows import RowDecoder
 
-    decoder = ArrowDecoder(
-        columns, wanted.topic, wanted.partition, wanted.start, wanted.end,
-        max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs,
-    )  # fmt: skip
+    decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
     for section in fetch.sections():
-        yield from decoder.feed(section.source, section.table)
+        yield from decoder.feed(section)
     rest = decoder.rest()
     if rest is not None:
         yield rest

@@ -29,9 +29,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import json as arrow_json
 
+from ..arrow.json_lines import join_objects
 from .columns import CORRUPT, Format
 from .errors import BadRecord
-from .machine_code import JSON_KERNELS
 from .spark_types import arrow_type, as_read
 
 # pyarrow has no types that a checker could read.
@@ -62,10 +62,10 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
     return Decoded(_with_corrupt(rows, column, bad, kind), bad)
 
 
-def fail_on(decoded: Decoded, name: str, offsets: NDArray[np.int64]) -> None:
+def fail_on(decoded: Decoded, name: str, offsets: Array) -> None:
     """Raise BadRecord for the first bad row, if there is one."""
     if decoded.bad.any():
-        offset = int(offsets[int(decoded.bad.argmax())])
+        offset = offsets[int(decoded.bad.argmax())].as_py()
         raise BadRecord(f"the {name} of the record at offset {offset} does not fit its schema, and mode is FAILFAST")
 
 
@@ -131,7 +131,7 @@ def _cast(array: Array, kind: Any) -> Array:
 
 
 def _from_json(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
-    lines, ends = _lines(column, bad)
+    lines, ends = join_objects(column, bad)
     schema = pa.schema(list(raw))
     parsing = arrow_json.ParseOptions(
         explicit_schema=schema, unexpected_field_behavior="ignore", newlines_in_values=False
@@ -150,22 +150,6 @@ def _from_json(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) 
     if not len(column):
         return []
     return _divided(read, pa.array([None], final), 0, len(column), bad)
-
-
-def _lines(column: Array, bad: Marks) -> tuple[memoryview, NDArray[np.int64]]:
-    """Return a text with one line a row, and where the lines end. Marks the rows that are no objects."""
-    if column.offset:
-        column = pa.concat_arrays([column])
-    validity, offsets, data = column.buffers()
-    rows = len(column)
-    size = 0 if data is None else data.size
-    lines, ends = np.empty(size + 3 * rows, np.uint8), np.empty(rows + 1, np.int64)
-    join_objects = JSON_KERNELS.load()["join_objects"]
-    filled = join_objects(
-        0 if data is None else data.address, offsets.address, 0 if validity is None else validity.address, rows,
-        lines.ctypes.data, ends.ctypes.data, bad.ctypes.data,
-    )  # fmt: skip
-    return lines.data[:filled], ends
 
 
 # -- Formats that a library reads row by row

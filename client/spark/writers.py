@@ -16,7 +16,6 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ...protocol.errors import KafkaError
 from ..errors import UnsupportedVersion
-from .machine_code import SINK_KERNELS
 from .progress import QUERY_ID
 from .sink import SinkColumns, columns_of_rows, reject_mode, write_task
 from .sink_batch import Place, TaskResult, end
@@ -51,9 +50,7 @@ def _sink(
     options = parse_sink_options(given)
     for each in options.warnings:
         log.warning("%s", each)
-    columns = columns_of_rows(schema, options)
-    SINK_KERNELS.compile_ahead()
-    return options, columns
+    return options, columns_of_rows(schema, options)
 
 
 @dataclass

@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from ..arrow.decoder import ArrowDecoder, schema_of
 from ..errors import InvalidOption
 from ..record import TopicPartition
 from ..spark.brokers import Brokers
-from ..spark.columns import Column
-from ..spark.decoder import ArrowDecoder, arrow_schema
 from ..spark.direct_read import range_reader
 from ..spark.offsets import OffsetRange
 from ..spark.options import SourceOptions
@@ -100,7 +99,7 @@ class TopicDataset(ds.Dataset):
     def _read(self, wanted: OffsetRange, columns: Sequence[str]) -> Iterator[Any]:
         reader = range_reader(wanted, self._options, Brokers(self._options.client))
         decoder = ArrowDecoder(
-            [Column(name) for name in columns], wanted.topic, wanted.partition, wanted.start, wanted.end,
+            schema_of(tuple(columns)), wanted.topic, wanted.partition, wanted.start, wanted.end,
             max_rows=self._options.arrow_batch_rows, check_crcs=self._options.client.check_crcs,
         )  # fmt: skip
         sections = reader.sections()
@@ -145,7 +144,7 @@ class TopicScan:
 
 
 def _schema(columns: Sequence[str], *, is_binary: bool) -> Any:
-    plain = arrow_schema([Column(name) for name in columns])
+    plain = schema_of(tuple(columns))
     if is_binary:
         return plain
     return pa.schema([pa.field(each.name, pa.string()) if each.name in _BYTES else each for each in plain])

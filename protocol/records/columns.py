@@ -13,7 +13,7 @@ from struct import Struct, calcsize
 from struct import error as StructError
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from . import kernel
+from ...kernel import door
 from .errors import InvalidRecord
 from .record import MIN_RECORD_BYTES, Headers, Record, decode_headers, read_long_varint
 
@@ -103,8 +103,8 @@ class RowReader(Generic[R]):
         some, first = min(most, self.left), self._count - self.left
         _check_room(self._data, self._position, self.left)
         found = None
-        if kernel.compiled is not None:
-            found = kernel.compiled.decode_rows(self._data, self._position, some, *self._times, *self._shape)
+        if door.compiled is not None:
+            found = door.compiled.decode_rows(self._data, self._position, some, *self._times, *self._shape)
         if found is None:
             columns, end = _decode(self._data, self._position, first, some, *self._times)
             found = self._shape.rows(columns), end
@@ -152,8 +152,8 @@ def _decode(
     Raises InvalidRecord.
     """
     found = None
-    if kernel.compiled is not None:
-        found = kernel.compiled.decode_columns(data, position, count, base_offset, base_timestamp)
+    if door.compiled is not None:
+        found = door.compiled.decode_columns(data, position, count, base_offset, base_timestamp)
     if found is not None:
         columns, end = Columns(*found[0]), found[1]
     else:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from . import kernel
+from ...kernel import door
 from .errors import InvalidRecord
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
 
     An offset of -1 stands for the one after the record before (the first: `base_offset`). Raises InvalidRecord.
     """
-    if kernel.compiled is not None:
-        found = kernel.compiled.encode_records(records, base_offset, base_timestamp)
+    if door.compiled is not None:
+        found = door.compiled.encode_records(records, base_offset, base_timestamp)
         if found is not None:
             return found
     out: list[bytes] = []

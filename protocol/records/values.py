@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
-from . import kernel
+from ...kernel import door
 from .errors import InvalidRecord
 from .record import Record, encode_records, encode_varint, read_long_varint
 
@@ -86,7 +86,7 @@ def _short_records() -> re.Pattern[bytes]:
 
 def decode_values(data: bytes, count: int) -> list[bytes | None]:
     """Return the values of the `count` records that fill `data`. Raises InvalidRecord."""
-    if kernel.compiled is not None and (found := kernel.compiled.decode_values(data, count)) is not None:
+    if door.compiled is not None and (found := door.compiled.decode_values(data, count)) is not None:
         return found
     parts = _short_records().split(data) if len(data) < 80 * count else [data]
     if len(parts) == 2 * count + 1 and not any(parts[::2]):

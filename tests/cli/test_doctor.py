@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli import diagnoses
+from odradek.kernel import door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -27,7 +28,6 @@ from odradek.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from odradek.protocol.records import kernel
 from odradek.tests.support.command import rows, run, threaded_broker
 from odradek.tests.support.fake_cluster import Call, FakeCluster
 
@@ -170,11 +170,11 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
 
 
 def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "compiled", object())
+    monkeypatch.setattr(door, "compiled", object())
     assert doctor()[1]["records"]["finding"] == "decoded and encoded by the compiled kernel"
-    monkeypatch.setattr(kernel, "compiled", None)
-    monkeypatch.setattr(kernel, "is_installed", lambda: True)
+    monkeypatch.setattr(door, "compiled", None)
+    monkeypatch.setattr(door, "is_built", lambda: True)
     found = doctor()[1]["records"]
-    assert found["result"] == "warning" and "pip install ./kernel" in found["remedy"]
-    monkeypatch.setattr(kernel, "is_installed", lambda: False)
+    assert found["result"] == "warning" and "install Odradek again" in found["remedy"]
+    monkeypatch.setattr(door, "is_built", lambda: False)
     assert doctor()[1]["records"]["result"] == "ok"

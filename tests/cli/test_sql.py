@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
-pytest.importorskip("numba", reason="pip install 'odradek[sql]'")
+pytest.importorskip("numpy", reason="pip install 'odradek[sql]'")
 
 from odradek.client import Admin, NewTopic, Producer
 from odradek.client.errors import InvalidOption
@@ -207,7 +207,7 @@ def test_a_schema_that_is_none_is_wrong_usage(address: str) -> None:
     assert result.stderr.endswith("Error: --schema: 'a' is no name and type, as in: carrier string, delay int\n")
 
 
-@pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow", "numba")], ids=" ".join)
+@pytest.mark.parametrize("gone", [("duckdb",), ("duckdb", "pyarrow", "numpy")], ids=" ".join)
 def test_without_the_packages_it_says_what_to_install(gone: tuple[str, ...]) -> None:
     code = (
         "import importlib.util as util, sys; find = util.find_spec\n"

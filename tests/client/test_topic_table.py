@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
-from odradek.client.arrow_columns import COLUMNS, ArrowColumns, has_kernel, load_kernel
+from odradek.client.arrow.tables import COLUMNS, ArrowColumns
 from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.consumer.fetched_batch import FetchedBatch, joined
 from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption
@@ -18,6 +18,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.certificates import Certificates
+from odradek.tests.support.compiled_kernel import records_by
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.raw import Raw
 
@@ -36,29 +37,28 @@ def write(cluster: FakeCluster, partition: int = 0) -> None:
         cluster.log("t", partition).write(encode_batch(RECORDS[start : start + 10], compression=codec))
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 @pytest.mark.parametrize(("start", "end"), [(0, None), (13, 41), (50, None)])
 def test_the_kernel_and_pure_python_fill_the_same_table(start: int, end: int | None) -> None:
     cluster = FakeCluster({"t": 1})
     write(cluster)
     tables: list[Any] = []
-    for compiled in (True, False):
-        filled = ArrowColumns(COLUMNS, T0, end, compiled=compiled)
-        for batch in cluster.log("t").batches:
-            filled.add(memoryview(batch), start)
-        tables.append(filled.table())
+    for way in ("kernel", "Python"):
+        with records_by(way):
+            filled = ArrowColumns(COLUMNS, T0, end)
+            for batch in cluster.log("t").batches:
+                filled.add(memoryview(batch), start)
+            tables.append(filled.table())
     assert tables[0].equals(tables[1])
     assert tables[0]["offset"].to_pylist() == list(range(start, end or 50))
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 def test_a_table_that_becomes_large_is_the_same_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.arrow_columns._LARGE_TABLE_BYTES", 500)
+    monkeypatch.setattr("odradek.client.arrow.tables._LARGE_TABLE_BYTES", 500)
     cluster = FakeCluster({"t": 1})
     write(cluster)
     tables: list[Any] = []
     for kept in (True, False):
-        filled = ArrowColumns(COLUMNS, T0, None, compiled=True, kept=kept)
+        filled = ArrowColumns(COLUMNS, T0, None, kept=kept)
         for batch in cluster.log("t").batches:
             filled.add(memoryview(batch), 0)
         tables.append(filled.table())
@@ -75,17 +75,18 @@ def fetched(start: int) -> list[FetchedBatch]:
     return list(iter(fetch.take_batch, None))
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 @pytest.mark.parametrize("start", [0, 7, 13, 30])
-def test_the_kernel_and_pure_python_return_the_same_columns(monkeypatch: pytest.MonkeyPatch, start: int) -> None:
-    load_kernel()
-    some = fetched(start)
-    compiled = RecordColumns(T0, some)
-    by_kernel = (compiled.offsets, compiled.keys, compiled.values, compiled.timestamps_ms, compiled.headers)
-    monkeypatch.setattr("odradek.client.consumer.record_columns.is_kernel_loaded", lambda: False)
-    pure = RecordColumns(T0, some)
-    assert by_kernel == (pure.offsets, pure.keys, pure.values, pure.timestamps_ms, pure.headers)
-    assert pure.offsets == list(range(start, 50)) and pure.values == [each.value for each in RECORDS[start:]]
+def test_the_kernel_and_pure_python_return_the_same_columns(start: int) -> None:
+    some, found = fetched(start), list[Any]()
+    for way in ("kernel", "Python"):
+        with records_by(way):
+            columns = RecordColumns(T0, some)
+            values = columns.values  # alone, before all columns are there
+            found.append(
+                (values, columns.offsets, columns.keys, columns.values, columns.timestamps_ms, columns.headers)
+            )
+    assert found[0] == found[1]
+    assert found[0][1] == list(range(start, 50)) and found[0][0] == [each.value for each in RECORDS[start:]]
     assert RecordColumns(T0, []).values == []
 
 
@@ -189,7 +190,6 @@ async def produced(broker: Broker) -> str:
     return broker.address
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 async def test_a_table_from_the_brokers_files_is_the_table_of_a_fetch(broker: Broker) -> None:
     async with await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", 2)
@@ -205,7 +205,6 @@ async def test_a_table_from_the_brokers_files_is_the_table_of_a_fetch(broker: Br
     assert len(broker.services.segment_leases) == 0
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 async def test_where_files_cannot_be_read_auto_fetches_and_direct_fails(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster)
@@ -218,7 +217,6 @@ async def test_where_files_cannot_be_read_auto_fetches_and_direct_fails(caplog: 
             await read_topic("t", bootstrap_servers=cluster.address, path="quick")
 
 
-@pytest.mark.skipif(not has_kernel(), reason="pip install 'odradek[tables]': numba is missing")
 async def test_a_direct_read_asks_over_the_consumers_kind_of_connection(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     cluster = FakeCluster({"t": 1})

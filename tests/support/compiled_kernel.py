@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from odradek.protocol.records import kernel
+from odradek.kernel import door
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "kernel" / "odradek_kernel.pyx"
+SOURCES = [ROOT / "kernel" / "loops.pyx", *sorted((ROOT / "kernel").glob("*.pxi"))]
 
 
 @cache
@@ -26,20 +26,22 @@ def compiled_kernel() -> ModuleType | str:
     """Return the kernel of this tree, or why there is none."""
     if util.find_spec("Cython") is None or util.find_spec("setuptools") is None:
         return "Cython and setuptools are needed to build the kernel"
-    text = SOURCE.read_bytes()
+    texts = {each.name: each.read_bytes() for each in SOURCES}
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    folder = ROOT / ".cache" / "kernel" / hashlib.sha256(text + suffix.encode()).hexdigest()[:16]
+    digest = hashlib.sha256(b"".join(texts.values()) + suffix.encode()).hexdigest()[:16]
+    folder = ROOT / ".cache" / "kernel" / digest
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # other processes of the same run wait for it
-        built = folder / f"odradek_kernel{suffix}"
+        built = folder / f"loops{suffix}"
         if not built.exists():
-            (folder / SOURCE.name).write_bytes(text)
-            command = [sys.executable, "-m", "Cython.Build.Cythonize", "--inplace", "-3", SOURCE.name]
+            for name, text in texts.items():
+                (folder / name).write_bytes(text)
+            command = [sys.executable, "-m", "Cython.Build.Cythonize", "--inplace", "-3", "loops.pyx"]
             ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
             if ended.returncode:
                 return f"the kernel cannot be built: {(ended.stdout + ended.stderr)[-300:]}"
-    spec = util.spec_from_file_location("odradek_kernel", built)
+    spec = util.spec_from_file_location("loops", built)
     assert spec is not None and spec.loader is not None
     module = util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -57,9 +59,9 @@ def needed_kernel() -> ModuleType:
 @contextmanager
 def records_by(which: str) -> Iterator[None]:
     """Have records decoded and encoded by "Python" or by the "kernel"."""
-    before = kernel.compiled
-    kernel.compiled = needed_kernel() if which == "kernel" else None  # type: ignore[assignment]
+    before = door.compiled
+    door.compiled = needed_kernel() if which == "kernel" else None  # type: ignore[assignment]
     try:
         yield
     finally:
-        kernel.compiled = before
+        door.compiled = before

@@ -8,8 +8,8 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 from odradek.client.spark.columns import TYPES, Column, columns_of, default_ddl  # noqa: E402
-from odradek.client.spark.decoder import arrow_schema  # noqa: E402
 from odradek.client.spark.errors import SchemaError  # noqa: E402
+from odradek.client.spark.rows import arrow_schema  # noqa: E402
 from pyspark.sql.types import (  # noqa: E402
     ArrayType,
     BinaryType,

@@ -15,16 +15,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.broker import Broker, BrokerConfig
+from odradek.client.arrow.decoder import ArrowDecoder, schema_of
 from odradek.client.errors import DirectReadNotPossible
 from odradek.client.network.addresses import Address
 from odradek.client.spark import direct_read, segment_lease
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.columns import Column
 from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.decoder import ArrowDecoder
 from odradek.client.spark.direct_read import DirectRead, range_reader
 from odradek.client.spark.errors import DataLoss
 from odradek.client.spark.fetch import RangeFetch
@@ -44,7 +43,7 @@ from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.transactional import Transactional
 
-COLUMNS = [Column(name) for name in ("key", "value", "offset", "timestamp", "timestampType", "headers")]
+COLUMNS = schema_of(("key", "value", "offset", "timestamp", "timestampType", "headers"))
 SEGMENTS = {"segment_index_bytes": "32", "index_interval_bytes": "0", "file_delete_delay_ms": "0"}
 CONCURRENT = ErrorCode.CONCURRENT_TRANSACTIONS
 Rows = list[dict[str, Any]]

@@ -98,7 +98,7 @@ def test_spark_finds_the_module_as_it_looks_for_it() -> None:
 
 
 def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:
-    heavy = "{'numpy', 'numba', 'pyarrow', 'pyspark', 'pandas'}"
+    heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas'}"
     code = (
         "import sys, odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.spark.fetch;"
         f"print({heavy} & sys.modules.keys() or '')"

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
+from odradek.client.arrow.decoder import ArrowDecoder, schema_of
 from odradek.client.errors import BadResponse, NoBrokerReachable, RecordTooLarge, RequestTimedOut
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.columns import Column
 from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.decoder import ArrowDecoder
 from odradek.client.spark.errors import DataLoss
 from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
@@ -33,7 +32,7 @@ from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.wire import Bytes, Call, Step, drop, in_pieces
 
 WAIT_S = 20
-OFFSET = (Column("offset"),)
+OFFSET = schema_of(("offset",))
 
 
 class Time:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.client.errors import AuthenticationFailed, ConnectionLost, NoBrokerReachable
 from odradek.client.record import LATEST, TopicPartition

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("numba", reason="the source needs numba (extra `spark`)")
+pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
+from odradek.client.arrow.batches import first_offset, next_offset
 from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.decoder import first_offset, next_offset
 from odradek.client.spark.fetch import RangeFetch
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options

@@ -19,11 +19,14 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.client.arrow.batches import scan
+from odradek.client.arrow.json_lines import MAX_DEPTH
 from odradek.client.spark.columns import Column, Format, columns_of, default_ddl
-from odradek.client.spark.decoder import ArrowDecoder, scan
 from odradek.client.spark.errors import BadRecord, OptionError, SchemaError
-from odradek.client.spark.json_kernels import MAX_DEPTH
+from odradek.client.spark.fetch import Section
+from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
+from odradek.client.spark.rows import RowDecoder
 from odradek.client.spark.spark_types import arrow_type
 from odradek.client.spark.typed_columns import decode
 from odradek.protocol.records.batch import encode_batch
@@ -175,9 +178,9 @@ def read(mode: str, *values: bytes | None, kind: spark.StructType = SIMPLE) -> A
     wanted = Format("json", mode, "given")
     columns = (Column("value", format=wanted, kind=kind), Column("partition"))
     data = encode_batch([Record(-1, 5, None, value) for value in values], base_offset=7)
-    decoder = ArrowDecoder(columns, "t", 0, 0, 100, max_rows=2)
-    source, table, _ = scan(memoryview(data))
-    return pa.Table.from_batches([*decoder.feed(source, table), *filter(None, [decoder.rest()])]).to_pylist()
+    decoder = RowDecoder(columns, OffsetRange("t", bytes(16), 0, 0, 100), max_rows=2)
+    section = Section(*scan(memoryview(data))[:2])
+    return pa.Table.from_batches([*decoder.feed(section), *filter(None, [decoder.rest()])]).to_pylist()
 
 
 def test_bad_records_are_nulls_with_their_text_or_left_out_or_an_error() -> None:

@@ -23,7 +23,7 @@ from odradek.client.producer.partitioner import Partitioner, murmur2
 from odradek.client.producer.preparation import Preparation, Prepared
 from odradek.client.producer.spreading import Spreader, Turn
 from odradek.client.record import RecordMetadata, TopicPartition
-from odradek.protocol.records import kernel
+from odradek.kernel import door
 from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records
 from odradek.protocol.records.errors import InvalidRecord
 from odradek.protocol.records.record import Record, encode_records
@@ -341,17 +341,17 @@ def test_a_turn_is_bounded_in_records(compiled: ModuleType) -> None:
 
 
 def test_a_kernel_of_another_interface_is_not_called(compiled: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "odradek_kernel", compiled)
-    assert kernel.find() == (compiled, "")
-    monkeypatch.setattr(compiled, "INTERFACE", kernel.INTERFACE + 1)
-    found, why = kernel.find()
-    assert found is None and f"interface {kernel.INTERFACE + 1}, not {kernel.INTERFACE}" in why
+    monkeypatch.setitem(sys.modules, "odradek.kernel.loops", compiled)
+    assert door.find() == (compiled, "")
+    monkeypatch.setattr(compiled, "INTERFACE", door.INTERFACE + 1)
+    found, why = door.find()
+    assert found is None and f"interface {door.INTERFACE + 1}, not {door.INTERFACE}" in why
 
 
 def test_without_a_kernel_python_is_used_and_says_so() -> None:
     code = (
-        "import sys, json; sys.modules['odradek_kernel'] = None\n"
-        "from odradek.protocol.records import kernel; print(json.dumps([kernel.compiled, kernel.record_code()]))"
+        "import sys, json; sys.modules['odradek.kernel.loops'] = None\n"
+        "from odradek.kernel import door; print(json.dumps([door.compiled, door.record_code()]))"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert json.loads(printed) == [None, "Python (the compiled kernel is not installed)"]
+    assert json.loads(printed) == [None, "Python (the compiled kernel was not built)"]

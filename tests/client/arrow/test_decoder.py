@@ -1,4 +1,4 @@
-"""The numba decoder against the pure one of `protocol.records`: the same rows from any bytes, or a typed error.
+"""The decoder, by the kernel and in Python, against `protocol.records`: the same rows from any bytes, or a typed error.
 
 Sources end where an unreadable page begins, so a read behind their end kills the test run instead of passing by luck.
 """
@@ -11,17 +11,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
-pytest.importorskip("numba", reason="the decoder needs numba (extra `spark`)")
-
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.client.spark.byte_lists import byte_list
-from odradek.client.spark.columns import TYPES, Column, HeaderNulls
-from odradek.client.spark.decoder import ArrowDecoder, ScanEnd, next_offset, readable, scan
-from odradek.client.spark.errors import SchemaError
+from odradek.client.arrow.batches import ScanEnd, next_offset, readable, scan
+from odradek.client.arrow.decoder import TYPES, ArrowDecoder, schema_of
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.records.batch import (
     TimestampType,
@@ -40,7 +35,7 @@ from odradek.protocol.records.errors import (
 )
 from odradek.protocol.records.record import Record
 
-ALL = tuple(Column(name) for name in TYPES)
+ALL = tuple(TYPES)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = 2**62
 # datetime ends in the year 9999; what lies beyond is compared as numbers.
@@ -82,8 +77,8 @@ def guarded(data: bytes) -> memoryview:
     return view
 
 
-def decoder(columns: tuple[Column, ...] = ALL, start: int = 0, end: int = FOREVER, **rest: Any) -> ArrowDecoder:
-    return ArrowDecoder(columns, "topic", 7, start, end, **{"max_rows": 1000, **rest})
+def decoder(columns: tuple[str, ...] = ALL, start: int = 0, end: int = FOREVER, **rest: Any) -> ArrowDecoder:
+    return ArrowDecoder(schema_of(columns), "topic", 7, start, end, **{"max_rows": 1000, **rest})
 
 
 def rows_of(data: bytes, under_test: ArrowDecoder) -> list[dict[str, Any]]:
@@ -125,7 +120,7 @@ def test_any_columns_and_any_range_of_offsets(data: bytes, draw: st.DataObject) 
     names = draw.draw(st.lists(st.sampled_from(list(TYPES)), min_size=1, unique=True))
     first, last = read_header(data).base_offset, next_offset(scan(memoryview(data))[1])
     start, end = sorted(draw.draw(st.tuples(st.integers(first, last), st.integers(first, last))))
-    found = rows_of(data, decoder(tuple(Column(name) for name in names), start, end))
+    found = rows_of(data, decoder(tuple(names), start, end))
     assert found == [{name: row[name] for name in names} for row in expected(data, start, end)]
 
 
@@ -154,38 +149,8 @@ def test_broken_bytes_are_a_typed_error_or_what_the_pure_decoder_says(data: byte
     assert found == list(raw_expected(bytes(broken), -FOREVER))
 
 
-@settings(deadline=None)
-@given(logs(), st.booleans(), st.data())
-def test_keys_and_values_come_as_lists(data: bytes, of_keys: bool, draw: st.DataObject) -> None:
-    start = draw.draw(st.integers(read_header(data).base_offset - 1, next_offset(scan(memoryview(data))[1])))
-    assert byte_list(guarded(data), start, of_keys=of_keys) == list(bytes_expected(data, start, of_keys))
-
-
-@settings(deadline=None, max_examples=60)
-@given(logs(), st.booleans(), st.data())
-def test_a_list_of_broken_bytes_is_a_typed_error_or_what_the_pure_decoder_says(
-    data: bytes, of_keys: bool, draw: st.DataObject
-) -> None:
-    broken = bytearray(data)
-    for _ in range(draw.draw(st.integers(1, 4))):
-        broken[draw.draw(st.integers(0, len(data) - 1))] = draw.draw(st.integers(0, 255))
-    try:
-        found = byte_list(guarded(bytes(broken)), -FOREVER, of_keys=of_keys)
-        wanted = list(bytes_expected(bytes(broken), -FOREVER, of_keys))
-    except DecodeError:
-        return
-    assert found == wanted
-
-
-def bytes_expected(data: bytes, start: int, of_keys: bool) -> Iterator[bytes | None]:
-    for position, header in iter_headers(data):
-        for record in decode_batch(data, position, header, check=False):
-            if record.offset >= start:
-                yield record.key if of_keys else record.value
-
-
 # Broken times and names have no Python value; they are compared as numbers and bytes.
-RAW = tuple(Column(name) for name in ("key", "value", "offset", "timestamp", "headers"))
+RAW = ("key", "value", "offset", "timestamp", "headers")
 RAW_TYPES = pa.schema(
     [
         ("key", pa.binary()),
@@ -282,15 +247,6 @@ def test_old_message_formats_are_told_apart_from_torn_batches() -> None:
     data = encode_message_set([Record(0, 0, None, b"old")], magic=1)
     _, table, end = scan(memoryview(data))
     assert (len(table), end) == (0, ScanEnd.OLD_MAGIC)
-
-
-def test_a_column_that_may_not_be_null_must_not_be() -> None:
-    data = encode_batch([Record(key=None, value=b"")])
-    assert rows_of(data, decoder((Column("value", nullable=False),))) == [{"value": b""}]
-    with pytest.raises(SchemaError, match="column 'key' is NOT NULL"):
-        rows_of(data, decoder((Column("key", nullable=False),)))
-    with pytest.raises(SchemaError, match="column 'headers' is NOT NULL"):
-        rows_of(data, decoder((Column("headers", False, HeaderNulls()),)))
 
 
 def test_control_batches_and_aborted_transactions_are_not_readable() -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("numba", reason="the sink needs numba (extra `spark`)")
-
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.client.arrow.encoder import OpenBatches, Rows
 from odradek.client.producer.partitioner import murmur2
-from odradek.client.spark.sink_layout import RECORD_OVERHEAD_BYTES
-from odradek.client.spark.sink_rows import OpenBatches, Rows
 from odradek.protocol.records.batch import check_crc, check_shape, decode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW_MS = 1_700_000_000_000
 PARTITIONS = 3
+RECORD_OVERHEAD_BYTES = 48
 # Small batches, so that many are full, and some rows fit into none.
 LIMIT_BYTES = RECORD_OVERHEAD_BYTES + 60
 
@@ -29,6 +26,7 @@ ROWS = st.lists(
         st.none() | st.binary(max_size=45),
         st.none() | st.integers(-1, PARTITIONS),
         st.none() | st.integers(NOW_MS - 10**9, NOW_MS + 10**9),
+        st.none() | st.lists(st.tuples(st.text(max_size=4), st.none() | st.binary(max_size=9)), max_size=2),
     ),
     max_size=40,
 )
@@ -57,27 +55,39 @@ def encoded(rows: Rows, sticky: int, codec: Compression = Compression.NONE) -> t
 
 
 @settings(max_examples=60)
-@given(ROWS, st.integers(0, PARTITIONS - 1), st.sampled_from(list(Compression)), st.integers(0, 3), st.booleans())
+@given(
+    ROWS,
+    st.integers(0, PARTITIONS - 1),
+    st.sampled_from(list(Compression)),
+    st.integers(0, 3),
+    st.booleans(),
+    st.booleans(),
+)
 def test_rows_become_the_records_of_their_partitions_in_order(
-    rows: list[Any], sticky: int, codec: Compression, left_out: int, is_large: bool
+    rows: list[Any], sticky: int, codec: Compression, left_out: int, is_large: bool, with_headers: bool
 ) -> None:
-    kinds = pa.large_binary() if is_large else pa.binary(), pa.binary(), pa.int32(), pa.int64()
+    kinds = pa.large_binary() if is_large else pa.binary(), pa.binary(), pa.int32(), pa.int64(), HEADERS
     # A slice has its first row in the middle of its buffers.
-    keys, values, partitions, times = (
+    keys, values, partitions, times, headers = (
         pa.array([row[index] for row in rows], kind)[left_out:] for index, kind in enumerate(kinds)
     )
     rows = rows[left_out:]
-    batches, alone = encoded(Rows(values, keys, partitions, times, NOW_MS), sticky, codec)
+    batches, alone = encoded(
+        Rows(values, keys, partitions, times, NOW_MS, headers if with_headers else None), sticky, codec
+    )
     expected: dict[int, list[Record]] = {partition: [] for partition in range(PARTITIONS)}
-    for number, (key, value, partition, time_ms) in enumerate(rows):
+    for number, (key, value, partition, time_ms, named) in enumerate(rows):
+        named = tuple(named or ()) if with_headers else ()
         if partition is None:
             partition = sticky if key is None else (murmur2(key) & 0x7FFFFFFF) % PARTITIONS
         is_known = 0 <= partition < PARTITIONS
-        if not is_known or RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") > LIMIT_BYTES:
+        size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+        size += sum(2 + len(name.encode()) + len(content or b"") for name, content in named)
+        if not is_known or size > LIMIT_BYTES:
             assert number in alone
             continue
         assert number not in alone
-        expected[partition].append(Record(-1, NOW_MS if time_ms is None else time_ms, key, value))
+        expected[partition].append(Record(-1, NOW_MS if time_ms is None else time_ms, key, value, named))
     for partition, made in batches.items():
         for batch in made:
             header = read_header(batch)

@@ -1,0 +1,100 @@
+"""The rows of a range as Spark expects them: Arrow batches of a user's schema, with typed keys and values.
+
+This module imports numpy and pyarrow: only a running task imports it.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+# pyarrow has no types.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..arrow.decoder import TYPES, ArrowBatch, ArrowDecoder
+from .columns import Column
+from .errors import SchemaError
+from .offsets import OffsetRange
+from .spark_types import arrow_type
+
+if TYPE_CHECKING:
+    from .fetch import Section
+
+
+class RowDecoder:
+    """Decodes the sections of one range. Use it in one thread only."""
+
+    def __init__(
+        self, columns: Sequence[Column], wanted: OffsetRange, *, max_rows: int, check_crcs: bool = True
+    ) -> None:
+        self._columns = columns
+        self._is_typed = any(column.format is not None for column in columns)
+        self._schema = read = arrow_schema(columns)
+        if self._is_typed:
+            read = pa.schema([pa.field(each.name, TYPES[each.name]) if each.format else read.field(each.name)
+                              for each in columns])  # fmt: skip
+            if "offset" not in read.names:  # an error of a typed value names it
+                read = read.append(pa.field("offset", TYPES["offset"]))
+        self._decoder = ArrowDecoder(
+            read, wanted.topic, wanted.partition, wanted.start, wanted.end, max_rows=max_rows, check_crcs=check_crcs
+        )
+
+    def feed(self, section: Section) -> Iterator[ArrowBatch]:
+        """Decode a section, and yield each Arrow batch that is full. Raises RecordError, SchemaError, BadRecord."""
+        for batch in self._decoder.feed(section.source, section.table):
+            yield self._rows(batch)
+
+    def rest(self) -> ArrowBatch | None:
+        """Return the last Arrow batch, with the rows that `feed` has not yielded; None if there are none."""
+        batch = self._decoder.rest()
+        return None if batch is None else self._rows(batch)
+
+    def _rows(self, batch: ArrowBatch) -> ArrowBatch:
+        if self._is_typed:
+            batch = pa.RecordBatch.from_arrays(self._typed_arrays(batch), schema=self._schema)
+        for column, array in zip(self._columns, batch.columns, strict=True):
+            if array.null_count and not column.nullable:
+                raise SchemaError(
+                    f"column '{column.name}' is NOT NULL in the schema, but there are records without one"
+                )
+        return batch
+
+    def _typed_arrays(self, batch: ArrowBatch) -> list[Any]:
+        """Return the columns with typed keys and values, without the rows that `mode` drops."""
+        from . import typed_columns
+
+        arrays = batch.columns[: len(self._columns)]
+        dropped = np.zeros(batch.num_rows, np.bool_)
+        for number, column in enumerate(self._columns):
+            if column.format is None:
+                continue
+            decoded = typed_columns.decode(arrays[number], column.format, column.kind)
+            arrays[number] = decoded.array
+            if column.format.mode == "FAILFAST":
+                typed_columns.fail_on(decoded, column.name, batch.column("offset"))
+            if column.format.mode == "DROPMALFORMED":
+                dropped |= decoded.bad
+        if not dropped.any():
+            return arrays
+        kept = pa.array(~dropped)
+        return [each.filter(kept) for each in arrays]
+
+
+def arrow_schema(columns: Sequence[Column]) -> Any:
+    """Return the schema that Spark expects of the batches: its own translation, also of what may be null."""
+    return pa.schema([pa.field(column.name, _arrow_type(column), nullable=column.nullable) for column in columns])
+
+
+def _arrow_type(column: Column) -> Any:
+    if column.format is not None:
+        return arrow_type(column.kind)
+    if column.name != "headers":
+        return TYPES[column.name]
+    nulls = column.headers
+    entry = pa.struct(
+        [pa.field("key", pa.string(), nullable=nulls.key), pa.field("value", pa.binary(), nullable=nulls.value)]
+    )
+    return pa.list_(pa.field("element", entry, nullable=nulls.element))

@@ -1,0 +1,17 @@
+"""Runs the tests of Arrow columns twice: with Python alone, and with the compiled kernel where it can be built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from odradek.tests.support.compiled_kernel import records_by
+
+pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+
+
+@pytest.fixture(params=["Python", "kernel"], scope="module", autouse=True)
+def arrow_way(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Decode and encode by what the parameter says."""
+    with records_by(request.param):
+        yield request.param
