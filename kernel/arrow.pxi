@@ -287,23 +287,6 @@ cdef class OpenColumns:
         self.rows = row + 1
 
 
-cdef bint count_headers(Fields *fields, int64_t *count, int64_t *name_bytes, int64_t *content_bytes) noexcept nogil:
-    """Count the headers of a record and their bytes; return whether they fill it."""
-    cdef int64_t number, name_size, size, names = 0, contents = 0
-    cdef Bytes name, begin, at = header_count(fields.headers, fields.end, &number)
-    cdef int64_t index
-    if at == NULL:
-        return False
-    for index in range(number):
-        at = header(at, fields.end, &name, &name_size, &begin, &size)
-        if at == NULL:
-            return False
-        names += name_size
-        contents += max(size, 0)
-    count[0], name_bytes[0], content_bytes[0] = number, names, contents
-    return at == fields.end
-
-
 def copy_headers(records, headers_at, Py_ssize_t first, Py_ssize_t rows, list_ends, list_valid, keys, values):
     """Append the headers of rows [first, rows), which `append` has just walked in `records`: -> nulls among the values.
 

@@ -2,7 +2,7 @@
 """The compiled kernel of Odradek: the loops over records of a batch, in C, with two faces.
 
     objects.pxi      decode_columns, decode_rows, decode_values,     records as Python's objects
-                     encode_records
+                     encode_records, encode_values
     producing.pxi    murmur2, spread, prepare, places                what producers do with each record
     arrow.pxi        scan_batches, OpenColumns, copy_headers         record batches to Arrow columns
     arrow_rows.pxi   OpenBatches                                     Arrow columns to record batches
@@ -23,7 +23,9 @@ from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_CheckExact, PyLong_FromLongLong
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_Check, PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_SET_ITEM
+from cpython.tuple cimport (
+    PyTuple_Check, PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM,
+)
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
@@ -36,7 +38,7 @@ cdef extern from "Python.h":
 
 # What the Python side needs to find: a clone may hold what was built from older sources. Goes up when a function
 # changes.
-INTERFACE = 4
+INTERFACE = 5
 
 ctypedef const unsigned char *Bytes
 

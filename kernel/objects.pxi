@@ -7,73 +7,6 @@ cdef inline object content(Bytes begin, int64_t size):
     return None if size < 0 else PyBytes_FromStringAndSize(<const char *> begin, size)
 
 
-cdef object decode_headers(Bytes at, Bytes end):
-    """Return the headers that fill the bytes, as a tuple; None if they do not."""
-    cdef int64_t count, name_size, size
-    cdef Bytes begin, name
-    at = header_count(at, end, &count)
-    if at == NULL:
-        return None
-    found = []
-    for _ in range(count):
-        at = header(at, end, &name, &name_size, &begin, &size)
-        if at == NULL:
-            return None
-        found.append((PyUnicode_DecodeUTF8(<const char *> name, name_size, "surrogateescape"), content(begin, size)))
-    return tuple(found) if at == end else None
-
-
-cdef inline void put(list column, Py_ssize_t index, object entry):
-    Py_INCREF(entry)
-    PyList_SET_ITEM(column, index, entry)
-
-
-def decode_columns(bytes data, Py_ssize_t position, Py_ssize_t count, object first_offset, object first_timestamp):
-    """Return ((offsets, timestamps, keys, values, headers), the position behind the records), or None."""
-    cdef Bytes start = <Bytes> PyBytes_AS_STRING(data)
-    cdef Bytes end = start + PyBytes_GET_SIZE(data)
-    cdef Bytes at = start + position
-    cdef Fields fields
-    cdef Py_ssize_t index
-    cdef object none_known = ()
-    if position < 0 or position > end - start or count < 0 or count > (end - at) // SMALLEST_RECORD:
-        return None
-    if not is_near(first_offset) or not is_near(first_timestamp):
-        return None
-    cdef int64_t base_offset = first_offset
-    cdef int64_t base_timestamp = first_timestamp
-    cdef list offsets = PyList_New(count)
-    cdef list timestamps = PyList_New(count)
-    cdef list keys = PyList_New(count)
-    cdef list values = PyList_New(count)
-    cdef list headers = PyList_New(count)
-    for index in range(count):
-        at = walk(at, end, &fields)
-        if at == NULL or not -FAR < fields.late_ms < FAR or not -FAR < fields.delta < FAR:
-            return None
-        put(offsets, index, PyLong_FromLongLong(base_offset + fields.delta))
-        put(timestamps, index, PyLong_FromLongLong(base_timestamp + fields.late_ms))
-        put(keys, index, content(fields.key, fields.key_size))
-        put(values, index, content(fields.value, fields.value_size))
-        some = none_known
-        if has_headers(&fields):
-            some = decode_headers(fields.headers, fields.end)
-            if some is None:
-                return None
-        put(headers, index, some)
-    return (offsets, timestamps, keys, values, headers), at - start
-
-
-cdef inline void share(object made, Py_ssize_t place, tuple cells):
-    """Put cells into a new tuple from `place` on."""
-    cdef Py_ssize_t index
-    cdef object cell
-    for index in range(PyTuple_GET_SIZE(cells)):
-        cell = <object> PyTuple_GET_ITEM(cells, index)
-        Py_INCREF(cell)
-        PyTuple_SET_ITEM(made, place + index, cell)
-
-
 cdef inline void give(object made, Py_ssize_t place, object cell):
     Py_INCREF(cell)
     PyTuple_SET_ITEM(made, place, cell)
@@ -134,6 +67,77 @@ def decode_rows(
     return found, at - start
 
 
+cdef object decode_headers(Bytes at, Bytes end):
+    """Return the headers that fill the bytes, as a tuple; None if they do not."""
+    cdef int64_t count, index, name_size, size
+    cdef Bytes begin, name
+    cdef object found, pair
+    at = header_count(at, end, &count)
+    if at == NULL:
+        return None
+    found = PyTuple_New(count)
+    for index in range(count):
+        at = header(at, end, &name, &name_size, &begin, &size)
+        if at == NULL:
+            return None
+        pair = PyTuple_New(2)
+        give(pair, 0, PyUnicode_DecodeUTF8(<const char *> name, name_size, "surrogateescape"))
+        give(pair, 1, content(begin, size))
+        give(found, index, pair)
+    return found if at == end else None
+
+
+cdef inline void put(list column, Py_ssize_t index, object entry):
+    Py_INCREF(entry)
+    PyList_SET_ITEM(column, index, entry)
+
+
+def decode_columns(bytes data, Py_ssize_t position, Py_ssize_t count, object first_offset, object first_timestamp):
+    """Return ((offsets, timestamps, keys, values, headers), the position behind the records), or None."""
+    cdef Bytes start = <Bytes> PyBytes_AS_STRING(data)
+    cdef Bytes end = start + PyBytes_GET_SIZE(data)
+    cdef Bytes at = start + position
+    cdef Fields fields
+    cdef Py_ssize_t index
+    cdef object none_known = ()
+    if position < 0 or position > end - start or count < 0 or count > (end - at) // SMALLEST_RECORD:
+        return None
+    if not is_near(first_offset) or not is_near(first_timestamp):
+        return None
+    cdef int64_t base_offset = first_offset
+    cdef int64_t base_timestamp = first_timestamp
+    cdef list offsets = PyList_New(count)
+    cdef list timestamps = PyList_New(count)
+    cdef list keys = PyList_New(count)
+    cdef list values = PyList_New(count)
+    cdef list headers = PyList_New(count)
+    for index in range(count):
+        at = walk(at, end, &fields)
+        if at == NULL or not -FAR < fields.late_ms < FAR or not -FAR < fields.delta < FAR:
+            return None
+        put(offsets, index, PyLong_FromLongLong(base_offset + fields.delta))
+        put(timestamps, index, PyLong_FromLongLong(base_timestamp + fields.late_ms))
+        put(keys, index, content(fields.key, fields.key_size))
+        put(values, index, content(fields.value, fields.value_size))
+        some = none_known
+        if has_headers(&fields):
+            some = decode_headers(fields.headers, fields.end)
+            if some is None:
+                return None
+        put(headers, index, some)
+    return (offsets, timestamps, keys, values, headers), at - start
+
+
+cdef inline void share(object made, Py_ssize_t place, tuple cells):
+    """Put cells into a new tuple from `place` on."""
+    cdef Py_ssize_t index
+    cdef object cell
+    for index in range(PyTuple_GET_SIZE(cells)):
+        cell = <object> PyTuple_GET_ITEM(cells, index)
+        Py_INCREF(cell)
+        PyTuple_SET_ITEM(made, place + index, cell)
+
+
 cdef bint are_plain(tuple cells):
     """Whether all are texts or numbers, which refer to nothing."""
     for cell in cells:
@@ -143,17 +147,18 @@ cdef bint are_plain(tuple cells):
 
 
 def decode_values(bytes data, Py_ssize_t count):
-    """Return the values of the `count` records that fill the bytes, or None. Headers are not looked at."""
+    """Return the values of the `count` records that fill the bytes, or None."""
     cdef Bytes at = <Bytes> PyBytes_AS_STRING(data)
     cdef Bytes end = at + PyBytes_GET_SIZE(data)
     cdef Fields fields
     cdef Py_ssize_t index
+    cdef int64_t headers, names, contents
     if count < 0 or count > (end - at) // SMALLEST_RECORD:
         return None
     cdef list values = PyList_New(count)
     for index in range(count):
         at = walk(at, end, &fields)
-        if at == NULL:
+        if at == NULL or (has_headers(&fields) and not count_headers(&fields, &headers, &names, &contents)):
             return None
         put(values, index, content(fields.value, fields.value_size))
     return values if at == end else None
@@ -284,3 +289,29 @@ cdef object write_records(
     if delta > 0x7FFFFFFF:
         return None
     return made[: at - start], count, delta, largest
+
+
+def encode_values(object given):
+    """Return the bytes of records that have only these values, or None."""
+    cdef tuple values = tuple(given)
+    cdef Py_ssize_t count = PyTuple_GET_SIZE(values), index, size, bound = 0
+    cdef object value
+    for index in range(count):
+        size = size_of(<object> PyTuple_GET_ITEM(values, index))
+        if size < 0:
+            return None
+        bound += MOST_AROUND + size
+    made = PyBytes_FromStringAndSize(NULL, bound)
+    cdef unsigned char *start = <unsigned char *> PyBytes_AS_STRING(made)
+    cdef unsigned char *at = start
+    for index in range(count):
+        value = <object> PyTuple_GET_ITEM(values, index)
+        size = PyBytes_GET_SIZE(value)
+        at = put_varint(at, 4 + varint_size(index) + varint_size(size) + size)
+        at[0] = at[1] = 0  # attributes, and the difference in time
+        at = put_varint(at + 2, index)
+        at[0] = 1  # no key
+        at = put_field(at + 1, value, size)
+        at[0] = 0  # no headers
+        at += 1
+    return made[: at - start]

@@ -98,6 +98,23 @@ cdef inline Bytes header(
     return field(at, end, content, content_size)
 
 
+cdef bint count_headers(Fields *fields, int64_t *count, int64_t *name_bytes, int64_t *content_bytes) noexcept nogil:
+    """Count the headers of a record and their bytes; return whether they fill it."""
+    cdef int64_t number, name_size, size, names = 0, contents = 0
+    cdef Bytes name, begin, at = header_count(fields.headers, fields.end, &number)
+    cdef int64_t index
+    if at == NULL:
+        return False
+    for index in range(number):
+        at = header(at, fields.end, &name, &name_size, &begin, &size)
+        if at == NULL:
+            return False
+        names += name_size
+        contents += max(size, 0)
+    count[0], name_bytes[0], content_bytes[0] = number, names, contents
+    return at == fields.end
+
+
 cdef inline unsigned char *put_varint(unsigned char *at, int64_t number) noexcept nogil:
     cdef uint64_t left = (<uint64_t> number << 1) ^ <uint64_t> (number >> 63)
     while left > 0x7F:

@@ -6,8 +6,8 @@ import hooks, which Spark does not search. So this backend writes the module int
 PEP 660). RECORD lists it, so pip removes it with the rest.
 
 Where there is a C compiler, setuptools and Cython build the kernel (`[[tool.setuptools.ext-modules]]`): into the wheel,
-and for an editable install into `kernel/` of the clone. Otherwise a build leaves no files in the clone, and it uses none
-of an older build; plain setuptools does both.
+and for an editable install into `kernel/` of the clone. A build leaves no other files in the clone, and uses none of an
+older build; plain setuptools does both.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ...kernel.door import Kernel
 from ...protocol.records.errors import InvalidRecord
 from .batches import BASE_OFFSET, BatchTable, Bytes
 from .memory import Memory, filled
@@ -30,7 +29,7 @@ _NUMBERS = {"offset": 8, "timestamp": 8, "timestampType": 4, "headers": 8}
 class CompiledColumns:
     """Open columns of these types. They have at most so many rows, and bytes of keys, values and headers."""
 
-    def __init__(self, kernel: Kernel, types: Mapping[str, Any], max_rows: int, max_bytes: int, memory: Memory) -> None:
+    def __init__(self, kernel: Any, types: Mapping[str, Any], max_rows: int, max_bytes: int, memory: Memory) -> None:
         self._kernel = kernel
         self._types = types
         self._max_rows, self._max_bytes = max_rows, max_bytes
@@ -115,7 +114,7 @@ class _Headers:
         self._keys = np.zeros(1, np.int32), np.empty(0, np.uint8)
         self._values = np.zeros(1, np.int32), np.empty(0, np.uint8), np.empty(0, np.uint8)
 
-    def append(self, kernel: Kernel, source: Bytes, opened: _Opened, first: int) -> None:
+    def append(self, kernel: Any, source: Bytes, opened: _Opened, first: int) -> None:
         """Append the headers of the rows from `first` on, which the kernel has just walked in `source`."""
         counted = opened.kernels
         count = counted.headers

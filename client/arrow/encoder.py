@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 
 from ...kernel import door
-from ...kernel.door import Kernel
 from ...protocol.records.batch import batch_of_body
 from ...protocol.records.compression import Compression
 from .python_batches import PythonBatches, Rows
@@ -92,7 +91,7 @@ class OpenBatches:
         return batch_of_body(body, count, first_ms, max_ms, self._compression)
 
 
-def _columns(kernel: Kernel, rows: Rows) -> Any:
+def _columns(kernel: Any, rows: Rows) -> Any:
     """Return the rows as the kernel takes them."""
     value, key = (None if each is None else bytes_column(kernel, each) for each in (rows.value, rows.key))
     numbers = (
@@ -123,7 +122,7 @@ def header_columns(headers: Array) -> tuple[np.ndarray[Any, Any], Array, Array]:
     return ends, flat.field("key"), flat.field("value")
 
 
-def bytes_column(kernel: Kernel, column: Array) -> Any:
+def bytes_column(kernel: Any, column: Array) -> Any:
     """Return a column of bytes or texts as the kernel takes it."""
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.binary() if pa.types.is_large_binary(column.type) else pa.string())

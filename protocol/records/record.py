@@ -69,8 +69,8 @@ def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]
         if byte < 0x80:
             return number, position
         shift += 7
-        if shift > 63:  # a varlong has at most ten bytes
-            raise InvalidRecord(f"varint at byte {position - 10} is longer than ten bytes")
+        if shift > 63 or (shift == 63 and data[position] > 1):
+            raise InvalidRecord(f"the varint that ends at byte {position} has more than 64 bits")
 
 
 def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:

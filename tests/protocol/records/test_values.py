@@ -7,7 +7,6 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.protocol.records import values
 from odradek.protocol.records.batch import (
     decode_batch,
     encode_batch,
@@ -18,7 +17,7 @@ from odradek.protocol.records.batch import (
 )
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import InvalidRecord, RecordError
-from odradek.protocol.records.record import Record, encode_varint
+from odradek.protocol.records.record import Record
 from odradek.protocol.records.values import MAX_VALUES, decode_values, encode_values
 
 VALUES = st.lists(st.binary(max_size=80) | st.binary(min_size=1000, max_size=1100), min_size=1, max_size=200)
@@ -86,8 +85,3 @@ def test_a_producer_takes_over_a_batch_with_its_records_codec_and_timestamps(
     assert (header.base_offset, header.producer_id, header.producer_epoch, header.base_sequence) == (0, 9, 2, 40)
     assert header.compression is codec and not header.is_transactional
     assert [each._replace(offset=-1) for each in decode_batch(taken)] == records
-
-
-def test_tables_of_varints_have_every_number_of_a_batch() -> None:
-    made = [varint for size in (1, 2, 3) for varint in values._varints(size)]
-    assert made == [encode_varint(number) for number in range(MAX_VALUES)]
