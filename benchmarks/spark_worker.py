@@ -1,6 +1,6 @@
-"""How long a fresh Python worker of Spark needs until its first rows: it starts, imports, loads machine code, fetches.
+"""How long a fresh Python worker of Spark needs until its first rows: it starts, imports, fetches.
 
-`make bench-spark` prints it. The machine code is there already, as it is behind the first query of an installation.
+`make bench-spark` prints it.
 """
 
 from __future__ import annotations

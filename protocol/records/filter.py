@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from .batch import HEADER_SIZE, BatchHeader, TimestampType, with_body
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from .errors import InvalidRecord
-from .record import NO_TIMESTAMP, encode_varint
+from .record import NO_TIMESTAMP, encode_varint, read_long_varint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +102,7 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[Keys]:
                     number += (byte << 7) - 0x80
                     position += 2
                 else:
-                    number, position = _varint(body, position)
+                    number, position = read_long_varint(body, position)
                 end = position + (number >> 1)
                 position += 1  # behind the attributes, which nothing uses
                 while body[position] > 0x7F:  # the timestamp
@@ -115,12 +115,12 @@ def iter_keys(body: bytes, header: BatchHeader) -> Iterator[Keys]:
                     delta += (byte << 7) - 0x80
                     position += 2
                 else:
-                    delta, position = _varint(body, position)
+                    delta, position = read_long_varint(body, position)
                 size = body[position]
                 if size < 0x80:
                     position += 1
                 else:
-                    size, position = _varint(body, position)
+                    size, position = read_long_varint(body, position)
                 if not size & 1:
                     keys.append(body[position : (position := position + (size >> 1))])
                     offsets.append(base_offset + (delta >> 1))
@@ -144,18 +144,18 @@ def iter_parts(body: bytes, header: BatchHeader) -> Iterator[Part]:
             start = position
             number, position = body[position], position + 1
             if number > 0x7F:
-                number, position = _varint(body, start)
+                number, position = read_long_varint(body, start)
             end = position + (number >> 1)
             position += 1  # behind the attributes, which nothing uses
             late, rest = body[position], position + 1
             if late > 0x7F:
-                late, rest = _varint(body, position)
+                late, rest = read_long_varint(body, position)
             delta, position = body[rest], rest + 1
             if delta > 0x7F:
-                delta, position = _varint(body, rest)
+                delta, position = read_long_varint(body, rest)
             size, behind = body[position], position + 1
             if size > 0x7F:
-                size, behind = _varint(body, position)
+                size, behind = read_long_varint(body, position)
             position = behind
             key = None if size & 1 else body[position : (position := position + (size >> 1))]
             size = body[position]
@@ -211,28 +211,11 @@ def emptied(header: BatchHeader) -> bytearray:
 def _rebase(out: bytearray, body: bytes, start: int, end: int, shift_ms: int) -> None:
     """Append the records in [start, end) of `body` to `out`, their timestamp deltas larger by `shift_ms`."""
     while start < end:
-        number, position = _varint(body, start)
+        number, position = read_long_varint(body, start)
         start = position + (number >> 1)
-        late, rest = _varint(body, position + 1)
+        late, rest = read_long_varint(body, position + 1)
         delta_ms = encode_varint(((late >> 1) ^ -(late & 1)) + shift_ms)
         out += encode_varint(1 + len(delta_ms) + start - rest)
         out += b"\0"
         out += delta_ms
         out += body[rest:start]
-
-
-def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return (the varint at `position`, still zigzag, the position after it)."""
-    number = data[position]
-    if number < 0x80:
-        return number, position + 1
-    number, shift = number & 0x7F, 7
-    while True:
-        position += 1
-        byte = data[position]
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, position + 1
-        shift += 7
-        if shift > 63:  # a varlong has at most ten bytes
-            raise InvalidRecord(f"varint before byte {position} is longer than ten bytes")
