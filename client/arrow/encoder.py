@@ -4,9 +4,10 @@
     for stop in opened.append(Rows(key=..., value=..., now_ms=...)):
         ... stop.row is to be sent alone, or the batch of stop.partition is full: send opened.take(stop.partition)
 
-Rows of one topic are encoded into one open batch for each partition, by the compiled kernel (kernel/arrow_rows.pxi)
-where it was built, otherwise in Python (python_batches.py). The partition is that of the row, otherwise murmur2 of the
-key, as Java has it. Rows without both go to one partition, which the caller changes with each batch (KIP-794).
+Rows of one topic are encoded into one open batch for each partition, by the compiled kernel (kernel/arrow_rows.pxi),
+which there must be; without it rows go through a producer one by one. The partition is that of the row, otherwise
+murmur2 of the key, as Java has it. Rows without both go to one partition, which the caller changes with each batch
+(KIP-794).
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
@@ -25,12 +26,9 @@ import pyarrow as pa
 from ...kernel import door
 from ...protocol.records.batch import batch_of_body
 from ...protocol.records.compression import Compression
-from .python_batches import PythonBatches, Rows
 
 # A pyarrow.Array, which has no types that a checker could read.
 Array = Any
-
-__all__ = ["OpenBatches", "Rows", "Stop", "bytes_column"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +41,27 @@ class Stop:
     is_alone: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The columns of one Arrow batch: bytes or text, bytes or text, int32, milliseconds. None: no such column."""
+
+    value: Array
+    key: Array | None
+    partition: Array | None
+    time_ms: Array | None
+    now_ms: int
+    # A list of structs of key and value, none of which is null, nor has a null for a key.
+    headers: Array | None = None
+
+
 class OpenBatches:
     """One open batch for each partition of a topic. At most `limit_bytes` of records each."""
 
     def __init__(self, partitions: int, limit_bytes: int, compression: Compression) -> None:
         self._compression = compression
-        self._kernel = door.compiled
         # Memory that is not touched costs nothing.
         self._memory = np.empty((partitions, limit_bytes), np.uint8)
-        kind = PythonBatches if self._kernel is None else self._kernel.OpenBatches
-        self._batches: Any = kind(partitions, limit_bytes, self._memory)
+        self._batches: Any = door.compiled.OpenBatches(partitions, limit_bytes, self._memory)
 
     @property
     def partitions(self) -> int:
@@ -75,8 +84,7 @@ class OpenBatches:
 
     def append(self, rows: Rows) -> Iterator[Stop]:
         """Append rows, and yield where the caller has to do something first."""
-        columns = rows if self._kernel is None else _columns(self._kernel, rows)
-        row = 0
+        columns, row = _columns(rows), 0
         while (stopped := self._batches.append(columns, row)) is not None:
             stop = Stop(*stopped)
             yield stop
@@ -91,22 +99,22 @@ class OpenBatches:
         return batch_of_body(body, count, first_ms, max_ms, self._compression)
 
 
-def _columns(kernel: Any, rows: Rows) -> Any:
+def _columns(rows: Rows) -> Any:
     """Return the rows as the kernel takes them."""
-    value, key = (None if each is None else bytes_column(kernel, each) for each in (rows.value, rows.key))
+    value, key = (None if each is None else bytes_column(each) for each in (rows.value, rows.key))
     numbers = (
-        None if each is None else kernel.NumbersColumn(each.offset, len(each), *each.buffers(), width)
+        None if each is None else door.compiled.NumbersColumn(each.offset, len(each), *each.buffers(), width)
         for each, width in ((rows.partition, 4), (rows.time_ms, 8))
     )
     headers: tuple[Any, ...] = (None, None, None)
     if rows.headers is not None:
         ends, keys, values = header_columns(rows.headers)
         headers = (
-            kernel.NumbersColumn(0, len(ends), None, ends, 4),
-            bytes_column(kernel, keys),
-            bytes_column(kernel, values),
+            door.compiled.NumbersColumn(0, len(ends), None, ends, 4),
+            bytes_column(keys),
+            bytes_column(values),
         )
-    return kernel.ArrowRows(rows.now_ms, value, key, *numbers, *headers)
+    return door.compiled.ArrowRows(rows.now_ms, value, key, *numbers, *headers)
 
 
 def header_columns(headers: Array) -> tuple[np.ndarray[Any, Any], Array, Array]:
@@ -122,8 +130,8 @@ def header_columns(headers: Array) -> tuple[np.ndarray[Any, Any], Array, Array]:
     return ends, flat.field("key"), flat.field("value")
 
 
-def bytes_column(kernel: Any, column: Array) -> Any:
+def bytes_column(column: Array) -> Any:
     """Return a column of bytes or texts as the kernel takes it."""
     if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
         column = column.cast(pa.binary() if pa.types.is_large_binary(column.type) else pa.string())
-    return kernel.BytesColumn(column.offset, len(column), *column.buffers())
+    return door.compiled.BytesColumn(column.offset, len(column), *column.buffers())

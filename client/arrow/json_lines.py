@@ -37,7 +37,7 @@ def join_objects(column: Any, bad: NDArray[np.bool_]) -> tuple[memoryview, NDArr
     data, rows = column.buffers()[2], len(column)
     lines = np.empty((0 if data is None else data.size) + 3 * rows, np.uint8)
     ends = np.empty(rows + 1, np.int64)
-    filled = door.compiled.join_objects(bytes_column(door.compiled, column), lines, ends, bad)
+    filled = door.compiled.join_objects(bytes_column(column), lines, ends, bad)
     return lines.data[:filled], ends
 
 

@@ -11,11 +11,12 @@ failed, or play a batch again that was cut off, and then records come twice; wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ...kernel import door
 from ..clock import wall_clock_ms
 from ..producer.producer import Producer
 from ..producer.record_checks import checked_timestamp
@@ -130,30 +131,34 @@ async def _started(options: SinkOptions, **arguments: Any) -> Producer:
 async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
     count, failures, senders = 0, _Failures(), None
     async for batch in _in_thread(batches):
-        if senders is None:
+        if senders is None and door.compiled is not None:
             # Heavy, and a task without rows needs none of it.
             senders = import_module(".sink_sender", __package__).TopicSenders(producer, options, failures.note)
         count += batch.num_rows
         for topic, rows in _by_topic(batch, options):
-            await _send_rows(await senders.of(topic), producer, rows, columns, options, failures)
+            if senders is None:
+                await _send_each(producer, _rows(topic, rows, columns, options), failures)
+            else:
+                await _send_columns(await senders.of(topic), topic, producer, rows, columns, options, failures)
         failures.check()
     await (producer if senders is None else senders).flush()
     failures.check()
     return count
 
 
-async def _send_rows(
+async def _send_columns(
     sender: BatchSender,
+    topic: str,
     producer: Producer,
     batch: ArrowBatch,
     columns: SinkColumns,
     options: SinkOptions,
     failures: _Failures,
 ) -> None:
-    """Send a batch of rows that have one topic, whole columns at a time."""
+    """Send rows of one topic, whole columns at a time."""
 
     async def alone(row: int) -> None:
-        await _send_each(producer, _rows(batch.slice(row, 1), columns, options), failures)
+        await _send_each(producer, _rows(topic, batch.slice(row, 1), columns, options), failures)
 
     rows: type[Rows] = import_module("..arrow.encoder", __package__).Rows
     value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
@@ -213,12 +218,12 @@ async def _in_thread(batches: Iterator[ArrowBatch]) -> AsyncIterator[ArrowBatch]
 # -- Rows
 
 
-def _rows(batch: ArrowBatch, columns: SinkColumns, options: SinkOptions) -> Iterator[Row]:
-    count = batch.num_rows
-    topics: Sequence[Any] = [options.topic] * count if options.topic is not None else _list(batch, "topic", columns)
+def _rows(topic: str, batch: ArrowBatch, columns: SinkColumns, options: SinkOptions) -> Iterator[Row]:
+    if "headers" in columns.names:
+        _checked_headers(batch.column("headers"))
     headers = [_headers(each) for each in _list(batch, "headers", columns)]
     return zip(
-        topics,
+        [topic] * batch.num_rows,
         _bytes(batch, "value", columns, options),
         _bytes(batch, "key", columns, options),
         _list(batch, "partition", columns),

@@ -1,10 +1,12 @@
-"""Arrow columns become the record batches that one record after the other would become."""
+"""Arrow columns become the record batches that one record after the other would become, by the compiled kernel."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.encoder import OpenBatches, Rows
@@ -12,6 +14,7 @@ from odradek.client.producer.partitioner import murmur2
 from odradek.protocol.records.batch import check_crc, check_shape, decode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
+from odradek.tests.support.compiled_kernel import records_by
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW_MS = 1_700_000_000_000
@@ -30,6 +33,13 @@ ROWS = st.lists(
     ),
     max_size=40,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def arrow_way() -> Iterator[None]:
+    """Encode by the kernel: without it rows go through a producer (tests/client/spark/test_sink.py)."""
+    with records_by("kernel"):
+        yield
 
 
 def encoded(rows: Rows, sticky: int, codec: Compression = Compression.NONE) -> tuple[dict[int, list[bytes]], list[int]]:

@@ -23,6 +23,7 @@ from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record
+from odradek.tests.support.compiled_kernel import records_by
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.python_calls import Calls
 from odradek.tests.support.wire import Call
@@ -171,6 +172,23 @@ def records_of(fake: FakeCluster, topic: str, partition: int) -> list[Record]:
     return [record for batch in fake.log(topic, partition).batches for record in decode_batch(batch, 0)]
 
 
+@pytest.fixture(params=["kernel", "Python"])
+def each_way(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Rows go whole columns at a time through the compiled kernel, and one by one through the producer."""
+    with records_by(request.param):
+        yield
+
+
+@pytest.fixture
+def compiled() -> Iterator[None]:
+    """Rows go through the compiled kernel."""
+    with records_by("kernel"):
+        yield
+
+
+BOTH_WAYS = pytest.mark.usefixtures("each_way")
+
+
 async def written(fake: FakeCluster, table: Any, ddl: str, **texts: str) -> int:
     options = parse_sink_options({"kafka.bootstrap.servers": fake.address} | texts)
     columns = columns_of_rows(schema(ddl), options)
@@ -178,6 +196,7 @@ async def written(fake: FakeCluster, table: Any, ddl: str, **texts: str) -> int:
     return await asyncio.to_thread(write_rows, batches, columns, options)
 
 
+@BOTH_WAYS
 async def test_keys_and_values_of_every_row_reach_the_topic_in_order() -> None:
     async with FakeCluster({"t": 1}) as fake:
         table = pa.table({"value": ["a", None, "c"], "key": pa.array([b"k", b"l", None], pa.binary())})
@@ -186,6 +205,7 @@ async def test_keys_and_values_of_every_row_reach_the_topic_in_order() -> None:
     assert [(record.key, record.value) for record in found] == [(b"k", b"a"), (b"l", None), (None, b"c")]
 
 
+@BOTH_WAYS
 async def test_columns_say_topic_partition_headers_and_time() -> None:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     table = pa.table(
@@ -207,6 +227,7 @@ async def test_columns_say_topic_partition_headers_and_time() -> None:
     assert (second.value, second.headers, second.timestamp_ms) == (b"2", (), at_ms)
 
 
+@BOTH_WAYS
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"x"}], ids=["no header", "no key"])
 async def test_null_headers_fail_the_task(header: dict[str, Any] | None) -> None:
     table = pa.table({"value": ["a"], "headers": pa.array([[header]], HEADERS)})
@@ -215,6 +236,7 @@ async def test_null_headers_fail_the_task(header: dict[str, Any] | None) -> None
             await written(fake, table, "value string, headers headers", topic="t")
 
 
+@BOTH_WAYS
 async def test_rows_without_headers_keep_partition_and_time_and_a_large_one_its_place() -> None:
     moment = datetime(2026, 1, 2, tzinfo=UTC)
     large = b"x" * 5_000
@@ -238,7 +260,7 @@ async def test_rows_without_headers_keep_partition_and_time_and_a_large_one_its_
     assert [second[0].timestamp_ms, second[2].timestamp_ms] == [at_ms, at_ms]
 
 
-async def test_rows_of_a_partition_that_is_gone_meanwhile_fail_the_task() -> None:
+async def test_rows_of_a_partition_that_is_gone_meanwhile_fail_the_task(compiled: None) -> None:
     looks = threading.Semaphore(0)
 
     async def look(call: Call) -> Any:
@@ -269,6 +291,7 @@ async def test_the_topic_option_is_stronger_than_the_column() -> None:
         assert (len(records_of(fake, "t", 0)), len(records_of(fake, "u", 0))) == (1, 0)
 
 
+@BOTH_WAYS
 async def test_a_row_without_a_topic_fails_the_task() -> None:
     async with FakeCluster({"t": 1}) as fake:
         table = pa.table({"value": ["a"], "topic": pa.array([None], pa.string())})
@@ -296,15 +319,18 @@ async def calls_for(rows: int, more: dict[str, Any], ddl: str, **texts: str) -> 
     return calls.counts.total()
 
 
-async def test_a_column_of_topics_or_of_nulls_for_headers_costs_no_step_a_row() -> None:
+async def test_a_column_of_topics_or_of_headers_costs_no_step_a_row(compiled: None) -> None:
     rows = 4_000
     plain = await calls_for(rows, {}, "value binary", topic="t")
     nulls = await calls_for(rows, {"headers": pa.nulls(rows, HEADERS)}, "value binary, headers headers", topic="t")
     same = await calls_for(rows, {"topic": ["t"] * rows}, "value binary, topic string")
     mixed = await calls_for(rows, {"topic": ["t", "u"] * (rows // 2)}, "value binary, topic string")
-    assert max(nulls, same, mixed) - plain < rows / 2
+    named = {"headers": pa.array([[{"key": "h", "value": b"x"}]] * rows, HEADERS)}
+    some = await calls_for(rows, named, "value binary, headers headers", topic="t")
+    assert max(nulls, same, mixed, some) - plain < rows / 2
 
 
+@BOTH_WAYS
 async def test_rows_of_many_topics_keep_their_order_within_the_memory_of_the_producer() -> None:
     topics = [f"t{number % 7}" for number in range(200)]
     values = [f"{number}" for number in range(200)]
