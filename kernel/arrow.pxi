@@ -137,12 +137,45 @@ cdef Binary binary_of(object memories, list kept, Py_ssize_t rows):
     return column
 
 
+cdef struct Growing:
+    # Memory of our own, which grows.
+    unsigned char *at
+    int64_t used
+    int64_t room
+
+
+cdef inline unsigned char *grown(Growing *memory, int64_t size) noexcept nogil:
+    """Return where the next `size` bytes go; NULL where there is no memory for them."""
+    cdef unsigned char *at
+    if memory.at == NULL or memory.used + size > memory.room:
+        memory.room = max(2 * memory.room, memory.used + size, 64)
+        at = <unsigned char *> realloc(memory.at, memory.room)
+        if at == NULL:
+            return NULL
+        memory.at = at
+    memory.used += size
+    return memory.at + memory.used - size
+
+
+cdef enum:
+    # The parts of the headers' column: ends of rows; ends and bytes of keys, then of values; a byte for each value, 0
+    # for a null.
+    ROW_ENDS = 0
+    KEY_ENDS = 1
+    KEYS = 2
+    VALUE_ENDS = 3
+    VALUES = 4
+    IS_VALUE = 5
+    HEADER_PARTS = 6
+
+
 # Why `append` returned.
 cdef enum:
     ENDED = 0
     FULL = 1
     TOO_LARGE = 2
     UNUSUAL = 3
+    NO_MEMORY = 4
 
 
 @cython.final
@@ -153,18 +186,18 @@ cdef class OpenColumns:
     cdef int64_t *offsets
     cdef int64_t *timestamps
     cdef int32_t *timestamp_types
-    cdef int64_t *headers_at
+    cdef bint with_headers
+    cdef Growing headers[HEADER_PARTS]
     cdef list kept
     cdef Py_ssize_t most_rows
     cdef readonly Py_ssize_t rows
-    # Of all headers: their number, and the bytes of their keys and values.
-    cdef readonly int64_t headers
-    cdef readonly int64_t header_key_bytes
-    cdef readonly int64_t header_value_bytes
     # The bytes of the row that was too large.
     cdef readonly int64_t needed_bytes
 
-    def __cinit__(self, Py_ssize_t most_rows, key, value, offsets, timestamps, timestamp_types, headers_at):
+    def __cinit__(
+        self, Py_ssize_t most_rows, key, value, offsets, timestamps, timestamp_types, bint with_headers
+    ):
+        cdef int part
         self.kept = []
         self.most_rows = most_rows
         self.key = binary_of(key, self.kept, most_rows)
@@ -172,7 +205,16 @@ cdef class OpenColumns:
         self.offsets = <int64_t *> self.numbers(offsets, 8)
         self.timestamps = <int64_t *> self.numbers(timestamps, 8)
         self.timestamp_types = <int32_t *> self.numbers(timestamp_types, 4)
-        self.headers_at = <int64_t *> self.numbers(headers_at, 8)
+        self.with_headers = with_headers
+        for part in (ROW_ENDS, KEY_ENDS, VALUE_ENDS):
+            if grown(&self.headers[part], 4) == NULL:
+                raise MemoryError
+            (<int32_t *> self.headers[part].at)[0] = 0
+
+    def __dealloc__(self):
+        cdef int part
+        for part in range(HEADER_PARTS):
+            free(self.headers[part].at)
 
     cdef unsigned char *numbers(self, owner, Py_ssize_t size) except? NULL:
         if owner is None:
@@ -191,6 +233,13 @@ cdef class OpenColumns:
         """The bytes of all values, and how many are null."""
         return self.value.used, self.value.nulls
 
+    def header_parts(self):
+        """Return the parts of the headers' column, as bytes: see ROW_ENDS."""
+        return [
+            PyBytes_FromStringAndSize(<const char *> self.headers[part].at, self.headers[part].used)
+            for part in range(HEADER_PARTS)
+        ]
+
     def append(self, records, table, place, int64_t start, int64_t end, int64_t budget):
         """Append the records of `table` from `place` on whose offsets are in [start, end): -> (why it ended, place).
 
@@ -208,6 +257,8 @@ cdef class OpenColumns:
                 )
             if status == ENDED:
                 number, record = number + 1, 0
+        if status == NO_MEMORY:
+            raise MemoryError
         return status, (number, record, at)
 
     cdef int append_batch(
@@ -241,11 +292,9 @@ cdef class OpenColumns:
                 status = self.has_room(&fields, name_bytes + content_bytes, budget)
                 if status != ENDED:
                     return status
-                self.put(&fields, offset, timestamp, appended, source.at)
-                if self.headers_at != NULL:
-                    self.headers += headers
-                    self.header_key_bytes += name_bytes
-                    self.header_value_bytes += content_bytes
+                self.put(&fields, offset, timestamp, appended)
+                if self.with_headers and not self.put_headers(&fields, headers, name_bytes, content_bytes):
+                    return NO_MEMORY
             at = following
             record[0] += 1
             place[0] = at - source.at
@@ -257,8 +306,8 @@ cdef class OpenColumns:
         cdef int64_t total = self.key.used + key + self.value.used + value
         if self.rows == self.most_rows:
             return FULL
-        if self.headers_at != NULL:
-            total += self.header_key_bytes + self.header_value_bytes + header_bytes
+        if self.with_headers:
+            total += self.headers[KEYS].used + self.headers[VALUES].used + header_bytes
         if total > budget and self.rows > 0:
             return FULL
         if (key and self.key.used + key > self.key.room) or (value and self.value.used + value > self.value.room):
@@ -268,9 +317,7 @@ cdef class OpenColumns:
             return TOO_LARGE
         return ENDED
 
-    cdef inline void put(
-        self, Fields *fields, int64_t offset, int64_t timestamp, bint appended, Bytes source
-    ) noexcept nogil:
+    cdef inline void put(self, Fields *fields, int64_t offset, int64_t timestamp, bint appended) noexcept nogil:
         cdef Py_ssize_t row = self.rows
         if self.key.ends != NULL:
             put_bytes(&self.key, row, fields.key, fields.key_size)
@@ -282,47 +329,33 @@ cdef class OpenColumns:
             self.timestamps[row] = timestamp * 1000
         if self.timestamp_types != NULL:
             self.timestamp_types[row] = appended
-        if self.headers_at != NULL:
-            self.headers_at[row] = fields.headers - source
         self.rows = row + 1
 
-
-def copy_headers(records, headers_at, Py_ssize_t first, Py_ssize_t rows, list_ends, list_valid, keys, values):
-    """Append the headers of rows [first, rows), which `append` has just walked in `records`: -> nulls among the values.
-
-    `keys` and `values` are (ends, bytes, bits) with room for what `append` has counted, and the ends of the rows before.
-    """
-    cdef Memory source = Memory(records), places = Memory(headers_at)
-    cdef Memory ends = lent(list_ends, 4 * (rows + 1)), valid = lent(list_valid, (rows + 7) // 8)
-    cdef Memory key_ends = lent(keys[0], 4), key_data = lent(keys[1], 0)
-    cdef Memory value_ends = lent(values[0], 4), value_data = lent(values[1], 0), value_valid = lent(values[2], 0)
-    cdef int32_t *rows_end = <int32_t *> ends.at
-    cdef int32_t *keys_end = <int32_t *> key_ends.at
-    cdef int32_t *values_end = <int32_t *> value_ends.at
-    cdef Py_ssize_t row, index, done = rows_end[first], room = min(key_ends.size, value_ends.size) // 4 - 1, nulls = 0
-    cdef int64_t count, name_size, size, key_used = keys_end[done], value_used = values_end[done]
-    cdef Bytes at, name, begin, last = source.at + source.size
-    if places.size < 8 * rows or value_valid.size * 8 < room:
-        raise ValueError("the memory for headers is too small")
-    for row in range(first, rows):
-        at = header_count(source.at + (<int64_t *> places.at)[row], last, &count)
-        if at == NULL or count > room - done:
-            raise ValueError("there are other headers than were counted")
-        if count == 0:
-            valid.at[row >> 3] &= ~(1 << (row & 7))
+    cdef bint put_headers(
+        self, Fields *fields, int64_t count, int64_t name_bytes, int64_t content_bytes
+    ) noexcept nogil:
+        """Append the headers of a record, which were counted; return whether there was memory."""
+        cdef Growing *parts = self.headers
+        cdef int64_t index, known, name_size = 0, size = 0, names = parts[KEYS].used, contents = parts[VALUES].used
+        cdef Bytes name = NULL, begin = NULL, at = header_count(fields.headers, fields.end, &known)
+        cdef int32_t *row_end = <int32_t *> grown(&parts[ROW_ENDS], 4)
+        cdef int32_t *key_ends = <int32_t *> grown(&parts[KEY_ENDS], 4 * count)
+        cdef int32_t *value_ends = <int32_t *> grown(&parts[VALUE_ENDS], 4 * count)
+        cdef unsigned char *keys = grown(&parts[KEYS], name_bytes)
+        cdef unsigned char *values = grown(&parts[VALUES], content_bytes)
+        cdef unsigned char *is_value = grown(&parts[IS_VALUE], count)
+        if not (row_end and key_ends and value_ends and keys and values and is_value):
+            return False
         for index in range(count):
-            at = header(at, last, &name, &name_size, &begin, &size)
-            if at == NULL or name_size > key_data.size - key_used or size > value_data.size - value_used:
-                raise ValueError("there are other headers than were counted")
-            memcpy(key_data.at + key_used, name, name_size)
-            key_used += name_size
-            if size < 0:
-                value_valid.at[done >> 3] &= ~(1 << (done & 7))
-                nulls += 1
-            else:
-                memcpy(value_data.at + value_used, begin, size)
-                value_used += size
-            done += 1
-            keys_end[done], values_end[done] = <int32_t> key_used, <int32_t> value_used
-        rows_end[row + 1] = <int32_t> done
-    return nulls
+            at = header(at, fields.end, &name, &name_size, &begin, &size)
+            memcpy(keys, name, name_size)
+            keys += name_size
+            names += name_size
+            is_value[index] = size >= 0
+            if size > 0:
+                memcpy(values, begin, size)
+                values += size
+                contents += size
+            key_ends[index], value_ends[index] = <int32_t> names, <int32_t> contents
+        row_end[0] = <int32_t> parts[IS_VALUE].used
+        return True

@@ -50,6 +50,7 @@ cdef class BytesColumn:
         cdef Memory memory = Memory(ends), content = Memory(b"" if data is None else data)
         cdef int32_t *places = <int32_t *> memory.at + first
         cdef Py_ssize_t row
+        cdef int32_t falls = 0
         if first < 0 or length < 0 or (length and memory.size < 4 * (first + length + 1)):
             raise ValueError("a column has more rows than ends")
         self.kept = [memory, content]
@@ -57,10 +58,9 @@ cdef class BytesColumn:
         self.cells.valid = bits_of(valid, first + length, self.kept)
         self.cells.data, self.cells.ends, self.cells.first = content.at, <int32_t *> memory.at, first
         for row in range(length):
-            if places[row] < 0 or places[row + 1] < places[row]:
-                raise ValueError("the ends of a column fall")
-        if length and places[length] > content.size:
-            raise ValueError("a column ends behind its bytes")
+            falls |= places[row + 1] < places[row]
+        if falls or (length and (places[0] < 0 or places[length] > content.size)):
+            raise ValueError("the ends of a column fall, or lie behind its bytes")
 
 
 cdef struct Numbers:
@@ -126,14 +126,14 @@ cdef class ArrowRows:
 
     cdef int take_headers(self, NumbersColumn given, BytesColumn keys, BytesColumn values) except -1:
         cdef int32_t *ends = <int32_t *> given.cells.data
+        cdef int32_t falls = 0
         cdef Py_ssize_t row
         if given.cells.first or given.length != self.length + 1 or ends[0]:
             raise ValueError("there is an end of headers for each row, and a 0 in front")
         for row in range(self.length):
-            if ends[row + 1] < ends[row]:
-                raise ValueError("the ends of headers fall")
-        if ends[self.length] > keys.length or ends[self.length] > values.length:
-            raise ValueError("there are fewer headers than rows have")
+            falls |= ends[row + 1] < ends[row]
+        if falls or ends[self.length] > keys.length or ends[self.length] > values.length:
+            raise ValueError("the ends of headers fall, or there are fewer headers")
         self.header_ends, self.header_keys, self.header_values = ends, keys.cells, values.cells
         return 0
 
@@ -238,7 +238,7 @@ cdef class OpenBatches:
         return (hash_of(key, key_size) & 0x7FFFFFFF) % <uint32_t> self.partitions
 
     def take(self, Py_ssize_t partition):
-        """Return (size, records, first and largest timestamp) of the batch of a partition. The next one is open then."""
+        """Return (size, records, first and largest timestamp) of a batch. The next one is open then."""
         if not 0 <= partition < self.partitions:
             raise ValueError("there is no such partition")
         cdef Batch *batch = &self.batches[partition]

@@ -7,7 +7,7 @@ and objects that are usual:
     decode_values, encode_values  protocol.records.values         spread                     client.producer.spreading
     encode_records                protocol.records.record         prepare                    client.producer.preparation
     scan_batches                  client.arrow.batches            places                     client.producer.batch
-    OpenColumns, copy_headers     client.arrow.python_columns     OpenBatches and its rows   client.producer.producer
+    OpenColumns                   client.arrow.python_columns     OpenBatches and its rows   client.producer.producer
     join_objects                  client.arrow.json_lines
 
 For anything else they say so, mostly by None, and Python decides. So what is broken, and how the error reads, stands in
@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Any
 
 # Goes up when a function of the kernel changes. A kernel with another number is not called.
-INTERFACE = 5
+INTERFACE = 6
 _MODULE = f"{__package__}.loops"
 
 

@@ -4,7 +4,7 @@
     objects.pxi      decode_columns, decode_rows, decode_values,     records as Python's objects
                      encode_records, encode_values
     producing.pxi    murmur2, spread, prepare, places                what producers do with each record
-    arrow.pxi        scan_batches, OpenColumns, copy_headers         record batches to Arrow columns
+    arrow.pxi        scan_batches, OpenColumns                       record batches to Arrow columns
     arrow_rows.pxi   OpenBatches                                     Arrow columns to record batches
     json.pxi         join_objects                                    values of JSON to lines
 
@@ -27,7 +27,7 @@ from cpython.tuple cimport (
     PyTuple_Check, PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM,
 )
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 cdef extern from "Python.h":
@@ -38,7 +38,7 @@ cdef extern from "Python.h":
 
 # What the Python side needs to find: a clone may hold what was built from older sources. Goes up when a function
 # changes.
-INTERFACE = 5
+INTERFACE = 6
 
 ctypedef const unsigned char *Bytes
 

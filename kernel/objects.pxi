@@ -20,8 +20,8 @@ def decode_rows(
 
         (*before, offset, timestamp, *between, key, value, headers)
 
-    The garbage collector does not go through them: what decoding makes, and the texts and numbers around it, can be part
-    of no cycle.
+    The garbage collector does not go through them: what decoding makes, and the texts and numbers around it, can be
+    part of no cycle.
     """
     cdef Bytes start = <Bytes> PyBytes_AS_STRING(data)
     cdef Bytes end = start + PyBytes_GET_SIZE(data)

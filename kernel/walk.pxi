@@ -117,6 +117,9 @@ cdef bint count_headers(Fields *fields, int64_t *count, int64_t *name_bytes, int
 
 cdef inline unsigned char *put_varint(unsigned char *at, int64_t number) noexcept nogil:
     cdef uint64_t left = (<uint64_t> number << 1) ^ <uint64_t> (number >> 63)
+    if left <= 0x7F:
+        at[0] = <unsigned char> left
+        return at + 1
     while left > 0x7F:
         at[0] = <unsigned char> (left & 0x7F | 0x80)
         at += 1
@@ -128,6 +131,8 @@ cdef inline unsigned char *put_varint(unsigned char *at, int64_t number) noexcep
 cdef inline int varint_size(int64_t number) noexcept nogil:
     cdef uint64_t left = (<uint64_t> number << 1) ^ <uint64_t> (number >> 63)
     cdef int size = 1
+    if left <= 0x7F:
+        return 1
     while left > 0x7F:
         left >>= 7
         size += 1
