@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -23,60 +23,68 @@ _MAX_MS = (2**63 - 1) // 1000
 _MAX_DELTA = 2**31
 
 
+class _Row(NamedTuple):
+    """A row, with the columns that an Arrow batch may have. `time_us` is the column `timestamp`."""
+
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    time_us: int
+    time_type: int
+    headers: Headers
+
+
+# The cell of each column but the headers.
+_CELLS = {"key": "key", "value": "value", "offset": "offset", "timestamp": "time_us", "timestampType": "time_type"}
+
+
 class PythonColumns:
-    """Open columns of these types, as lists. They have at most so many rows, and bytes of keys, values and headers."""
+    """Open columns of these types, as rows: at most so many, and so many bytes of keys, values and headers."""
 
     def __init__(self, types: Mapping[str, Any], max_rows: int, max_bytes: int) -> None:
         self._types = types
         self._max_rows, self._max_bytes = max_rows, max_bytes
-        self._cells: dict[str, list[Any]] = {name: [] for name in types}
-        self._rows = self._bytes = 0
+        self._rows: list[_Row] = []
+        self._bytes = 0
 
     @property
     def rows(self) -> int:
         """How many rows there are."""
-        return self._rows
+        return len(self._rows)
 
     def fill(self, source: Bytes, table: BatchTable, start: int, end: int) -> Iterator[None]:
         """Append the records of batches whose offsets are in [start, end); yield when full. Raises InvalidRecord."""
         for batch in table.tolist():
             columns = records_of(source, batch)
-            kind = 1 if batch[batches.ATTRIBUTES] & LOG_APPEND_TIME else 0
+            time_type = 1 if batch[batches.ATTRIBUTES] & LOG_APPEND_TIME else 0
             for offset, time_ms, key, value, headers in zip(*columns, strict=True):
                 if not start <= offset < end:
                     continue
                 if not -_MAX_MS <= time_ms <= _MAX_MS:
                     raise InvalidRecord(f"the timestamp of record {offset} does not fit into 64 bits of microseconds")
-                row = {
-                    "key": key,
-                    "value": value,
-                    "offset": offset,
-                    "timestamp": time_ms * 1000,
-                    "timestampType": kind,
-                    "headers": headers,
-                }
+                row = _Row(key, value, offset, time_ms * 1000, time_type, headers)
                 size = self._size_of(row)
-                if self._rows and (self._rows == self._max_rows or self._bytes + size > self._max_bytes):
+                if self._rows and (self.rows == self._max_rows or self._bytes + size > self._max_bytes):
                     yield
-                self._append(row, size)
+                self._rows.append(row)
+                self._bytes += size
 
     def take(self, names: Sequence[str]) -> list[Any]:
         """Return the columns as Arrow arrays, and begin anew."""
-        cells, self._cells = self._cells, {name: [] for name in self._types}
-        self._rows = self._bytes = 0
-        return [_header_array(cells[name], self._types[name]) if name == "headers" else
-                pa.array(cells[name], self._types[name]) for name in names]  # fmt: skip
+        rows, self._rows, self._bytes = self._rows, [], 0
+        return [
+            _header_array(rows, self._types[name])
+            if name == "headers"
+            else pa.array([getattr(row, _CELLS[name]) for row in rows], self._types[name])
+            for name in names
+        ]
 
-    def _append(self, row: Mapping[str, Any], size: int) -> None:
-        for name, cells in self._cells.items():
-            cells.append(row[name])
-        self._rows += 1
-        self._bytes += size
-
-    def _size_of(self, row: Mapping[str, Any]) -> int:
-        size = sum(len(row[name]) for name in ("key", "value") if name in self._cells and row[name] is not None)
-        if "headers" in self._cells:
-            size += sum(len(_raw(name)) + len(content or b"") for name, content in row["headers"])
+    def _size_of(self, row: _Row) -> int:
+        """Return the bytes of the columns that are wanted."""
+        size = len(row.key or b"") if "key" in self._types else 0
+        size += len(row.value or b"") if "value" in self._types else 0
+        if "headers" in self._types:
+            size += sum(len(_raw(name)) + len(content or b"") for name, content in row.headers)
         return size
 
 
@@ -99,14 +107,15 @@ def _raw(name: str) -> bytes:
     return name.encode("utf-8", "surrogateescape")
 
 
-def _header_array(rows: Sequence[Headers], kind: Any) -> Any:
+def _header_array(rows: Sequence[_Row], kind: Any) -> Any:
     """Return the headers of rows; null where there are none, as in Spark's connector."""
-    flat = [each for headers in rows for each in headers]
+    flat = [header for row in rows for header in row.headers]
     keys = pa.array([_raw(name) for name, _ in flat], pa.binary()).cast(pa.string(), safe=False)
     values = pa.array([content for _, content in flat], pa.binary())
-    ends, done = [], 0
-    for headers in rows:
-        ends.append(done if headers else None)
-        done += len(headers)
+    ends: list[int | None] = []
+    done = 0
+    for row in rows:
+        ends.append(done if row.headers else None)
+        done += len(row.headers)
     entries = pa.StructArray.from_arrays([keys, values], fields=list(kind.value_type))
     return pa.ListArray.from_arrays(pa.array([*ends, done], pa.int32()), entries, type=kind)
