@@ -76,13 +76,14 @@ cdef class NumbersColumn:
     cdef list kept
     cdef Numbers cells
     cdef Py_ssize_t length
+    cdef Py_ssize_t size
 
     def __cinit__(self, Py_ssize_t first, Py_ssize_t length, valid, data, Py_ssize_t size):
         cdef Memory memory = Memory(data)
         if first < 0 or length < 0 or memory.size < size * (first + length):
             raise ValueError("a column has more rows than numbers")
         self.kept = [memory]
-        self.length = length
+        self.length, self.size = length, size
         self.cells.valid = bits_of(valid, first + length, self.kept)
         self.cells.data, self.cells.first = memory.at, first
 
@@ -108,27 +109,27 @@ cdef class ArrowRows:
         self.kept = [value, key, partition, time_ms, header_ends, header_keys, header_values]
         self.now_ms, self.length, self.value = now_ms, value.length, value.cells
         if key is not None:
-            self.check(key.length)
+            self.check(key.length, 0)
             self.key = key.cells
         if partition is not None:
-            self.check(partition.length)
+            self.check(partition.length, partition.size - 4)
             self.partition = partition.cells
         if time_ms is not None:
-            self.check(time_ms.length)
+            self.check(time_ms.length, time_ms.size - 8)
             self.time_ms = time_ms.cells
         if header_ends is not None:
             self.take_headers(header_ends, header_keys, header_values)
 
-    cdef int check(self, Py_ssize_t length) except -1:
-        if length != self.length:
-            raise ValueError("columns have the same number of rows")
+    cdef int check(self, Py_ssize_t length, Py_ssize_t wrong_size) except -1:
+        if length != self.length or wrong_size:
+            raise ValueError("columns have the same number of rows, and numbers of their size")
         return 0
 
     cdef int take_headers(self, NumbersColumn given, BytesColumn keys, BytesColumn values) except -1:
         cdef int32_t *ends = <int32_t *> given.cells.data
         cdef int32_t falls = 0
         cdef Py_ssize_t row
-        if given.cells.first or given.length != self.length + 1 or ends[0]:
+        if given.cells.first or given.size != 4 or given.length != self.length + 1 or ends[0]:
             raise ValueError("there is an end of headers for each row, and a 0 in front")
         for row in range(self.length):
             falls |= ends[row + 1] < ends[row]
