@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
@@ -71,6 +72,8 @@ class Transactions:
         self._end: asyncio.Future[None] | None = None
         # A commit or an abort whose result no call has returned: the same call again returns it.
         self._unseen: tuple[bool, asyncio.Future[None]] | None = None
+        # Why a commit has failed, of which the next `begin` is to tell.
+        self._untold: KafkaError | None = None
         # Why the last request failed, for calls that give up; None after one that did not.
         self._last_error: KafkaError | None = None
         # The offsets that wait to be committed, with the futures of their calls.
@@ -86,10 +89,19 @@ class Transactions:
     async def begin(self) -> None:
         """Open a transaction; first wait for the end of one that is under way.
 
-        Raises InvalidTransactionState, TransactionFailed, ProducerUnusable, RequestTimedOut.
+        A commit whose end no call has seen may have failed: then that transaction is aborted, and TransactionFailed
+        says so, once. Raises InvalidTransactionState, ProducerUnusable, RequestTimedOut too.
         """
         if self._end is not None and self._machine.state in ENDING:
-            await self._wait_for_end(self._end, "end the transaction before")
+            with suppress(TransactionFailed):  # as the state then says
+                await self._wait_for_end(self._end, "end the transaction before")
+        if self._unseen is not None and self._machine.state is TransactionState.ABORTABLE_ERROR:
+            self._untold = self._machine.error()
+            await self._finish(False)
+        if (cause := self._untold) is not None:
+            self._untold = None
+            text = f"the transaction before this one could not be committed, and is aborted: {cause.message}"
+            raise TransactionFailed(cause.code, text) from cause
         self._machine.begin()
         self._unseen = None
 
@@ -105,6 +117,7 @@ class Transactions:
 
         Raises ProducerUnusable, RequestTimedOut, InvalidTransactionState.
         """
+        self._untold = None
         await self._finish(False)
 
     async def _finish(self, commit: bool) -> None:

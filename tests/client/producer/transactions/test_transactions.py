@@ -337,6 +337,35 @@ async def test_a_commit_that_takes_too_long_goes_on_and_can_be_waited_for_again(
         assert visible(cluster) == [b"x", b"y"]
 
 
+@both_versions
+@pytest.mark.parametrize("gives_up", ["time-out", "cancelled"])
+async def test_a_commit_that_fails_while_nobody_waits_is_told_once_and_aborted(version: int, gives_up: str) -> None:
+    async with cluster_of(version) as cluster:
+        cluster.on(ApiKey.PRODUCE, keep_silent, keep_silent)
+        async with producer_for(cluster, max_block_ms=100, request_timeout_ms=150, delivery_timeout_ms=200) as producer:
+            with pytest.raises((RequestTimedOut, TimeoutError)):
+                async with asyncio.timeout(0.05 if gives_up == "cancelled" else None), producer.transaction():
+                    await producer.send("t", b"lost", partition=0)
+            await told_once(producer)
+            async with producer.transaction():
+                await producer.send("t", b"next", partition=0)
+        assert visible(cluster) == [b"next"]
+
+
+async def told_once(producer: Producer) -> None:
+    """Begin until the end of the transaction before is known: it was not committed."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                async with producer.transaction():
+                    raise AssertionError("nobody was told that the transaction before was aborted")
+            except RequestTimedOut:
+                continue  # the commit is still under way
+            except TransactionFailed as error:
+                assert "the transaction before" in str(error)
+                return
+
+
 async def one_transaction(producer: Producer, number: int) -> None:
     async with producer.transaction():
         await producer.send("t", b"%d" % number, partition=0)
