@@ -113,9 +113,10 @@ class OffsetCommits:
         assert self._committed is not None
         generation = Generation() if self.membership is None else self.membership.generation
         states = {partition: self._positions.get(partition) for partition in offsets}
+        read = {each.partition: each.topic_id for each in states.values() if each is not None and each.topic_id}
         began_ms = monotonic_ms()
         try:
-            await self._committed.commit(offsets, generation)
+            await self._committed.commit(offsets, generation, read)
         except KafkaError:
             self._counts.failed_commits += 1
             raise

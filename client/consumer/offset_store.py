@@ -33,8 +33,13 @@ class OffsetStore(Protocol):
 class Offsets(Protocol):
     """Where a consumer loads and commits offsets: a group's coordinator, or a store."""
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
-        """Commit offsets. Raises KafkaError."""
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets. `read` has the ids of the topics whose records were read, if known. Raises KafkaError."""
         ...
 
     async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -48,7 +53,12 @@ class StoredOffsets:
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
         """Commit offsets. Raises OffsetStoreFailed."""
         try:
             await of_the_user(self._store.commit(offsets))

@@ -59,28 +59,44 @@ class CommittedOffsets:
 
     # -- Commit
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation) -> None:
-        """Commit offsets. Raises CommitFailed if the group has gone on without this member, KafkaError."""
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets. `read` has the ids of the topics whose records were read, where these are known.
+
+        Raises CommitFailed if the group has gone on without this member, UnknownTopic, KafkaError.
+        """
         if offsets:
             view = self._cluster.view
             ids = {partition.topic: view.topic_id(partition.topic) for partition in offsets}
+            ids |= {partition.topic: topic_id for partition, topic_id in (read or {}).items() if partition in offsets}
             await self._cluster.retry(lambda: self._commit_all(offsets, generation, ids))
 
     async def _commit_all(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation, ids: Mapping[str, bytes]
     ) -> None:
         self._check_topics(ids)
-        for code in (await self.commit_once(offsets, generation)).values():
+        for partition, code in (await self.commit_once(offsets, generation, ids)).items():
+            if code is ErrorCode.UNKNOWN_TOPIC_ID and self._cluster.view.topic_id(partition.topic) == ZERO_UUID:
+                raise UnknownTopic(f"topic {partition.topic!r} was deleted: offsets of it are not kept")
             self._check_committed(code)
 
     async def commit_once(
-        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Generation
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        ids: Mapping[str, bytes] | None = None,
     ) -> dict[TopicPartition, ErrorCode]:
         """Send one request to commit offsets. Return what the coordinator says of each partition."""
         connection = await self._coordinator.connection()
-        topics = self._commit_topics(offsets)
+        topics = self._commit_topics(offsets, ids or {})
         named = any(topic.topic_id == ZERO_UUID for topic in topics)
         version = connection.version_for(OffsetCommitRequest, _LAST_NAMED_COMMIT if named else None)
+        if version <= _LAST_NAMED_COMMIT:
+            self._check_named(ids or {})
         request = OffsetCommitRequest(
             group_id=self._coordinator.key,
             generation_id_or_member_epoch=generation.generation_id,
@@ -104,10 +120,18 @@ class CommittedOffsets:
             if topic_id not in (ZERO_UUID, self._cluster.view.topic_id(name)) and name in self._cluster.view.topics:
                 raise UnknownTopic(f"topic {name!r} was deleted and made again: offsets of the old one are not kept")
 
-    def _commit_topics(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> list[OffsetCommitRequestTopic]:
+    def _check_named(self, ids: Mapping[str, bytes]) -> None:
+        """Raise UnknownTopic if a topic may have been deleted: by its name the commit would count for the next one."""
+        for name, topic_id in ids.items():
+            if topic_id != ZERO_UUID and self._cluster.view.topic_id(name) != topic_id:
+                raise UnknownTopic(f"topic {name!r} was deleted: offsets of it are not kept")
+
+    def _commit_topics(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], ids: Mapping[str, bytes]
+    ) -> list[OffsetCommitRequestTopic]:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (name, number), offset in offsets.items():
-            topic_id = self._cluster.view.topic_id(name)
+            topic_id = ids.get(name, self._cluster.view.topic_id(name))
             topic = topics.setdefault(name, OffsetCommitRequestTopic(name=name, topic_id=topic_id))
             topic.partitions.append(
                 OffsetCommitRequestPartition(

@@ -218,3 +218,33 @@ def test_importing_the_client_loads_nothing_until_it_is_used() -> None:
     )
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
     assert loaded.stdout.split() == ["False", "Producer", "True"]
+
+
+@pytest.mark.parametrize("records", [5, 25])
+@pytest.mark.parametrize("notices", [False, True], ids=["made anew at once", "made anew later"])
+async def test_a_group_reads_a_topic_that_was_made_anew_from_its_beginning(
+    address: str, records: int, notices: bool
+) -> None:
+    async def write(count: int, what: str) -> None:
+        async with Producer(address) as producer:
+            await producer.send_values("t", [f"{what} {number}".encode() for number in range(count)], partition=0)
+
+    async def read(count: int) -> list[bytes | None]:
+        return [(await consumer.getone()).value for _ in range(count)]
+
+    options = QUICK | {"metadata_max_age_ms": 100, "allow_auto_create_topics": False}
+    async with Admin(address) as admin, asyncio.timeout(60):
+        await admin.create_topics([NewTopic("t", 1, 1)])
+        await write(10, "old")
+        async with Consumer("t", bootstrap_servers=address, group_id="g", **options) as consumer:
+            assert len(await read(10)) == 10
+            await admin.delete_topics("t")
+            while notices and consumer.assignment():
+                await consumer.getmany(timeout_ms=20)
+            while "t" in await admin.list_topics():
+                await asyncio.sleep(0.01)
+            await admin.create_topics([NewTopic("t", 1, 1)])
+            await write(records, "new")
+            assert await read(records) == [b"new %d" % number for number in range(records)]
+        committed = await admin.list_group_offsets("g")
+        assert committed[TopicPartition("t", 0)].offset <= records

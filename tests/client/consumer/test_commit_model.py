@@ -247,9 +247,9 @@ def a_seek_keeps_the_bound_of_an_earlier_commit(monkeypatch: pytest.MonkeyPatch)
 
 
 def a_failed_commit_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def commit(self: StoredOffsets, offsets: Mapping[TopicPartition, OffsetAndMetadata], generation: Any) -> None:
+    async def commit(self: StoredOffsets, *arguments: Any) -> None:
         with suppress(OffsetStoreFailed):
-            await real(self, offsets, generation)
+            await real(self, *arguments)
 
     real = StoredOffsets.commit
     monkeypatch.setattr(StoredOffsets, "commit", commit)
