@@ -58,7 +58,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 def options_of(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
     """Return the parameters of a client of that kind (`KINDS`) for the configs that it has; others are left out."""
-    from ..client.network.security_configs import security_arguments
+    from ..client.core.security_configs import security_arguments
 
     known = _parameters(kind) | (_parameters("member") if kind == "consumer" else {})
     own = {known[name].name: known[name].parse(text) for name, text in texts.items() if name in known}
@@ -116,8 +116,8 @@ def _why_unknown(name: str, known: Mapping[str, Any]) -> str:
 
 
 def _check_security(name: str, text: str, source: str) -> None:
+    from ..client.core.security_configs import SECURITY_CONFIGS, security_arguments
     from ..client.errors import InvalidOption
-    from ..client.network.security_configs import SECURITY_CONFIGS, security_arguments
 
     if name not in SECURITY_CONFIGS:
         close = get_close_matches(name, SECURITY_CONFIGS, n=1)
@@ -143,7 +143,7 @@ class _Parameter:
     """A parameter of a client's class: its name, and how it reads a text."""
 
     def __init__(self, name: str, annotation: str) -> None:
-        from ..client.option_values import MOST_TEXT_BYTES, NUMBERS, fits
+        from ..client.core.option_values import MOST_TEXT_BYTES, NUMBERS, fits
 
         self.name = name
         self._config = name.replace("_", ".")
@@ -204,7 +204,7 @@ def _parameter_names() -> re.Pattern[str]:
     from inspect import signature
 
     from .. import client
-    from ..client.network.security_options import SecurityOptions
+    from ..client.core.security_options import SecurityOptions
 
     classes = *(getattr(client, name) for name in set(KINDS.values())), SecurityOptions
     names = {name for each in classes for name in signature(each).parameters if "_" in name}

@@ -17,8 +17,8 @@ from .session import bootstrap_option, with_admin
 if TYPE_CHECKING:
     from ..client import Admin
     from ..client.admin.log_dirs import LogDir
-    from ..client.descriptions import ClusterDescription
-    from ..client.metadata import Node, PartitionInfo, TopicInfo
+    from ..client.core.descriptions import ClusterDescription
+    from ..client.core.metadata import Node, PartitionInfo, TopicInfo
 
 _BROKER = ("cluster", "broker", "host", "port", "rack", "controller", "partitions_led")
 _SHARE = (

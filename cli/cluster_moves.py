@@ -18,7 +18,7 @@ from .units import parse_value
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
-    from ..client.metadata import TopicInfo
+    from ..client.core.metadata import TopicInfo
 
 _MOVE = ("topic", "partition", "from", "to")
 _ELECTED = ("topic", "partition")

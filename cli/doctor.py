@@ -16,8 +16,8 @@ from .serve import texts_of
 from .session import bootstrap_option, open_admin
 
 if TYPE_CHECKING:
-    from ..client.descriptions import ClusterDescription
-    from ..client.metadata import Node
+    from ..client.core.descriptions import ClusterDescription
+    from ..client.core.metadata import Node
 
 _COLUMNS = ("check", "result", "finding", "remedy")
 # An address that answers at all does so at once.

@@ -23,7 +23,7 @@ from .output import Rows, as_text
 from .times import time_format
 
 if TYPE_CHECKING:
-    from ..client.descriptions import GroupRebalance
+    from ..client.core.descriptions import GroupRebalance
 
 WIDTH = 100
 # The columns of the timeline, with their widths.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
-    from ..client.metadata import PartitionInfo
+    from ..client.core.metadata import PartitionInfo
 
 # Broker and partition -> records.
 Lags: TypeAlias = "dict[tuple[int, TopicPartition], int]"

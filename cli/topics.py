@@ -22,7 +22,7 @@ from .watch import watch, watch_option
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
-    from ..client.metadata import PartitionInfo, TopicInfo
+    from ..client.core.metadata import PartitionInfo, TopicInfo
 
 _CONFIG = ("topic", "config", "value", "own", "means")
 _TROUBLED = ("topic", "partition", "leader", "replicas", "isr", "offline", "lag")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..client import Admin
-    from ..client.descriptions import ActiveProducer, QueryDescription, TransactionDescription
+    from ..client.core.descriptions import ActiveProducer, QueryDescription, TransactionDescription
 
 # The query of Spark that a transactional id belongs to, and the batch that its open transaction is a part of.
 _OF_QUERY = ("query_id", "batch")

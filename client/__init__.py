@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from .consumer.record_columns import RecordColumns
     from .consumer.simple_consumer import SimpleConsumer
     from .consumer.streams import Stream
-    from .descriptions import ConfigChange, ConfigResource, NewTopic
+    from .core.descriptions import ConfigChange, ConfigResource, NewTopic
+    from .core.metrics import Metric, PrometheusBridge
+    from .core.waiting import wait_for_broker
     from .errors import KafkaError
-    from .metrics import Metric, PrometheusBridge
     from .producer import Producer
     from .producer.deliveries import BulkMetadata
     from .producer.listeners import BatchDescription, ProducerInterceptor, ProducerListener, ProducerRecord
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         TopicPartition,
     )
     from .topic_table import read_topic
-    from .waiting import wait_for_broker
 
 __all__ = [
     "ANY_ENTITY",
@@ -101,8 +101,8 @@ _HOMES = {
     "Assignor": "assignors",
     "BatchDescription": "producer.listeners",
     "BulkMetadata": "producer.deliveries",
-    "ConfigChange": "descriptions",
-    "ConfigResource": "descriptions",
+    "ConfigChange": "core.descriptions",
+    "ConfigResource": "core.descriptions",
     "Consumer": "consumer",
     "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
@@ -112,8 +112,8 @@ _HOMES = {
     "Feature": "admin.features",
     "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
-    "Metric": "metrics",
-    "NewTopic": "descriptions",
+    "Metric": "core.metrics",
+    "NewTopic": "core.descriptions",
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
     "OffsetStore": "consumer.offset_store",
@@ -121,7 +121,7 @@ _HOMES = {
     "ProducerInterceptor": "producer.listeners",
     "ProducerListener": "producer.listeners",
     "ProducerRecord": "producer.listeners",
-    "PrometheusBridge": "metrics",
+    "PrometheusBridge": "core.metrics",
     "QuotaEntity": "admin.quotas",
     "RangeAssignor": "assignors",
     "RecordColumns": "consumer.record_columns",
@@ -134,7 +134,7 @@ _HOMES = {
     "TopicPartition": "record",
     "read_topic": "topic_table",
     "record_code": ".kernel.door",
-    "wait_for_broker": "waiting",
+    "wait_for_broker": "core.waiting",
 }
 
 

@@ -17,10 +17,10 @@ from typing import Any, Unpack
 from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
+from .core.options import check_choice
+from .core.security_options import SecurityArguments, security_options
 from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
-from .network.options import check_choice
-from .network.security_options import SecurityArguments, security_options
 from .record import TopicPartition
 
 # "earliest" or "latest", an offset, a time, or one of these for each partition.

@@ -15,8 +15,10 @@ from threading import Lock
 
 from ..protocol.records.batch import BatchHeader
 from ..protocol.records.control import ControlType, Marker
-from .config import NEVER
-from .config import LogConfig as LogConfig  # re-exported: opening a log needs it
+from .config import (
+    NEVER,
+    LogConfig,  # re-exported: opening a log needs it
+)
 from .deleted_directory import DELETED_DIR_SUFFIX, deleted_path, remove_directory
 from .errors import (
     BatchTooLarge,

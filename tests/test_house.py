@@ -57,6 +57,21 @@ BROKER_FLOORS = (
     ("timers.py",),
     ("clock.py",),
 )
+# The floors inside the client. What is on one floor knows nothing of its neighbours.
+CLIENT_FLOORS = (
+    ("__init__.py",),
+    ("blocking",),
+    ("zookeeper", "topic_table.py"),
+    ("sql", "direct_topic.py"),
+    ("spark",),
+    ("consumer", "admin"),
+    ("producer",),
+    ("arrow", "assignors"),
+    ("core",),
+    ("errors.py",),
+    ("record.py",),
+)
+FLOORS = {"broker": BROKER_FLOORS, "client": CLIENT_FLOORS}
 BANNED_NAMES = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 
 # wing -> modules that stay out of it, so that it needs no loop, clock, wire or disk to be tested
@@ -274,8 +289,8 @@ def test_no_modules_import_each_other() -> None:
 
 
 def floor_of(module: Path) -> int:
-    """Return the floor of a module of the broker, 0 at the top."""
-    return next(floor for floor, rooms in enumerate(BROKER_FLOORS) if module.parts[1] in rooms)
+    """Return the floor of a module in its wing, 0 at the top."""
+    return next(floor for floor, rooms in enumerate(FLOORS[module.parts[0]]) if module.parts[1] in rooms)
 
 
 def runs_up(module: Path, target: Path) -> bool:
@@ -283,19 +298,21 @@ def runs_up(module: Path, target: Path) -> bool:
     return module.parts[1] != target.parts[1] and floor_of(target) <= floor_of(module)
 
 
-def test_imports_inside_the_broker_run_down() -> None:
-    broker = [module for module in house.modules() if module.parts[0] == "broker" and not house.is_face(module)]
+@pytest.mark.parametrize("wing", FLOORS)
+def test_imports_inside_a_wing_run_down(wing: str) -> None:
+    inside = [module for module in house.modules() if module.parts[0] == wing and not house.is_face(module)]
     up = [
         f"{module} -> {target}"
-        for module in broker
+        for module in inside
         for target in sorted(house.imports(module))
-        if target in broker and runs_up(module, target)
+        if target in inside and runs_up(module, target)
     ]
     assert up == []
 
 
-def test_the_broker_has_few_files_outside_its_folders() -> None:
-    flat = [module.name for module in house.modules() if module.parts[0] == "broker" and len(module.parts) == 2]
+@pytest.mark.parametrize("wing", FLOORS)
+def test_a_wing_has_few_files_outside_its_folders(wing: str) -> None:
+    flat = [module.name for module in house.modules() if module.parts[0] == wing and len(module.parts) == 2]
     assert len(flat) <= MAX_FLAT_FILES, flat
 
 

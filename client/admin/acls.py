@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ...protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ..core.cluster import Cluster
+from ..core.options import check_choice
 from ..errors import KafkaError, raise_error
-from ..network.cluster import Cluster
-from ..network.options import check_choice
 from .items import for_items, item_result
 
 # Kafka's numbers of its words; "any" and "match" are for filters.

@@ -16,8 +16,11 @@ from types import TracebackType
 from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ..arguments import check_apart, check_list, check_mapping
-from ..descriptions import (
+from ..core.arguments import check_apart, check_list, check_mapping
+from ..core.cluster import Cluster
+from ..core.committed_offsets import CommittedOffsets
+from ..core.coordinator import Coordinator
+from ..core.descriptions import (
     ActiveProducer,
     ClusterDescription,
     ConfigChanges,
@@ -32,15 +35,12 @@ from ..descriptions import (
     TransactionDescription,
     TransactionListing,
 )
+from ..core.lifetime import Lifetime
+from ..core.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offsets
+from ..core.metadata import Node, TopicInfo
+from ..core.options import ClusterOptions, check_choice
+from ..core.security_options import SecurityArguments, security_options
 from ..errors import ClientStopped, raise_error
-from ..lifetime import Lifetime
-from ..metadata import Node, TopicInfo
-from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets
-from ..network.coordinator import Coordinator
-from ..network.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offsets
-from ..network.options import ClusterOptions, check_choice
-from ..network.security_options import SecurityArguments, security_options
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from . import acls, configs, features, groups, log_dirs, quotas, reassignments, scram_users, transactions
 from . import topics as topics_admin

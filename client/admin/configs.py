@@ -18,10 +18,10 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.schema import Message
-from ..arguments import check_mapping
-from ..descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
+from ..core.arguments import check_mapping
+from ..core.cluster import Cluster
+from ..core.descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
 from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
-from ..network.cluster import Cluster
 from .items import one_by_one
 
 R = TypeVar("R", bound=Message)

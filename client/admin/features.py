@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from ... import __version__
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from ..core.cluster import Cluster
+from ..core.options import check_choice
 from ..errors import ErrorCode, KafkaError, raise_error
-from ..network.cluster import Cluster
-from ..network.options import check_choice
 from .items import for_items, item_result
 
 _CHANGES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...protocol.messages.group_history import HistoricCause, HistoricRebalance
-from ..descriptions import GroupRebalance, RebalanceCause, RebalanceWait
+from ..core.descriptions import GroupRebalance, RebalanceCause, RebalanceWait
 
 
 def group_rebalance(rebalance: HistoricRebalance) -> GroupRebalance:

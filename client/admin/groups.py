@@ -25,12 +25,12 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ..descriptions import GroupDescription, GroupListing, GroupMember, GroupRebalance
+from ..core.cluster import Cluster
+from ..core.committed_offsets import CommittedOffsets, Generation
+from ..core.coordinator import Coordinator
+from ..core.descriptions import GroupDescription, GroupListing, GroupMember, GroupRebalance
+from ..core.metadata import Node
 from ..errors import raise_error
-from ..metadata import Node
-from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets, Generation
-from ..network.coordinator import Coordinator
 from ..record import OffsetAndMetadata, TopicPartition
 from .group_history import group_rebalance
 from .items import for_items, item_result, one_by_one

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..core.cluster import Cluster
 from ..errors import BadResponse, results_of
-from ..network.cluster import Cluster
 
 K = TypeVar("K")
 R = TypeVar("R")

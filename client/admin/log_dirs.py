@@ -18,8 +18,8 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from ..core.cluster import Cluster
 from ..errors import raise_error
-from ..network.cluster import Cluster
 from ..record import TopicPartition
 from .items import for_items, item_result
 

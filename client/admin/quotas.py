@@ -12,8 +12,8 @@ from ...protocol.messages.describe_client_quotas import (
     DescribeClientQuotasResponse,
     EntityData,
 )
+from ..core.cluster import Cluster
 from ..errors import InvalidOption, KafkaError, raise_error
-from ..network.cluster import Cluster
 from .items import for_items, item_result
 
 # In the place of a name: what has no quota of its own, and, to describe, every name.

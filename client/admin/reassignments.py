@@ -24,9 +24,9 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ..descriptions import Reassignment
+from ..core.cluster import Cluster
+from ..core.descriptions import Reassignment
 from ..errors import raise_error, results_of
-from ..network.cluster import Cluster
 from ..record import TopicPartition
 from .items import for_items, item_result
 

@@ -17,10 +17,10 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
+from ..core.cluster import Cluster
+from ..core.options import check_choice
+from ..core.sasl import SCRAM_HASHES, salted_password
 from ..errors import ErrorCode, InvalidOption, KafkaError, raise_error
-from ..network.cluster import Cluster
-from ..network.options import check_choice
-from ..network.sasl import SCRAM_HASHES, salted_password
 from .items import for_items, item_result
 
 _NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}

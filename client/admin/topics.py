@@ -24,11 +24,11 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from ..descriptions import NewTopic
+from ..core.cluster import Cluster
+from ..core.descriptions import NewTopic
+from ..core.leaders import request_from_leaders
+from ..core.metadata import ClusterView, TopicInfo
 from ..errors import UnknownTopic, results_of
-from ..metadata import ClusterView, TopicInfo
-from ..network.cluster import Cluster
-from ..network.leaders import request_from_leaders
 from ..record import TopicPartition
 from .configs import check_config
 from .items import for_items, item_result

@@ -23,11 +23,11 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
+from ..core.cluster import Cluster
+from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
+from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
+from ..core.leaders import group_by_leader, know_leaders, request_from_leaders
 from ..errors import raise_error, results_of
-from ..network.cluster import Cluster
-from ..network.coordinator import TRANSACTION, Coordinator, find_coordinator
-from ..network.leaders import group_by_leader, know_leaders, request_from_leaders
 from ..record import TopicPartition
 from .items import item_result, one_by_one
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .. import topic_table, waiting
+from .. import topic_table
+from ..core import waiting
 from .derivation import waiting_function
 
 wait_for_broker = waiting_function(waiting.wait_for_broker)

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
+from ..core.cluster import Cluster
+from ..core.metadata import ClusterView
+from ..core.task_ends import of_the_user
 from ..errors import ListenerFailed
-from ..metadata import ClusterView
-from ..network.cluster import Cluster
-from ..network.task_ends import of_the_user
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
 from .polls import Polls

@@ -23,9 +23,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, overload
 
 from ...protocol.errors import KafkaError
-from ..clock import monotonic_ms, wait_for
+from ..core.clock import monotonic_ms, wait_for
+from ..core.option_values import INT32_MAX, check_numbers
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
-from ..option_values import INT32_MAX, check_numbers
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .fetched_batch import FetchedBatch
 from .in_flight import InFlight

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..metrics import Average, Metric
+from ..core.metrics import Average, Metric
 from .positions import Positions
 
 FETCH = "consumer-fetch-manager-metrics"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ...protocol.errors import KafkaError
+from ..core.serialization import Deserializers
 from ..errors import DeserializationFailed
 from ..record import ConsumerRecord, TopicPartition
-from ..serialization import Deserializers
 from .completed_fetch import CompletedFetch
 from .fetched_batch import FetchedBatch
 from .positions import PartitionState, Positions

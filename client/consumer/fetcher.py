@@ -23,11 +23,11 @@ from ...protocol.messages.fetch import (
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..clock import wait_for
+from ..core.clock import wait_for
+from ..core.cluster import Cluster
+from ..core.connection_pool import FETCH
+from ..core.metadata import NO_LEADER, ClusterView
 from ..errors import CorruptRecords, OffsetOutOfRange
-from ..metadata import NO_LEADER, ClusterView
-from ..network.cluster import Cluster
-from ..network.connection_pool import FETCH
 from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
 from .consumer_metrics import ConsumerCounts

@@ -9,7 +9,7 @@ from ...protocol.messages import consumer_protocol as wire
 from ...protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ...protocol.messages.sync_group import SyncGroupRequestAssignment
 from ..assignors import Assignor, Member, Racks
-from ..network.cluster import Cluster
+from ..core.cluster import Cluster
 from ..record import TopicPartition
 
 _ASSIGNMENT_VERSION = 0

@@ -10,9 +10,9 @@ from ...protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ...protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from ..network.committed_offsets import Generation
-from ..network.connection_pool import REBALANCE
-from ..network.coordinator import Coordinator
+from ..core.committed_offsets import Generation
+from ..core.connection_pool import REBALANCE
+from ..core.coordinator import Coordinator
 from .options import GroupOptions
 
 PROTOCOL_TYPE = "consumer"

@@ -31,12 +31,12 @@ from ...protocol.messages import consumer_protocol as wire
 from ...protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from ...protocol.messages.sync_group import SyncGroupRequestAssignment
 from ..assignors import NO_GENERATION, Assignor
-from ..clock import monotonic_ms, wait_for
+from ..core.clock import monotonic_ms, wait_for
+from ..core.cluster import Cluster
+from ..core.committed_offsets import Generation
+from ..core.coordinator import Coordinator
+from ..core.task_ends import end_tasks
 from ..errors import ListenerFailed
-from ..network.cluster import Cluster
-from ..network.committed_offsets import Generation
-from ..network.coordinator import Coordinator
-from ..network.task_ends import end_tasks
 from ..record import TopicPartition
 from .consumer_metrics import ConsumerCounts
 from .group_leader import GroupLeader, by_topic

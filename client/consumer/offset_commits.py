@@ -7,10 +7,10 @@ import logging
 from collections.abc import Collection, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..clock import monotonic_ms
+from ..core.clock import monotonic_ms
+from ..core.cluster import Cluster
+from ..core.committed_offsets import Generation
 from ..errors import CommitFailed
-from ..network.cluster import Cluster
-from ..network.committed_offsets import Generation
 from ..record import OffsetAndMetadata, TopicPartition
 from .consumer_metrics import ConsumerCounts
 from .membership import Membership, MemberState

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
+from ..core.committed_offsets import Generation
+from ..core.task_ends import of_the_user
 from ..errors import OffsetStoreFailed
-from ..network.committed_offsets import Generation
-from ..network.task_ends import of_the_user
 from ..record import OffsetAndMetadata, TopicPartition
 
 

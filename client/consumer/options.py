@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..assignors import Assignor
-from ..clock import wall_clock_ms
-from ..durations import duration_ms
+from ..core.clock import wall_clock_ms
+from ..core.durations import duration_ms
+from ..core.log_offsets import ISOLATION_LEVELS
+from ..core.option_values import check_numbers, check_texts
+from ..core.options import check_choice
 from ..errors import InvalidOption
-from ..network.log_offsets import ISOLATION_LEVELS
-from ..network.options import check_choice
-from ..option_values import check_numbers, check_texts
 from ..record import EARLIEST, LATEST
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}

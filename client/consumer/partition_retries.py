@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from ...protocol.errors import KafkaError
-from ..network.cluster import Cluster
+from ..core.cluster import Cluster
 from .positions import PartitionState
 from .signals import Signals
 

@@ -26,9 +26,9 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ...protocol.primitives import ZERO_UUID
+from ..core.cluster import Cluster
+from ..core.metadata import NO_LEADER
 from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion
-from ..metadata import NO_LEADER
-from ..network.cluster import Cluster
 from ..record import TopicPartition
 from .options import FetchOptions
 from .partition_retries import PartitionRetries

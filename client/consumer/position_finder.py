@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import KafkaError
+from ..core.cluster import Cluster
+from ..core.log_offsets import list_offsets
 from ..errors import ItemsFailed, NoOffsetForPartition
-from ..network.cluster import Cluster
-from ..network.log_offsets import list_offsets
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_store import Offsets
 from .options import FetchOptions

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..arguments import check_apart, check_list, check_mapping, check_partitions, checked_offset
-from ..clock import monotonic_ms
+from ..core.arguments import check_apart, check_list, check_mapping, check_partitions, checked_offset
+from ..core.clock import monotonic_ms
+from ..core.log_offsets import list_offsets
+from ..core.metrics import Metric
 from ..errors import CommitFailed, NotAssigned
-from ..metrics import Metric
-from ..network.log_offsets import list_offsets
 from ..record import (
     EARLIEST,
     LATEST,

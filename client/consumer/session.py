@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..clock import monotonic_ms, wall_clock_ms
+from ..core.clock import monotonic_ms, wall_clock_ms
+from ..core.cluster import Cluster
+from ..core.committed_offsets import CommittedOffsets, Generation
+from ..core.coordinator import Coordinator
+from ..core.metadata import ClusterView
+from ..core.options import ClusterOptions
+from ..core.serialization import Deserializers
+from ..core.task_ends import broken_task, end_tasks, shared
 from ..errors import GroupRequired, ListenerFailed
-from ..metadata import ClusterView
-from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets, Generation
-from ..network.coordinator import Coordinator
-from ..network.options import ClusterOptions
-from ..network.task_ends import broken_task, end_tasks, shared
 from ..record import ConsumerGroupMetadata, TopicPartition
-from ..serialization import Deserializers
 from .assignment import Assignment
 from .consumer_metrics import ConsumerCounts
 from .explanation import Explanation, PartitionExplanation

@@ -25,16 +25,16 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..core.addresses import broker_address
+from ..core.connection import Connection
+from ..core.lifetime import Lifetime
+from ..core.log_offsets import ISOLATION_LEVELS
+from ..core.metadata import ClusterView, Node
+from ..core.option_values import check_numbers, check_texts
+from ..core.options import check_choice
+from ..core.security_options import SecurityArguments, security_options
+from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
-from ..lifetime import Lifetime
-from ..metadata import ClusterView, Node
-from ..network.addresses import broker_address
-from ..network.connection import Connection
-from ..network.log_offsets import ISOLATION_LEVELS
-from ..network.options import check_choice
-from ..network.security_options import SecurityArguments, security_options
-from ..network.tls import TlsContexts
-from ..option_values import check_numbers, check_texts
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from . import simple_offsets
 from .completed_fetch import CompletedFetch

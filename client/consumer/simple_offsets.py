@@ -17,10 +17,10 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
+from ..core.connection import Connection
+from ..core.metadata import Node
+from ..core.options import check_choice
 from ..errors import raise_error
-from ..metadata import Node
-from ..network.connection import Connection
-from ..network.options import check_choice
 from ..record import OffsetAndMetadata, TopicPartition
 
 KAFKA = "kafka"

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from ...protocol.errors import KafkaError
-from ..clock import monotonic_ms
+from ..core.clock import monotonic_ms
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, TopicPartition
 from .in_flight import InFlight

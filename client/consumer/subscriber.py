@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ..arguments import check_apart, check_list, check_partitions
 from ..assignors import Assignor, RangeAssignor
+from ..core.arguments import check_apart, check_list, check_partitions
+from ..core.lifetime import Lifetime
+from ..core.metadata import ClusterView
+from ..core.option_values import check_numbers, check_stop_timeout
+from ..core.options import ClusterOptions
+from ..core.security_options import SecurityArguments, security_options
+from ..core.serialization import Deserializer, Deserializers
 from ..errors import ClientStopped, InvalidOption, NotAssigned
-from ..lifetime import Lifetime
-from ..metadata import ClusterView
-from ..network.options import ClusterOptions
-from ..network.security_options import SecurityArguments, security_options
-from ..option_values import check_numbers, check_stop_timeout
 from ..record import ConsumerRecord, TopicPartition
-from ..serialization import Deserializer, Deserializers
 from .assignment import RebalanceListener
 from .offset_store import OffsetStore
 from .options import assignors_of, fetch_options, group_options

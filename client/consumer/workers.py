@@ -22,11 +22,11 @@ from types import FrameType
 from typing import Any, TypeVar
 from zlib import crc32
 
-from ..clock import monotonic_ms
+from ..core.backoff import Backoff
+from ..core.clock import monotonic_ms
+from ..core.option_values import check_numbers
+from ..core.task_ends import end_tasks, of_the_user
 from ..errors import DeserializationFailed, HandlerFailed, InvalidOption
-from ..network.backoff import Backoff
-from ..network.task_ends import end_tasks, of_the_user
-from ..option_values import check_numbers
 from ..record import ConsumerRecord
 from .in_flight import InFlight
 

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, Unpack
 
-from ..clock import monotonic_ms
+from ..core.clock import monotonic_ms
+from ..core.cluster import Cluster
+from ..core.lifetime import Lifetime
+from ..core.option_values import check_stop_timeout
+from ..core.options import ClusterOptions
+from ..core.security_options import SecurityArguments, security_options
+from ..core.serialization import Serializer, serializer
+from ..core.task_ends import broken_task
 from ..errors import ClientStopped, DeliveryStopped, KafkaError
-from ..lifetime import Lifetime
-from ..network.cluster import Cluster
-from ..network.options import ClusterOptions
-from ..network.security_options import SecurityArguments, security_options
-from ..network.task_ends import broken_task
-from ..option_values import check_stop_timeout
 from ..record import K, V
-from ..serialization import Serializer, serializer
 from .accumulator import RecordAccumulator
 from .listeners import Interceptors, Listeners, ProducerInterceptor, ProducerListener
 from .options import ProducerOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocol.records.compression import Compression
+from ..core.option_values import check_numbers, check_texts
 from ..errors import InvalidOption
-from ..option_values import check_numbers, check_texts
 
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
 MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from ...kernel import door
-from ..metadata import NO_LEADER, TopicInfo
+from ..core.metadata import NO_LEADER, TopicInfo
 
 _SEED = 0x9747B28C
 _M = 0x5BD1E995

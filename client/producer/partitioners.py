@@ -16,8 +16,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 
+from ..core.metadata import NO_LEADER, TopicInfo
 from ..errors import InvalidOption
-from ..metadata import NO_LEADER, TopicInfo
 from .partitioner import Partitioner
 from .record_checks import checked_partition
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from ...kernel import door
 from ...protocol.records.record import Record, new_record, size_upper_bound
-from ..clock import wall_clock_ms
+from ..core.clock import wall_clock_ms
+from ..core.serialization import checked_bytes
 from ..errors import KafkaError, RecordTooLarge
 from ..record import HeadersLike
-from ..serialization import checked_bytes
 from .listeners import Interceptors, ProducerRecord
 from .partitioners import Choice
 from .record_checks import checked_headers, checked_timestamp

@@ -19,16 +19,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...protocol.records.batch import encode_value_batch
-from ..arguments import check_mapping, checked_offset
-from ..clock import monotonic_ms, wall_clock_ms
+from ..core.arguments import check_mapping, checked_offset
+from ..core.clock import monotonic_ms, wall_clock_ms
+from ..core.metadata import NO_LEADER, TopicInfo
+from ..core.metrics import Metric
+from ..core.task_ends import retrieve
 from ..errors import (
     InvalidTransactionState,
     KafkaError,
     UnknownTopic,
 )
-from ..metadata import NO_LEADER, TopicInfo
-from ..metrics import Metric
-from ..network.task_ends import retrieve
 from ..record import (
     ConsumerGroupMetadata,
     HeadersLike,

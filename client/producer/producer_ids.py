@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..network.cluster import Cluster
+from ..core.cluster import Cluster
 from .accumulator import RecordAccumulator
 from .batch import ProducerIdAndEpoch
 from .partition_queue import PartitionQueue

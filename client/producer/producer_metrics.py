@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from ..core.metrics import Average, Metric
 from ..errors import KafkaError
-from ..metrics import Average, Metric
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 

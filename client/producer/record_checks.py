@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
 from ...protocol.records.errors import InvalidRecord
-from ..arguments import whole_number
+from ..core.arguments import whole_number
+from ..core.metadata import TopicInfo
+from ..core.serialization import checked_bytes
 from ..errors import UnknownTopic
-from ..metadata import TopicInfo
 from ..record import HeadersLike
-from ..serialization import checked_bytes
 
 _LAST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF
 

@@ -26,11 +26,11 @@ from ...protocol.messages.produce import (
     TopicProduceData,
 )
 from ...protocol.primitives import ZERO_UUID
+from ..core.cluster import Cluster
+from ..core.connection import Connection
+from ..core.metadata import NO_LEADER
+from ..core.task_ends import retrieve
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
-from ..metadata import NO_LEADER
-from ..network.cluster import Cluster
-from ..network.connection import Connection
-from ..network.task_ends import retrieve
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 from .listeners import Listeners

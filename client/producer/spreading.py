@@ -8,7 +8,7 @@ from typing import Any
 
 from ...kernel import door
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
-from ..serialization import checked_bytes
+from ..core.serialization import checked_bytes
 from .preparation import too_large
 
 # A turn takes at most so many records: some milliseconds of work.

@@ -29,10 +29,10 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.records.batch import iter_headers, iter_records
+from ..core.addresses import Address
+from ..core.backoff import Backoff
+from ..core.metadata import ClusterView
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
-from ..metadata import ClusterView
-from ..network.addresses import Address
-from ..network.backoff import Backoff
 from ..record import TopicPartition
 from .connection import BlockingConnection
 from .options import ClientOptions

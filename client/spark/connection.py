@@ -25,13 +25,13 @@ from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
+from ..core.addresses import Address
+from ..core.authentication import ask_for_token_now, authentication
+from ..core.exchange import Exchange, api_versions_version
+from ..core.frame_buffer import MAX_FRAME_BYTES
+from ..core.security_options import SecurityOptions
+from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
-from ..network.addresses import Address
-from ..network.authentication import ask_for_token_now, authentication
-from ..network.exchange import Exchange, api_versions_version
-from ..network.frame_buffer import MAX_FRAME_BYTES
-from ..network.security_options import SecurityOptions
-from ..network.tls import TlsContexts, closed_in_handshake, handshake_error
 from .options import ClientOptions
 
 M = TypeVar("M", bound=Message)

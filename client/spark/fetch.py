@@ -26,9 +26,9 @@ from ...protocol.messages.fetch import (
     PartitionData,
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
+from ..core.addresses import Address
+from ..core.frame_buffer import MAX_FRAME_BYTES
 from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
-from ..network.addresses import Address
-from ..network.frame_buffer import MAX_FRAME_BYTES
 from ..record import EARLIEST, TopicPartition
 from .brokers import Brokers
 from .connection import BlockingConnection

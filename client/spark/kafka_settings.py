@@ -10,10 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..core.addresses import Address, bootstrap_addresses
+from ..core.security_configs import SECURITY_CONFIGS, security_arguments
+from ..core.security_options import SecurityArguments, SecurityOptions
 from ..errors import InvalidOption
-from ..network.addresses import Address, bootstrap_addresses
-from ..network.security_configs import SECURITY_CONFIGS, security_arguments
-from ..network.security_options import SecurityArguments, SecurityOptions
 from .errors import OptionError
 
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import Enum, IntEnum
 
-from ..network.addresses import Address
-from ..network.security_configs import SECURITY_CONFIGS
-from ..network.security_options import PLAINTEXT, SecurityOptions
+from ..core.addresses import Address
+from ..core.security_configs import SECURITY_CONFIGS
+from ..core.security_options import PLAINTEXT, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError

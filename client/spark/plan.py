@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..core.metadata import ClusterView
 from ..errors import UnknownTopic
-from ..metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, known_leader
 from .errors import DataLoss, OptionError

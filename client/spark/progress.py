@@ -19,7 +19,7 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from ..network.addresses import Address
+from ..core.addresses import Address
 from .brokers import Brokers
 from .offsets import OffsetRange
 from .options import ClientOptions, SourceOptions

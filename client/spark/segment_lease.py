@@ -20,8 +20,8 @@ from ...protocol.messages.odradek_lease_segments import (
     OdradekLeaseSegmentsResponse,
 )
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
+from ..core.addresses import Address
 from ..errors import DirectReadNotPossible, UnsupportedVersion
-from ..network.addresses import Address
 from .connection import BlockingConnection
 from .offsets import OffsetRange
 from .options import ClientOptions

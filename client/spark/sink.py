@@ -17,7 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ...kernel import door
-from ..clock import wall_clock_ms
+from ..core.clock import wall_clock_ms
 from ..producer.producer import Producer
 from ..producer.record_checks import checked_timestamp
 from .errors import OptionError, SchemaError

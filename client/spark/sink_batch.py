@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
-from ..clock import monotonic_ms
+from ..core.backoff import Backoff
+from ..core.clock import monotonic_ms
+from ..core.cluster import Cluster
+from ..core.options import ClusterOptions
+from ..core.security_options import SecurityOptions
 from ..errors import NoBrokerReachable
-from ..network.backoff import Backoff
-from ..network.cluster import Cluster
-from ..network.options import ClusterOptions
-from ..network.security_options import SecurityOptions
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction
 from .errors import OptionError

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from ..core.security_configs import SECURITY_CONFIGS
+from ..core.security_options import SecurityArguments
 from ..errors import InvalidOption
-from ..network.security_configs import SECURITY_CONFIGS
-from ..network.security_options import SecurityArguments
 from ..producer.options import MAX_IDEMPOTENT_IN_FLIGHT
 from ..producer.producer import Producer
 from .errors import OptionError

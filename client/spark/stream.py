@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
-from ..metadata import ClusterView
+from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, known_leader
 from .errors import ForeignOffsets, TopicRecreated

@@ -23,12 +23,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..clock import wait_for, wall_clock_ms
 from ..consumer import Consumer
+from ..core.clock import wait_for, wall_clock_ms
+from ..core.options import ClusterOptions, check_choice
+from ..core.security_options import SecurityArguments, security_options
+from ..core.task_ends import end_tasks, without_cancelling
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
-from ..network.options import ClusterOptions, check_choice
-from ..network.security_options import SecurityArguments, security_options
-from ..network.task_ends import end_tasks, without_cancelling
 from ..record import TopicPartition
 from . import registry
 from .errors import RebalanceFailed, SessionExpired

@@ -10,11 +10,11 @@ from collections.abc import Collection, Mapping
 from typing import Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode
+from ..core.cluster import Cluster
+from ..core.committed_offsets import CommittedOffsets, Generation
+from ..core.coordinator import Coordinator
+from ..core.options import ClusterOptions
 from ..errors import CommitFailed
-from ..network.cluster import Cluster
-from ..network.committed_offsets import CommittedOffsets, Generation
-from ..network.coordinator import Coordinator
-from ..network.options import ClusterOptions
 from ..record import OffsetAndMetadata, TopicPartition
 from .offset_steps import load_offsets, store_offsets
 from .operations import Steps

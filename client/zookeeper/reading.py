@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ...protocol.errors import KafkaError
-from ..clock import wait_for
 from ..consumer import Consumer
+from ..core.clock import wait_for
 from ..record import OffsetAndMetadata, TopicPartition
 from .errors import SessionExpired
 from .offset_storage import OffsetStorage

@@ -21,9 +21,9 @@ from odradek.cli.replica_lag import replica_lags
 from odradek.cli.topics import _trouble, _troubled
 from odradek.cli.topics import command as topics_command
 from odradek.client import Admin, ConfigResource, OffsetAndTimestamp, TopicPartition
-from odradek.client.descriptions import ClusterDescription, ConfigEntry
+from odradek.client.core.descriptions import ClusterDescription, ConfigEntry
+from odradek.client.core.metadata import Node, PartitionInfo, TopicInfo
 from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
-from odradek.client.metadata import Node, PartitionInfo, TopicInfo
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import why_missing, zookeeper

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from odradek.cli.rebalance_timeline import WIDTH, show
-from odradek.client.descriptions import GroupRebalance, RebalanceCause, RebalanceWait
+from odradek.client.core.descriptions import GroupRebalance, RebalanceCause, RebalanceWait
 
 LONG = "flights-dashboard-consumer-8f7c2d4e-1111-2222-3333-444455556666"
 

@@ -29,7 +29,7 @@ from odradek.client import (
     ScramPassword,
     TopicPartition,
 )
-from odradek.client.descriptions import ActiveProducer
+from odradek.client.core.descriptions import ActiveProducer
 from odradek.client.errors import ItemsFailed
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from odradek.client import Consumer, KafkaError, Producer
-from odradek.client.metadata import NO_LEADER
+from odradek.client.core.metadata import NO_LEADER
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataResponseBroker

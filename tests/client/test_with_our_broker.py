@@ -221,8 +221,8 @@ def test_importing_the_client_loads_nothing_until_it_is_used() -> None:
 
 
 @pytest.mark.parametrize("records", [5, 25])
-@pytest.mark.parametrize("notices", [False, True], ids=["made anew at once", "made anew later"])
-async def test_a_group_reads_a_topic_that_was_made_anew_from_its_beginning(
+@pytest.mark.parametrize("notices", [False, True], ids=["made again at once", "made again later"])
+async def test_a_group_reads_a_topic_that_was_made_again_from_its_beginning(
     address: str, records: int, notices: bool
 ) -> None:
     async def write(count: int, what: str) -> None:

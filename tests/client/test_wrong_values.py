@@ -23,8 +23,8 @@ from odradek.client import (
     RangeAssignor,
     TopicPartition,
 )
+from odradek.client.core.other_names import _INSTEAD
 from odradek.client.errors import KafkaError
-from odradek.client.other_names import _INSTEAD
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.compiled_kernel import records_by

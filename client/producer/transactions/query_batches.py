@@ -21,8 +21,8 @@ from ....protocol.messages.odradek_end_query_batch import (
     Participant,
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
-from ...network.cluster import Cluster
-from ...network.coordinator import TRANSACTION, Coordinator
+from ...core.cluster import Cluster
+from ...core.coordinator import TRANSACTION, Coordinator
 from .transactions import OpenTransaction
 
 

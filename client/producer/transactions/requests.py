@@ -24,9 +24,9 @@ from ....protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from ...network.cluster import Cluster
-from ...network.connection import Connection
-from ...network.coordinator import TRANSACTION, Coordinator
+from ...core.cluster import Cluster
+from ...core.connection import Connection
+from ...core.coordinator import TRANSACTION, Coordinator
 from ...record import ConsumerGroupMetadata, TopicPartition
 from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
 from .actions import AddGroup, AddPartitions, CommitOffsets, End, Initialize

@@ -15,6 +15,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
+from ...core.backoff import Backoff
+from ...core.cluster import Cluster
+from ...core.task_ends import without_cancelling
 from ...errors import (
     ClientStopped,
     ConnectionLost,
@@ -23,9 +26,6 @@ from ...errors import (
     TransactionAborted,
     TransactionFailed,
 )
-from ...network.backoff import Backoff
-from ...network.cluster import Cluster
-from ...network.task_ends import without_cancelling
 from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..batch import ProducerBatch
 from ..partition_queue import PartitionQueue

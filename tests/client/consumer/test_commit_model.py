@@ -22,9 +22,9 @@ from odradek.client.consumer.offset_commits import OffsetCommits
 from odradek.client.consumer.offset_store import StoredOffsets
 from odradek.client.consumer.polls import Polls
 from odradek.client.consumer.positions import PartitionState, Positions
+from odradek.client.core.cluster import Cluster
+from odradek.client.core.options import ClusterOptions
 from odradek.client.errors import OffsetStoreFailed
-from odradek.client.network.cluster import Cluster
-from odradek.client.network.options import ClusterOptions
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 SOME = st.sampled_from(PARTITIONS)

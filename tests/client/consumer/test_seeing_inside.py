@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, TopicPartition
-from odradek.client.metrics import Metric, PrometheusBridge, prometheus_name
+from odradek.client.core.metrics import Metric, PrometheusBridge, prometheus_name
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record

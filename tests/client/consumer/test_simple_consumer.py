@@ -9,9 +9,9 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, NewTopic, Producer, TopicPartition
 from odradek.client.consumer.simple_consumer import Fetched, SimpleConsumer
+from odradek.client.core.waiting import wait_for_broker
 from odradek.client.errors import ClientStopped, KafkaError, NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST
-from odradek.client.waiting import wait_for_broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import encode_batch

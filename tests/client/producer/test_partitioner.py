@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.metadata import NO_LEADER, PartitionInfo, TopicInfo
+from odradek.client.core.metadata import NO_LEADER, PartitionInfo, TopicInfo
 from odradek.client.producer.partitioner import Partitioner, murmur2
 from odradek.tests.support.clients import aiokafka, kafka
 

@@ -16,8 +16,8 @@ from odradek.client import (
     RecordMetadata,
     TopicPartition,
 )
+from odradek.client.core.metadata import NO_LEADER
 from odradek.client.errors import InvalidOption, KafkaError, RecordTooLarge, SerializationFailed, UnknownTopic
-from odradek.client.metadata import NO_LEADER
 from odradek.client.producer.partitioner import murmur2
 from odradek.client.producer.partitioners import java_hash
 from odradek.protocol.apis import ApiKey

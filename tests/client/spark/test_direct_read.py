@@ -19,8 +19,8 @@ pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)"
 
 from odradek.broker import Broker, BrokerConfig
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
+from odradek.client.core.addresses import Address
 from odradek.client.errors import DirectReadNotPossible
-from odradek.client.network.addresses import Address
 from odradek.client.spark import direct_read, segment_lease
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.connection import BlockingConnection

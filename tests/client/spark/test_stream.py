@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.metadata import ClusterView
+from odradek.client.core.metadata import ClusterView
 from odradek.client.record import EARLIEST, TopicPartition
 from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.errors import DataLoss, ForeignOffsets, TopicRecreated

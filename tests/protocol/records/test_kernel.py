@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.client.clock import wall_clock_ms
+from odradek.client.core.clock import wall_clock_ms
 from odradek.client.errors import RecordTooLarge
 from odradek.client.producer.batch import ProducerBatch
 from odradek.client.producer.partitioner import Partitioner, murmur2

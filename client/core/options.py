@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..errors import InvalidOption
-from ..option_values import check_numbers, check_texts
 from .addresses import bootstrap_addresses
+from .option_values import check_numbers, check_texts
 from .security_options import PLAINTEXT, SecurityOptions
 
 

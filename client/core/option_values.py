@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import NamedTuple
 
-from .errors import InvalidOption
+from ..errors import InvalidOption
 
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 # Texts have a length of 16 bits in requests.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..protocol.errors import ErrorCode
-from ..protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
-from .record import TopicPartition
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from ..record import TopicPartition
 
 NO_LEADER = -1
 

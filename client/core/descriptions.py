@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..record import TopicPartition
 from .metadata import Node
-from .record import TopicPartition
 
 # Use the broker's num.partitions or default.replication.factor.
 BROKER_DEFAULT = -1

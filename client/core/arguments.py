@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from operator import index
 from typing import SupportsIndex, cast
 
-from .errors import InvalidOption
-from .record import OffsetAndMetadata
+from ..errors import InvalidOption
+from ..record import OffsetAndMetadata
 
 
 def is_partition(value: object) -> bool:

@@ -19,14 +19,14 @@ from typing import Any, TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.schema import Message
-from ..arguments import check_topic
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
-from ..metadata import NO_LEADER, ClusterView, TopicInfo
 from ..record import TopicPartition
 from .addresses import Address, bootstrap_addresses
+from .arguments import check_topic
 from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
+from .metadata import NO_LEADER, ClusterView, TopicInfo
 from .options import ClusterOptions
 from .task_ends import end_tasks, shared, to_the_end
 

@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import ConnectionLost, UnknownTopic
-from ..metadata import NO_LEADER
 from ..record import TopicPartition
 from .cluster import Cluster
+from .metadata import NO_LEADER
 
 W = TypeVar("W")
 F = TypeVar("F")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer, SimpleConsumer
+from odradek.client.core.security_options import SecurityOptions
 from odradek.client.errors import InvalidOption
-from odradek.client.network.security_options import SecurityOptions
 
 PASSWORD: dict[str, Any] = {"sasl_plain_username": "u", "sasl_plain_password": "p"}
 

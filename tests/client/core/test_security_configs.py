@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from odradek.client.core.security_configs import SECURITY_CONFIGS, TokenFile, security_arguments
+from odradek.client.core.security_options import SecurityOptions
 from odradek.client.errors import InvalidOption
-from odradek.client.network.security_configs import SECURITY_CONFIGS, TokenFile, security_arguments
-from odradek.client.network.security_options import SecurityOptions
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 

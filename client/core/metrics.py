@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from .errors import InvalidOption
+from ..errors import InvalidOption
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from odradek.client.core.addresses import bootstrap_addresses, broker_address
 from odradek.client.errors import InvalidOption
-from odradek.client.network.addresses import bootstrap_addresses, broker_address
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 
 import pytest
+from odradek.client.core.sasl import Token, advance, oauthbearer, plain, salted_password, scram
 from odradek.client.errors import AuthenticationFailed
-from odradek.client.network.sasl import Token, advance, oauthbearer, plain, salted_password, scram
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_FIRST = f"r={NONCE}%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from odradek.client.core.connection import Connection
 from odradek.client.errors import BadResponse, ConnectionLost, RequestTimedOut
-from odradek.client.network.connection import Connection
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsResponse

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
+from odradek.client.core.authentication import ask_for_token_now
+from odradek.client.core.connection import Connection
+from odradek.client.core.sasl import Token
+from odradek.client.core.security_options import SecurityOptions
 from odradek.client.errors import (
     AuthenticationFailed,
     ConnectionLost,
@@ -16,10 +20,6 @@ from odradek.client.errors import (
     NoBrokerReachable,
     Outcome,
 )
-from odradek.client.network.authentication import ask_for_token_now
-from odradek.client.network.connection import Connection
-from odradek.client.network.sasl import Token
-from odradek.client.network.security_options import SecurityOptions
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.tests.support.fake_cluster import FakeCluster

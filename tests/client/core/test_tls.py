@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
+from odradek.client.core.connection import Connection
+from odradek.client.core.frame_buffer import no_frame
+from odradek.client.core.security_options import SecurityOptions
+from odradek.client.core.tls import TlsContexts
 from odradek.client.errors import AuthenticationFailed, ConnectionLost, InvalidOption, KafkaError, NoBrokerReachable
-from odradek.client.network.connection import Connection
-from odradek.client.network.frame_buffer import no_frame
-from odradek.client.network.security_options import SecurityOptions
-from odradek.client.network.tls import TlsContexts
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.fake_cluster import FakeCluster
 

@@ -11,10 +11,10 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.schema import Message
 from ..errors import ConnectionLost, RequestTimedOut
-from ..metadata import Node
 from .cluster import Cluster
 from .connection import Connection
 from .connection_pool import COORDINATION
+from .metadata import Node
 
 R = TypeVar("R", bound=Message)
 

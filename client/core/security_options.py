@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol, TypedDict
 
 from ..errors import InvalidOption
-from ..other_names import instead_of
+from .other_names import instead_of
 from .sasl import MECHANISMS
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

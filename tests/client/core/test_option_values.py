@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from odradek import client
 from odradek.client import Consumer, Producer, wait_for_broker
+from odradek.client.core.option_values import INT32_MAX, INT64_MAX, NUMBERS
 from odradek.client.errors import BufferFull, InvalidOption
-from odradek.client.option_values import INT32_MAX, INT64_MAX, NUMBERS
 from odradek.tests.support.fake_cluster import FakeCluster
 
 CLASSES = [client.Admin, client.Consumer, client.Producer, client.SimpleConsumer]

@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from .errors import DeserializationFailed, InvalidOption, SerializationFailed
-from .record import ConsumerRecord
+from ..errors import DeserializationFailed, InvalidOption, SerializationFailed
+from ..record import ConsumerRecord
 
 T_contra = TypeVar("T_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)

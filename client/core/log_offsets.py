@@ -11,9 +11,9 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..arguments import whole_number
 from ..errors import results_of
 from ..record import OffsetAndTimestamp, TopicPartition
+from .arguments import whole_number
 from .cluster import Cluster
 from .leaders import request_from_leaders
 

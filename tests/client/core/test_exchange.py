@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from odradek.client.core.exchange import Exchange, api_versions_version
+from odradek.client.core.frame_buffer import FrameBuffer
 from odradek.client.errors import BadResponse, UnsupportedVersion
-from odradek.client.network.exchange import Exchange, api_versions_version
-from odradek.client.network.frame_buffer import FrameBuffer
 from odradek.protocol import frame
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
-from .errors import ClientStopped, WrongEventLoop
+from ..errors import ClientStopped, WrongEventLoop
 
 Step = Callable[[], Awaitable[object]]
 

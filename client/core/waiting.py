@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Unpack
 
-from .errors import KafkaError, NoBrokerReachable
+from ..errors import KafkaError, NoBrokerReachable
+from .cluster import Cluster
 from .metadata import Node
-from .network.cluster import Cluster
-from .network.options import ClusterOptions
-from .network.security_options import SecurityArguments, security_options
 from .option_values import check_numbers
+from .options import ClusterOptions
+from .security_options import SecurityArguments, security_options
 
 _PAUSE_S = 0.05
 
