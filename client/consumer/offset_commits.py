@@ -10,7 +10,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..errors import CommitFailed
+from ..errors import CommitFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .consumer_metrics import ConsumerCounts
 from .membership import Membership, MemberState
@@ -44,7 +44,19 @@ class OffsetCommits:
         self._lock = asyncio.Lock()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets of the user's. Raises KafkaError, CommitFailed if a partition is taken away meanwhile."""
+        """Commit offsets of the user's within `default_api_timeout_ms`.
+
+        Raises CommitFailed if a partition is taken away meanwhile, RequestTimedOut, KafkaError.
+        """
+        try:
+            async with asyncio.timeout(self._limit_ms / 1000):
+                await self._commit_for_user(offsets)
+        except TimeoutError:
+            why = "" if self.membership is None else f"; the member waits for {self.membership.waits_for() or 'it'}"
+            text = f"nobody answered the commit within default_api_timeout_ms ({self._limit_ms:g}){why}"
+            raise RequestTimedOut(text) from None
+
+    async def _commit_for_user(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         states = {partition: self._positions.get(partition) for partition in offsets}
         async with self._lock:
             processed = {partition: state.processed for partition, state in states.items() if state is not None}

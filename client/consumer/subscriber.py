@@ -277,11 +277,17 @@ class Subscriber:
             self._session.take_partitions(self._assigned_by_user)
 
     async def unsubscribe(self) -> None:
-        """Read nothing: leave the group, or drop the assigned partitions; also if the call is cancelled."""
+        """Read nothing: leave the group, or drop the assigned partitions; also if the call is cancelled.
+
+        After `default_api_timeout_ms` it goes on without the commit or the LeaveGroup that is not done.
+        """
         session = self._session
         try:
             if session is not None:
-                await session.leave_and_commit()
+                async with asyncio.timeout(self._cluster_options.default_api_timeout_ms / 1000):
+                    await session.leave_and_commit()
+        except TimeoutError:
+            _log.warning("unsubscribe could not commit and leave the group: its time is over")
         finally:
             if session is not None:
                 session.cluster.forget(self._topics)

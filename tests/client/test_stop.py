@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, Producer, TopicPartition
-from odradek.client.errors import ClientStopped
+from odradek.client.errors import ClientStopped, RequestTimedOut
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.proxy import Proxy
-from odradek.tests.support.stopping import in_time
+from odradek.tests.support.stopping import LIMIT_MS, in_time
 from odradek.tests.support.wire import keep_silent
 
 
@@ -25,10 +25,10 @@ async def asked(cluster: FakeCluster, key: ApiKey) -> None:
             await asyncio.sleep(0.001)
 
 
-async def member_that_has_records(cluster: FakeCluster) -> Consumer:
+async def member_that_has_records(cluster: FakeCluster, **more: Any) -> Consumer:
     cluster.log("t").write(encode_batch([Record(-1, 7, None, b"x")] * 5))
     options: dict[str, Any] = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 5}
-    consumer = Consumer("t", bootstrap_servers=cluster.address, **options)
+    consumer = Consumer("t", bootstrap_servers=cluster.address, **options | more)
     await consumer.start()
     while not await consumer.getmany(timeout_ms=50):
         pass
@@ -56,6 +56,27 @@ async def test_a_member_stops_in_time(key: ApiKey) -> None:
         cluster.on(key, *[keep_silent] * 10)
         await in_time(consumer.stop)
         assert cluster.calls(key)
+
+
+GROUP_APIS = (ApiKey.JOIN_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT, ApiKey.LEAVE_GROUP, ApiKey.FIND_COORDINATOR)
+
+
+@pytest.mark.parametrize("call", ["commit", "commit of offsets", "unsubscribe"])
+async def test_a_call_of_a_member_ends_in_time_at_a_silent_coordinator(call: str) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = await member_that_has_records(cluster, default_api_timeout_ms=LIMIT_MS)
+        for key in GROUP_APIS:
+            cluster.on(key, *[keep_silent] * 20)
+
+        async def called(timeout_ms: float) -> None:
+            with suppress(RequestTimedOut):
+                if call == "unsubscribe":
+                    await consumer.unsubscribe()
+                else:
+                    await consumer.commit({TopicPartition("t", 0): 3} if call == "commit of offsets" else None)
+
+        await in_time(called)
+        await consumer.stop(timeout_ms=LIMIT_MS)
 
 
 async def test_a_leave_does_not_wait_behind_a_join() -> None:
