@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ..core.serialization import Serialized
 from ..producer import Producer
 from ..record import ConsumerRecord
 
@@ -13,9 +16,12 @@ ERROR_HEADER = "__dead_letter_error"
 
 
 class DeadLetterTopic:
-    """Writes records to one topic, with key, value, timestamp and headers as they were, and four headers more."""
+    """Writes records to one topic, with key, value, timestamp and headers as they were, and four headers more.
 
-    def __init__(self, producer: Producer, topic: str) -> None:
+    The producer's serializers have no part in it.
+    """
+
+    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
         self._producer = producer
         self._topic = topic
 
@@ -28,6 +34,6 @@ class DeadLetterTopic:
             (OFFSET_HEADER, b"%d" % record.offset),
             (ERROR_HEADER, repr(error).encode()),
         ]
-        await self._producer.send_and_wait(
-            self._topic, record.value, key=record.key, headers=headers, timestamp_ms=record.timestamp_ms
-        )
+        key, value = (None if raw is None else Serialized(raw) for raw in (record.key, record.value))
+        at_ms = record.timestamp_ms
+        await self._producer.send_and_wait(self._topic, value, key=key, headers=headers, timestamp_ms=at_ms)

@@ -138,7 +138,7 @@ class Fetcher:
         """Send one Fetch to a leader, and take in its response."""
         requested = {state.partition: (state, state.version) for state in states}
         try:
-            view, response = await self._request(leader, states)
+            view, response = await self._request(leader, requested)
         except KafkaError as error:
             if error.code in SESSION_ERRORS:
                 return  # the next Fetch begins a new session
@@ -152,11 +152,15 @@ class Fetcher:
             self._busy.discard(leader)
             self._signals.wake_fetcher()
 
-    async def _request(self, leader: int, states: list[PartitionState]) -> tuple[ClusterView, FetchResponse]:
+    async def _request(self, leader: int, requested: Requested) -> tuple[ClusterView, FetchResponse]:
         """Return the response and the view of the cluster that the request was made from."""
         session = self._sessions.setdefault(leader, FetchSession())
         connection = await self._cluster.connection(leader, FETCH)
         view = self._cluster.view
+        # While the connection was opened, partitions may have been reset, sought in, or taken away.
+        states = [state for state, version in requested.values() if state.version == version]
+        if not states:
+            return view, FetchResponse()
         named = any(view.topic_id(state.partition.topic) == ZERO_UUID for state in states)
         version = connection.version_for(FetchRequest, _LAST_NAMED_VERSION if named else None)
         request = self._fetch_request(session, view, states, by_id=version > _LAST_NAMED_VERSION)

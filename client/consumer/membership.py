@@ -126,7 +126,7 @@ class Membership:
         self._rejoin_needed = True
         # Set when `_rejoin_needed` becomes true.
         self._wake = asyncio.Event()
-        cluster.on_update(lambda _view: self._check_partitions())
+        self._stop_watching = cluster.on_update(lambda _view: self._check_partitions())
 
     @property
     def generation(self) -> Generation:
@@ -407,6 +407,7 @@ class Membership:
     async def leave(self, reason: str) -> None:
         """Leave the group, without a retry: its session time-out does the same later. Static members stay (KIP-345)."""
         self.state = MemberState.ENDED
+        self._stop_watching()
         await self._leave_group(reason)
 
     async def _leave_group(self, reason: str) -> None:

@@ -108,6 +108,8 @@ class PositionChecks:
         self._signals.wake_fetcher()
 
     async def _check(self, leader: int, states: Sequence[PartitionState]) -> None:
+        # The task begins later than it was asked for: a position may have been reset meanwhile.
+        states = [state for state in states if state.position is not None]
         versions = {state.partition: (state, state.version) for state in states}
         view = self._cluster.view
         epochs = {

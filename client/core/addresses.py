@@ -48,7 +48,16 @@ def _address(entry: str) -> Address:
     else:
         host, _, port = entry.partition(":")
     if not port and host and "/" not in host:
-        return host, DEFAULT_PORT
+        return _checked(host), DEFAULT_PORT
     if not host or "/" in entry or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InvalidOption(f"bootstrap_servers: {entry!r} is not HOST:PORT")
-    return host, int(port)
+    return _checked(host), int(port)
+
+
+def _checked(host: str) -> str:
+    """Return a host name that can be looked up. Raises InvalidOption."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise InvalidOption(f"bootstrap_servers: {host!r} is no host name") from None
+    return host

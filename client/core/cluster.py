@@ -102,9 +102,14 @@ class Cluster:
 
     # -- Metadata
 
-    def on_update(self, listener: Callable[[ClusterView], None]) -> None:
-        """Call `listener` with every new view."""
-        self._listeners.append(listener)
+    def on_update(self, listener: Callable[[ClusterView], None]) -> Callable[[], None]:
+        """Call `listener` with every new view, until the function that this returns is called."""
+        self._listeners = [*self._listeners, listener]
+
+        def stop() -> None:
+            self._listeners = [each for each in self._listeners if each is not listener]
+
+        return stop
 
     def watch(self, topics: Collection[str]) -> None:
         """Keep metadata of these topics from now on, besides those watched already."""

@@ -135,6 +135,8 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             what = "takes no connection" if tls is None else "takes no TLS connection"
             raise NotConnected(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
+        except UnicodeError as error:
+            raise NotConnected(f"cannot connect to {host}:{port}: that is no host name") from error
         except OSError as error:
             if meant := handshake_error(self.address, error):
                 raise meant from error

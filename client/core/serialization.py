@@ -76,6 +76,10 @@ def _checked(encode: Callable[[Any], Any], field: str) -> Callable[[Any], bytes 
     return serialize
 
 
+class Serialized(bytes):
+    """Bytes that a producer sends as they are, past its serializers: those of a record that somebody else has made."""
+
+
 def checked_bytes(content: object, field: str) -> bytes | None:
     """Return a key or value as bytes. Raises TypeError for other types."""
     if content is None or isinstance(content, bytes):

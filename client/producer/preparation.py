@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from ...kernel import door
 from ...protocol.records.record import Record, new_record, size_upper_bound
 from ..core.clock import wall_clock_ms
-from ..core.serialization import checked_bytes
+from ..core.serialization import Serialized, checked_bytes
 from ..errors import KafkaError, RecordTooLarge
 from ..record import HeadersLike
 from .listeners import Interceptors, ProducerRecord
@@ -53,11 +53,11 @@ class Preparation:
     ) -> Prepared:
         """Return a record with its bytes. Raises SerializationFailed, RecordTooLarge, TypeError, KafkaError."""
         raw_key, raw_value = key, value
-        if self.serialize_key is not None:
+        if self.serialize_key is not None and key.__class__ is not Serialized:
             raw_key = self.serialize_key(key)
         elif key.__class__ is not bytes:
             raw_key = checked_bytes(key, "key")
-        if self.serialize_value is not None:
+        if self.serialize_value is not None and value.__class__ is not Serialized:
             raw_value = self.serialize_value(value)
         elif value.__class__ is not bytes:
             raw_value = checked_bytes(value, "value")

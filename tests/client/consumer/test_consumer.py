@@ -196,6 +196,34 @@ async def test_latest_begins_behind_what_is_there() -> None:
             assert numbers(await read(consumer, 1)) == [10]
 
 
+async def test_a_reset_while_the_connection_to_the_leader_opens_is_followed(caplog: pytest.LogCaptureFixture) -> None:
+    opening, sought = asyncio.Event(), asyncio.Event()
+
+    async def late(call: Call) -> Any:
+        opening.set()
+        await sought.wait()
+        return await cluster.defaults[ApiKey.API_VERSIONS](call)
+
+    async def later(call: Call) -> Any:
+        for _ in range(200):  # turns of the loop, in which the connection opens
+            await asyncio.sleep(0)
+        return await cluster.defaults[ApiKey.LIST_OFFSETS](call)
+
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), range(100))
+        async with consumer_for(cluster) as consumer, asyncio.timeout(10):
+            cluster.on(ApiKey.API_VERSIONS, late)
+            consumer.assign([T0])
+            consumer.seek(T0, 50)
+            polling = asyncio.create_task(consumer.getone())
+            await opening.wait()
+            cluster.on(ApiKey.LIST_OFFSETS, later)
+            consumer.seek_to_beginning(T0)
+            sought.set()
+            assert (await polling).offset == 0
+    assert "AssertionError" not in caplog.text
+
+
 async def test_seeking_goes_on_from_there_and_drops_what_was_fetched() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
         write(cluster.log("t"), range(100))

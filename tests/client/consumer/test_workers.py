@@ -209,7 +209,8 @@ async def test_dead_letters_go_to_their_topic_with_the_reason() -> None:
 
     async with FakeCluster({"t": 1, "dead": 1}) as cluster, asyncio.timeout(10):
         write(cluster, [b"a", b"b", b"c"])
-        async with Producer(cluster.address) as producer, consumer_for(cluster, "t") as consumer:
+        writing = Producer(cluster.address, key_serializer="json", value_serializer="json")
+        async with writing as producer, consumer_for(cluster, "t") as consumer:
             dead = DeadLetterTopic(producer, "dead")
             await consumer.consume(handler, attempts=2, retry_backoff_ms=1, dead_letters=dead)
         (letter,) = cluster.log("dead").records()

@@ -23,7 +23,10 @@ def test_hosts_and_ports_are_found(servers: str | list[str], addresses: list[tup
     assert bootstrap_addresses(servers) == addresses
 
 
-@pytest.mark.parametrize("servers", ["", " , ", [], "host:port", "host:0", "host:70000", ":9092", "PLAINTEXT://a:1"])
+@pytest.mark.parametrize(
+    "servers",
+    ["", " , ", [], "host:port", "host:0", "host:70000", ":9092", "PLAINTEXT://a:1", "a..b:1", f"{'a' * 64}:1"],
+)
 def test_what_is_no_address_is_refused_by_name(servers: str | list[str]) -> None:
     with pytest.raises(InvalidOption, match="bootstrap_servers"):
         bootstrap_addresses(servers)
