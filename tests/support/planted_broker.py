@@ -77,10 +77,10 @@ def half_visible() -> None:
     """Write abort markers of committed transactions to odd partitions."""
     true = Partition.append_marker
 
-    def wrong(self: Any, producer_id: int, producer_epoch: int, marker: Any, transaction_version: int) -> Any:
+    def wrong(self: Any, producer_id: int, producer_epoch: int, marker: Any, *more: Any) -> Any:
         if self.index % 2:
             marker = marker._replace(type=ControlType.ABORT)
-        return true(self, producer_id, producer_epoch, marker, transaction_version)
+        return true(self, producer_id, producer_epoch, marker, *more)
 
     Partition.append_marker = wrong  # type: ignore[method-assign]
 
