@@ -114,7 +114,7 @@ class Disk:
             return None
         data = bytearray(size) if size < _LARGE_BYTES else _new_buffer(size)
         try:
-            count = system_calls.read_into(file.fd, data, position, flags)
+            count = system_calls.READ_WITH_FLAGS(file.fd, [data], position, flags)
         except OSError as error:
             # EAGAIN: cold. A real error shows again in the blocking read.
             if error.errno != errno.EOPNOTSUPP:

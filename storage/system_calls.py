@@ -19,15 +19,18 @@ from typing import Any
 
 # The flag of a read that fails rather than wait for the disk; None where the system has none.
 NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None) if hasattr(os, "preadv") else None
+# (file, buffers, position, flags) -> bytes read. It is there where NOWAIT is; each answer of data makes this call, so
+# no function of Python's stands in between.
+READ_WITH_FLAGS: Any = getattr(os, "preadv", None)
 # A file system that is mounted from elsewhere may not know F_FULLFSYNC.
 _NOT_SUPPORTED = (errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL)
 _MOUNTS = Path("/proc/self/mountinfo")
 
 
-def read_into(fd: int, target: bytearray | memoryview, position: int, flags: int = 0) -> int:
-    """Fill `target` from `position` of a file; return how many were read. `flags`: NOWAIT or 0. Raises OSError."""
-    if hasattr(os, "preadv"):
-        return os.preadv(fd, [target], position, flags)
+def read_into(fd: int, target: bytearray | memoryview, position: int) -> int:
+    """Fill `target` from `position` of a file; return how many were read. Raises OSError."""
+    if READ_WITH_FLAGS is not None:
+        return READ_WITH_FLAGS(fd, [target], position)
     data = os.pread(fd, len(target), position)
     target[: len(data)] = data
     return len(data)
