@@ -38,6 +38,7 @@ from ..core.descriptions import (
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offsets
 from ..core.metadata import Node, TopicInfo
+from ..core.option_values import check_switches
 from ..core.options import ClusterOptions, check_choice
 from ..core.security_options import SecurityArguments, security_options
 from ..errors import ClientStopped, raise_error
@@ -118,6 +119,7 @@ class Admin:
         self, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
     ) -> None:
         """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
+        check_switches(validate_only=validate_only)
         check_list("create_topics", topics)
         await topics_admin.create(self._running(), topics, validate_only, self._timeout_ms(timeout_ms))
 
@@ -128,6 +130,7 @@ class Admin:
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, in order; internal topics only if `internal`."""
+        check_switches(internal=internal)
         return await topics_admin.names(self._running(), internal)
 
     async def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
@@ -137,6 +140,7 @@ class Admin:
 
     async def create_partitions(self, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
         """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
+        check_switches(validate_only=validate_only)
         check_mapping("create_partitions", totals, "topic and number of partitions")
         await topics_admin.create_partitions(self._running(), totals, validate_only, self._timeout_ms())
 
@@ -147,6 +151,7 @@ class Admin:
 
         `unclean` elects any living replica of partitions whose in-sync replicas are all dead, which loses records.
         """
+        check_switches(unclean=unclean)
         if partitions is not None:
             check_list("elect_leaders", partitions)
         return await reassignments.elect_leaders(self._running(), partitions, unclean, self._timeout_ms())
@@ -201,6 +206,7 @@ class Admin:
         The changes are ConfigChange objects, or a dict of names and values, of which None resets a config.
         Raises KafkaError, INVALID_CONFIG or INVALID_REQUEST for an invalid change.
         """
+        check_switches(validate_only=validate_only)
         await configs.alter(self._running(), changes, validate_only)
 
     # -- The cluster
@@ -242,6 +248,7 @@ class Admin:
 
         Raises KafkaError, INVALID_UPDATE_VERSION or FEATURE_UPDATE_FAILED.
         """
+        check_switches(validate_only=validate_only)
         await features.update(self._running(), levels, change, validate_only, self._timeout_ms())
 
     # -- Users, quotas and access control lists
@@ -266,12 +273,14 @@ class Admin:
 
         `strict` leaves out entities with more parts than are named: of a user, those that also name a client id.
         """
+        check_switches(strict=strict)
         return await quotas.describe(self._running(), quotas.QuotaEntity(user, client_id, ip), strict)
 
     async def alter_client_quotas(
         self, changes: Mapping[quotas.QuotaEntity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> None:
         """Set quotas, such as {"producer_byte_rate": 1e6}, of users, client ids or addresses; None removes one."""
+        check_switches(validate_only=validate_only)
         await quotas.alter(self._running(), changes, validate_only)
 
     async def describe_acls(self, wanted: acls.AclFilter | None = None) -> list[acls.Acl]:

@@ -29,6 +29,7 @@ from ..consumer.fetched_batch import FetchedBatch
 from ..consumer.record_columns import RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
 from ..consumer.workers import signals_to
+from ..core.option_values import check_numbers
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
@@ -204,7 +205,8 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         thread only. When this returns or raises, no handler runs any more. Raises HandlerFailed,
         GroupRequired, InvalidOption.
         """
-        with ThreadPoolExecutor(max(concurrency, 1), thread_name_prefix="odradek-handler") as pool:
+        check_numbers(concurrency=concurrency)
+        with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
 
             async def handle(record: ConsumerRecord) -> None:
                 await asyncio.get_running_loop().run_in_executor(pool, handler, record)

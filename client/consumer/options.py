@@ -9,7 +9,7 @@ from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
 from ..core.durations import duration_ms
 from ..core.log_offsets import ISOLATION_LEVELS
-from ..core.option_values import check_numbers, check_texts
+from ..core.option_values import check_numbers, check_switches, check_texts
 from ..core.options import check_choice
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
@@ -61,6 +61,7 @@ def fetch_options(
     """Return the options of fetching from those of a consumer. Raises InvalidOption."""
     check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
     check_texts(client_rack=rack)
+    check_switches(check_crcs=check_crcs)
     check_numbers(
         fetch_min_bytes=min_bytes,
         fetch_max_wait_ms=max_wait_ms,

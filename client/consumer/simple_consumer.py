@@ -30,7 +30,7 @@ from ..core.connection import Connection
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
-from ..core.option_values import check_numbers, check_texts
+from ..core.option_values import check_numbers, check_switches, check_texts
 from ..core.options import check_choice
 from ..core.security_options import SecurityArguments, security_options
 from ..core.tls import TlsContexts
@@ -69,6 +69,7 @@ class SimpleConsumer:
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_numbers(request_timeout_ms=request_timeout_ms)
+        check_switches(check_crcs=check_crcs)
         check_texts(client_id=client_id)
         self._address = broker_address(host, port)
         self._client_id = client_id

@@ -13,7 +13,7 @@ from ..assignors import Assignor, RangeAssignor
 from ..core.arguments import check_apart, check_list, check_partitions
 from ..core.lifetime import Lifetime
 from ..core.metadata import ClusterView
-from ..core.option_values import check_numbers, check_stop_timeout
+from ..core.option_values import check_numbers, check_stop_timeout, check_switches
 from ..core.options import ClusterOptions
 from ..core.security_options import SecurityArguments, security_options
 from ..core.serialization import Deserializer, Deserializers
@@ -90,6 +90,7 @@ class Subscriber:
     ) -> None:
         check_apart("Consumer", topics)
         check_numbers(max_poll_records=max_poll_records, auto_commit_interval_ms=auto_commit_interval_ms)
+        check_switches(enable_auto_commit=enable_auto_commit)
         self._cluster_options = ClusterOptions(
             bootstrap_servers,
             client_id=client_id,

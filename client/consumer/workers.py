@@ -24,9 +24,9 @@ from zlib import crc32
 
 from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
-from ..core.option_values import check_numbers
+from ..core.option_values import check_numbers, check_switches
 from ..core.task_ends import end_tasks, of_the_user
-from ..errors import DeserializationFailed, HandlerFailed, InvalidOption
+from ..errors import DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
 from .in_flight import InFlight
 
@@ -52,9 +52,10 @@ class WorkOptions:
     drain_timeout_ms: float
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1 or self.attempts < 1:
-            raise InvalidOption("concurrency and attempts must be at least 1")
+        check_switches(by_key=self.by_key)
         check_numbers(
+            concurrency=self.concurrency,
+            attempts=self.attempts,
             retry_backoff_ms=self.retry_backoff_ms,
             retry_backoff_max_ms=self.retry_backoff_max_ms,
             drain_timeout_ms=self.drain_timeout_ms,

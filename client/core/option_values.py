@@ -1,4 +1,4 @@
-"""The values that options can have: numbers within a range, and texts that fit into a request.
+"""The values that options can have: numbers within a range, True or False, and texts that fit into a request.
 
 Ranges are those of Kafka's ConfigDef. They are narrower where a value could only do harm: with a pause of 0 a client
 would ask without an end, and with 0 bytes it would never fetch. -X and profiles of the command line take the same.
@@ -40,8 +40,10 @@ _PAUSE = Range(1, is_whole=False)
 
 NUMBERS: Mapping[str, Range] = {
     "auto_commit_interval_ms": _PAUSE,
+    "attempts": Range(1),
     "batch_size": Range(0),
     "buffer_memory": Range(0, INT64_MAX),
+    "concurrency": Range(1),
     "connect_timeout_ms": _PAUSE,
     "default_api_timeout_ms": WAIT,
     "delivery_timeout_ms": WAIT,
@@ -59,12 +61,16 @@ NUMBERS: Mapping[str, Range] = {
     "max_records": Range(1),
     "max_request_size": Range(0),
     "metadata_max_age_ms": _PAUSE,
+    "rebalance_backoff_ms": _PAUSE,
+    "rebalance_max_retries": Range(1),
     "request_timeout_ms": _PAUSE,
     "retry_backoff_max_ms": WAIT,
     "retry_backoff_ms": WAIT,
     "session_timeout_ms": Range(1),
     "timeout_ms": WAIT,
     "transaction_timeout_ms": Range(1),
+    "zookeeper_connection_timeout_ms": _PAUSE,
+    "zookeeper_session_timeout_ms": _PAUSE,
 }
 
 
@@ -73,6 +79,13 @@ def check_numbers(**given: object) -> None:
     for name, value in given.items():
         if not NUMBERS[name].has(value):
             raise InvalidOption(f"{name} must be {NUMBERS[name]}, not {value!r}")
+
+
+def check_switches(**given: object) -> None:
+    """Raise InvalidOption unless each of these options is True or False: a text such as "false" would be true."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise InvalidOption(f"{name} must be True or False, not {value!r}")
 
 
 def check_stop_timeout(timeout_ms: float | None) -> None:

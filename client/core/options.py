@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..errors import InvalidOption
 from .addresses import bootstrap_addresses
-from .option_values import check_numbers, check_texts
+from .option_values import check_numbers, check_switches, check_texts
 from .security_options import PLAINTEXT, SecurityOptions
 
 
@@ -30,6 +30,7 @@ class ClusterOptions:
     def __post_init__(self) -> None:
         bootstrap_addresses(self.bootstrap_servers)
         check_texts(client_id=self.client_id)
+        check_switches(allow_auto_create_topics=self.allow_auto_create_topics)
         check_numbers(
             request_timeout_ms=self.request_timeout_ms,
             connect_timeout_ms=self.connect_timeout_ms,

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Protocol, TypedDict
 
 from ..errors import InvalidOption
+from .option_values import check_switches
 from .other_names import instead_of
 from .sasl import MECHANISMS
 
@@ -89,6 +90,7 @@ class SecurityOptions:
             raise InvalidOption(
                 f"security_protocol must be one of {', '.join(PROTOCOLS)}, not {self.security_protocol!r}"
             )
+        check_switches(ssl_check_hostname=self.ssl_check_hostname)
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
         self._check_effect(given)
         if self.uses_tls:

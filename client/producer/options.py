@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocol.records.compression import Compression
-from ..core.option_values import check_numbers, check_texts
+from ..core.option_values import check_numbers, check_switches, check_texts
 from ..errors import InvalidOption
 
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
@@ -58,6 +58,7 @@ class ProducerOptions:
 
     def _check_values(self) -> None:
         check_texts(transactional_id=self.transactional_id)
+        check_switches(enable_idempotence=self.enable_idempotence)
         check_numbers(
             linger_ms=self.linger_ms,
             batch_size=self.batch_size,

@@ -25,6 +25,7 @@ from typing import Any, Self, TypeVar, Unpack
 from ...protocol.errors import ErrorCode, KafkaError
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
+from ..core.option_values import check_numbers, check_switches
 from ..core.options import ClusterOptions, check_choice
 from ..core.security_options import SecurityArguments, security_options
 from ..core.task_ends import end_tasks, without_cancelling
@@ -83,8 +84,14 @@ class ConsumerConnector:
         check_choice("offsets_storage", offsets_storage, STORAGES)
         if not registry.is_node_name(group_id):
             raise InvalidOption(f"group_id {group_id!r} cannot be the name of a znode")
-        if rebalance_max_retries < 1 or rebalance_backoff_ms <= 0:
-            raise InvalidOption("rebalance_max_retries must be at least 1, and rebalance_backoff_ms above 0")
+        check_switches(enable_auto_commit=enable_auto_commit, dual_commit_enabled=dual_commit_enabled)
+        check_numbers(
+            auto_commit_interval_ms=auto_commit_interval_ms,
+            rebalance_max_retries=rebalance_max_retries,
+            rebalance_backoff_ms=rebalance_backoff_ms,
+            zookeeper_session_timeout_ms=zookeeper_session_timeout_ms,
+            zookeeper_connection_timeout_ms=zookeeper_connection_timeout_ms,
+        )
         self._group = group_id
         # HOST:UUID, which no other consumer has.
         self._consumer_id = consumer_id or f"{socket.gethostname()}:{uuid.uuid4()}"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
 from odradek import client
-from odradek.client import Consumer, Producer, wait_for_broker
+from odradek.client import Consumer, ConsumerRecord, Producer, wait_for_broker
 from odradek.client.core.option_values import INT32_MAX, INT64_MAX, NUMBERS
 from odradek.client.errors import BufferFull, InvalidOption
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -22,6 +23,12 @@ CASES = [
     for cls in CLASSES
     for each in inspect.signature(cls).parameters.values()
     if each.annotation in ("int", "float") and each.name != "port"
+]
+SWITCHES = [
+    (cls, each.name)
+    for cls in CLASSES
+    for each in inspect.signature(cls).parameters.values()
+    if each.annotation == "bool"
 ]
 TEXTS = [
     (cls, each.name)
@@ -66,6 +73,45 @@ def test_a_number_out_of_its_range_is_refused_by_name(cls: type, name: str, anno
     for value in bad:
         with refused(f"{name} must be {known}"):
             cls(*NEEDED.get(cls, ()), **{name: value}, **BESIDE.get(name, {}))
+
+
+@pytest.mark.parametrize(("cls", "name"), SWITCHES, ids=[f"{cls.__name__}-{name}" for cls, name in SWITCHES])
+def test_a_switch_takes_true_and_false_and_no_text(cls: type, name: str) -> None:
+    for value in ("false", "true", "", 0, 1, None):
+        with refused(f"{name} must be True or False"):
+            cls(*NEEDED.get(cls, ()), **{name: value})
+
+
+def test_the_switch_of_tls_takes_no_text() -> None:
+    for cls in CLASSES:
+        with refused("ssl_check_hostname must be True or False"):
+            cls(*NEEDED.get(cls, ()), security_protocol="SSL", ssl_check_hostname="false")
+
+
+async def test_the_switches_of_calls_take_no_text() -> None:
+    admin = client.Admin()
+    calls: dict[str, Awaitable[object]] = {
+        "validate_only": admin.create_topics([], validate_only="false"),  # pyright: ignore
+        "internal": admin.list_topics(internal="false"),  # pyright: ignore
+        "unclean": admin.elect_leaders(unclean="false"),  # pyright: ignore
+        "strict": admin.describe_client_quotas(strict="false"),  # pyright: ignore
+    }
+    for name, call in calls.items():
+        with refused(f"{name} must be True or False"):
+            await call
+
+
+async def test_the_options_of_consume_are_checked() -> None:
+    async def handle(record: ConsumerRecord) -> None: ...
+
+    async with FakeCluster({"t": 1}) as cluster:
+        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g") as consumer:
+            for name in ("concurrency", "attempts"):
+                for value in (0, "4", 2.5):
+                    with refused(f"{name} must be {NUMBERS[name]}"):
+                        await consumer.consume(handle, **{name: value})
+            with refused("by_key must be True or False"):
+                await consumer.consume(handle, by_key="false")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("cls", "name"), TEXTS, ids=[f"{cls.__name__}-{name}" for cls, name in TEXTS])
