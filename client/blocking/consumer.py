@@ -209,11 +209,11 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
 
             async def handle(record: ConsumerRecord) -> None:
-                await asyncio.get_running_loop().run_in_executor(pool, handler, record)
+                await asyncio.get_running_loop().run_in_executor(pool, _called, handler, record)
 
             async def bury(record: ConsumerRecord, error: Exception) -> None:
                 assert dead_letters is not None
-                await asyncio.get_running_loop().run_in_executor(pool, dead_letters, record, error)
+                await asyncio.get_running_loop().run_in_executor(pool, _called, dead_letters, record, error)
 
             async def work() -> None:
                 is_first = self._inner.expect_drain()
@@ -318,3 +318,11 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
 
     metrics = at_once(asyncio_client.Consumer.metrics)
     explain = at_once(asyncio_client.Consumer.explain)
+
+
+def _called(function: Callable[..., object], *arguments: object) -> None:
+    """Call what the user has given. Raises TypeError for a coroutine, which nothing would run: the record were lost."""
+    made = function(*arguments)
+    if isinstance(made, Coroutine):
+        made.close()
+        raise TypeError("consume of the blocking client takes plain functions, not coroutines: write `def`")

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from odradek.client import ConsumerRecord, OffsetAndMetadata, TopicPartition
+from odradek.client import ConsumerRecord, DeadLetterTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.blocking import Consumer, SimpleConsumer, Stream, ThreadedOffsetStore, loop_thread
 from odradek.client.errors import ClientStopped, ConcurrentPoll, HandlerFailed, OffsetStoreFailed
 from odradek.protocol.apis import ApiKey
@@ -314,6 +314,22 @@ def test_a_record_that_always_fails_goes_to_the_dead_letters_or_raises(cluster: 
             consumer.consume(handle, attempts=2, retry_backoff_ms=1)
         consumer.consume(handle, attempts=1, dead_letters=bury)
     assert dead == [(b"0", "never")]
+
+
+def test_a_coroutine_is_refused_where_it_would_not_run(cluster: FakeCluster) -> None:
+    write(cluster, 1)
+
+    async def handle(record: ConsumerRecord) -> None: ...
+
+    def fail(record: ConsumerRecord) -> None:
+        raise LookupError("never")
+
+    with consumer_for(cluster, "t", group_id="g") as consumer:
+        with pytest.raises(HandlerFailed, match="takes plain functions, not coroutines"):
+            consumer.consume(handle, attempts=1)  # pyright: ignore
+        with pytest.raises(TypeError, match="takes plain functions, not coroutines"):
+            consumer.consume(fail, attempts=1, dead_letters=DeadLetterTopic(Producer(), "dead"))  # pyright: ignore
+    assert not any(cluster.group.committed.values())
 
 
 def test_streams_are_read_by_threads(cluster: FakeCluster) -> None:
