@@ -47,6 +47,10 @@ class Cluster:
         self._connections = ConnectionPool(options)
         # The topics whose metadata is kept.
         self._topics: set[str] = set()
+        # Those that the next request may create, where others may not.
+        self._sought: set[str] = set()
+        # Returns which of the watched topics are needed no longer, after each response. None: all are needed.
+        self.unused: Callable[[Collection[str]], Collection[str]] | None = None
         # Whether the metadata of all topics is kept, for patterns.
         self._watches_all = False
         self._refresh: asyncio.Task[None] | None = None
@@ -78,7 +82,7 @@ class Cluster:
 
     async def start(self) -> None:
         """Reach a broker and learn the cluster. Raises NoBrokerReachable at once if no broker responds."""
-        await self._update(self._wanted())
+        await self._update_wanted()
         self.spawn(self._refresh_periodically(), "metadata refresh")
 
     async def close(self) -> None:
@@ -130,14 +134,17 @@ class Cluster:
         """Return the leader's node id, NO_LEADER if none is known."""
         return self.view.leader(partition)
 
-    def refresh_leader(self, partition: TopicPartition) -> None:
+    def refresh_leader(self, partition: TopicPartition, *, create: bool = False) -> None:
         """Look for a partition's leader, which is unknown or has moved, without waiting for it."""
         self.watch((partition.topic,))
+        if create and partition.topic not in self.view.topics:
+            self._sought.add(partition.topic)
         self.refresh_soon()
 
-    async def topic(self, name: str, *, timeout_ms: float | None = None) -> TopicInfo:
+    async def topic(self, name: str, *, timeout_ms: float | None = None, create: bool = False) -> TopicInfo:
         """Return a topic with at least one led partition; wait for one that is being created.
 
+        With `create` the broker may create it, as with `allow_auto_create_topics`, which holds for refreshes too.
         Raises UnknownTopic when the time is over (`default_api_timeout_ms` if none is given), NoBrokerReachable or
         RequestTimedOut if no broker said so, KafkaError if the name is invalid.
         """
@@ -151,7 +158,7 @@ class Cluster:
         failed: list[KafkaError] = []
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                return await self._find_topic(name, failed)
+                return await self._find_topic(name, failed, create)
         except TimeoutError:
             self.forget((name,))
             if failed:
@@ -164,11 +171,14 @@ class Cluster:
                 f"topic {name!r} was not there within {limit_ms:g} ms ({code.name}): create it first?"
             ) from None
 
-    async def _find_topic(self, name: str, failed: list[KafkaError]) -> TopicInfo:
+    async def _find_topic(self, name: str, failed: list[KafkaError], create: bool) -> TopicInfo:
         """Request metadata until the topic is there. `failed` has the error of the last request, if it failed."""
         failures = 0
         while True:
             try:
+                if create:
+                    self.watch((name,))  # again: a response between two requests may have found it unused
+                    self._sought.add(name)
                 await self.refresh()
                 failed.clear()
             except KafkaError as error:
@@ -192,12 +202,12 @@ class Cluster:
 
     async def learn(self, topics: Iterable[str]) -> None:
         """Request metadata of these topics, watched or not."""
-        await self._update({*topics})
+        await self._update({*topics}, create=self.options.allow_auto_create_topics)
 
     async def refresh(self) -> None:
         """Request metadata of the watched topics, or join the request under way. Raises what the request raises."""
         if self._refresh is None or self._refresh.done():
-            self._refresh = self.spawn(self._update(self._wanted()), "metadata")
+            self._refresh = self.spawn(self._update_wanted(), "metadata")
         await shared(self._refresh)
 
     def refresh_soon(self) -> None:
@@ -232,14 +242,28 @@ class Cluster:
         # Nothing is lost by an error: callers that need the metadata see the old view, retry, and have their own
         # time-out.
         with suppress(KafkaError):
-            await self._update(self._wanted())
+            await self._update_wanted()
         self._refreshes_in_vain = self._refreshes_in_vain + 1 if self.view == before else 0
         self._refreshed_at_s = asyncio.get_running_loop().time()
 
-    async def _update(self, topics: Collection[str] | None) -> None:
+    async def _update_wanted(self) -> None:
+        """Request metadata of the watched topics, apart from those that may be created: others may be deleted ones."""
+        wanted, create = self._wanted(), self.options.allow_auto_create_topics
+        sought, self._sought = self._sought, set()
+        if sought and wanted is not None and not create:
+            await self._update(sought, create=True)
+            wanted -= sought
+        if wanted or not sought:
+            await self._update(wanted, create=create)
+        unused = self.unused and self.unused(self._topics - sought - self._sought)
+        if unused:
+            self.forget(unused)
+            self.view = self.view.without(unused)
+
+    async def _update(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Send one Metadata request for `topics`, or for all topics (None)."""
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
-        request = MetadataRequest(topics=named, allow_auto_topic_creation=self.options.allow_auto_create_topics)
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=create)
         response = await self.request_any(request, MetadataResponse)
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), "Metadata was refused")

@@ -7,7 +7,7 @@ send the client back to an old leader (KIP-320).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from ...protocol.errors import ErrorCode
@@ -83,6 +83,12 @@ class ClusterView:
         info = self.topics.get(topic)
         return bytes(16) if info is None else info.topic_id
 
+    def without(self, topics: Collection[str]) -> ClusterView:
+        """Return this view without some topics."""
+        left = {name: info for name, info in self.topics.items() if name not in topics}
+        errors = {name: code for name, code in self.errors.items() if name not in topics}
+        return replace(self, topics=left, topic_names=_names(left), errors=errors)
+
     def updated(self, response: MetadataResponse, *, whole: bool) -> ClusterView:
         """Return this view updated with a response.
 
@@ -107,9 +113,13 @@ class ClusterView:
                 for broker in response.brokers
             },
             topics,
-            {topic.topic_id: topic.name for topic in topics.values()},
+            _names(topics),
             errors,
         )
+
+
+def _names(topics: Mapping[str, TopicInfo]) -> dict[bytes, str]:
+    return {topic.topic_id: topic.name for topic in topics.values()}
 
 
 def _topic(topic: MetadataResponseTopic, known: TopicInfo | None) -> TopicInfo:

@@ -11,6 +11,7 @@ from typing import Generic, Self, Unpack
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.lifetime import Lifetime
+from ..core.metadata import TopicInfo
 from ..core.option_values import check_stop_timeout
 from ..core.options import ClusterOptions
 from ..core.security_options import SecurityArguments, security_options
@@ -19,6 +20,7 @@ from ..core.task_ends import broken_task
 from ..errors import ClientStopped, DeliveryStopped, KafkaError
 from ..record import K, V
 from .accumulator import RecordAccumulator
+from .idle_topics import IdleTopics
 from .listeners import Interceptors, Listeners, ProducerInterceptor, ProducerListener
 from .options import ProducerOptions
 from .partitioner import Partitioner
@@ -97,6 +99,8 @@ class Lifecycle(Generic[K, V]):
             retry_backoff_max_ms=retry_backoff_max_ms,
             metadata_max_age_ms=metadata_max_age_ms,
             default_api_timeout_ms=max_block_ms,
+            # A refresh must not make a deleted topic again: only a record for it, or a call that names it.
+            allow_auto_create_topics=False,
             security=security_options("Producer", security),
         )
         self._take_hooks(
@@ -144,6 +148,7 @@ class Lifecycle(Generic[K, V]):
 
     async def _start(self) -> None:
         self._cluster = cluster = await Cluster.open(self._cluster_options)
+        IdleTopics(cluster, self._accumulator, monotonic_ms)
         self._loop = asyncio.get_running_loop()
         options = self._options
         sender_options = SenderOptions(
@@ -226,6 +231,10 @@ class Lifecycle(Generic[K, V]):
             self._sender_error = failure
             stopped = isinstance(failure, ClientStopped)
             self._accumulator.fail_all(DeliveryStopped(failure.message) if stopped else failure)
+
+    async def _topic(self, name: str) -> TopicInfo:
+        """Return a topic, which the broker may create now. Raises UnknownTopic after `max_block_ms`, ClientStopped."""
+        return await self._running_here().topic(name, create=True)
 
     def _running_here(self) -> Cluster:
         """Return the cluster. Raises ClientStopped, WrongEventLoop."""

@@ -33,6 +33,7 @@ class PartitionQueue:
         "producer",
         "sealed",
         "sent_to",
+        "used_ms",
     )
 
     def __init__(self, partition: TopicPartition, batch_size: int) -> None:
@@ -44,6 +45,8 @@ class PartitionQueue:
         self.sealed: deque[ProducerBatch] = deque()
         # Invariant: ordered by number.
         self.in_flight: list[ProducerBatch] = []
+        # When the last batch began.
+        self.used_ms = 0.0
         # None until InitProducerId has returned one.
         self.producer: ProducerIdAndEpoch | None = None
         self.next_sequence = 0
@@ -163,6 +166,7 @@ class PartitionQueue:
     def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> ProducerBatch:
         """Return a whole batch of `count` records, put behind what waits."""
         self.seal()
+        self.used_ms = now_ms
         batch = ProducerBatch(self.partition, (next(self._numbers),), now_ms)
         batch.whole, batch.count, batch.size_bytes = whole, count, len(whole)
         batch.callbacks.append((0, callback))
@@ -171,6 +175,7 @@ class PartitionQueue:
 
     def _start(self, now_ms: float) -> ProducerBatch:
         self.seal()
+        self.used_ms = now_ms
         self.open = ProducerBatch(self.partition, (next(self._numbers),), now_ms)
         return self.open
 

@@ -93,7 +93,7 @@ class Producer(Lifecycle[K, V]):
 
     async def _wait_to_queue(self, prepared: Prepared) -> TopicInfo | None:
         """Wait for what the buffer needs to take a record. Return what is known of the topic then."""
-        await self._running_here().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+        await self._topic(prepared.topic)
         while not self._accumulator.has_room(prepared.size_bytes):
             await self._room.wait(prepared.size_bytes)
         return self._topic_info(prepared.topic)
@@ -213,10 +213,10 @@ class Producer(Lifecycle[K, V]):
                 await self._room.end_turn(prepared.size_bytes)
                 if bulk.error is not None:
                     return
-            await self._running().topic(prepared.topic, timeout_ms=self._options.max_block_ms)
+            info = self._topic_info(prepared.topic) or await self._topic(prepared.topic)
             bulk.sent += 1
             try:
-                self._queue_prepared(prepared, self._topic_info(prepared.topic), bulk)
+                self._queue_prepared(prepared, info, bulk)
             except BaseException:
                 bulk.sent -= 1
                 raise
@@ -228,7 +228,7 @@ class Producer(Lifecycle[K, V]):
         records: Iterable[tuple[Any, Any]],
         partition: int | None,
     ) -> None:
-        info = await self._running().topic(topic, timeout_ms=self._options.max_block_ms)
+        info = await self._topic(topic)
         self._check_open()
         fixed = None if partition is None else checked_partition(info, partition)
         spreader = Spreader(records, self._partitioner.by_key, self._options.max_request_size)
@@ -274,7 +274,7 @@ class Producer(Lifecycle[K, V]):
 
         All get one timestamp (now if none). Errors are those of `send_many`.
         """
-        info = await self._running_here().topic(topic, timeout_ms=self._options.max_block_ms)
+        info = await self._topic(topic)
         number = None if partition is None else checked_partition(info, partition)
         bulk = BulkDelivery(asyncio.get_running_loop().create_future())
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
@@ -303,7 +303,7 @@ class Producer(Lifecycle[K, V]):
         first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
         """
         header = checked_batch(batch)
-        info = await self._running_here().topic(partition.topic, timeout_ms=self._options.max_block_ms)
+        info = await self._topic(partition.topic)
         checked_partition(info, partition.partition)
         delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
         await self._append_batch(partition, batch, header.record_count, delivery, splittable=splittable)
@@ -401,7 +401,7 @@ class Producer(Lifecycle[K, V]):
 
         Waits for the topic for `max_block_ms`.
         """
-        info = await self._running_here().topic(topic, timeout_ms=self._options.max_block_ms)
+        info = await self._topic(topic)
         return [each.partition for each in info.partitions if not led or each.leader != NO_LEADER]
 
     def _topic_info(self, topic: str) -> TopicInfo | None:

@@ -217,8 +217,9 @@ class Sender:
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
             if leader == NO_LEADER:
-                queue.last_error = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "no leader of the partition is known")
-                self._cluster.refresh_leader(queue.partition)
+                code = self._cluster.view.errors.get(queue.partition.topic, ErrorCode.LEADER_NOT_AVAILABLE)
+                queue.last_error = KafkaError(code, "no leader of the partition is known")
+                self._cluster.refresh_leader(queue.partition, create=True)
             elif gate is None or (self._may_go_to(leader, queue) and gate.ready(queue)):
                 leaders.setdefault(leader, []).append(queue)
         return leaders

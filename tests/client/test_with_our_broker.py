@@ -220,6 +220,17 @@ def test_importing_the_client_loads_nothing_until_it_is_used() -> None:
     assert loaded.stdout.split() == ["False", "Producer", "True"]
 
 
+async def test_a_deleted_topic_is_not_made_again_by_a_producer_that_is_done_with_it(address: str) -> None:
+    async with Admin(address) as admin, Producer(address, metadata_max_age_ms=10) as producer, asyncio.timeout(60):
+        await producer.send_and_wait("t", b"x")
+        await admin.delete_topics("t")
+        while "t" in await admin.list_topics():
+            await asyncio.sleep(0.01)
+        for _ in range(20):
+            assert await admin.list_topics() == []
+            await asyncio.sleep(0.01)
+
+
 @pytest.mark.parametrize("records", [5, 25])
 @pytest.mark.parametrize("notices", [False, True], ids=["made again at once", "made again later"])
 async def test_a_group_reads_a_topic_that_was_made_again_from_its_beginning(

@@ -40,6 +40,8 @@ class FakeCluster(Wire):
             name: [FakeLog(number % nodes + 1) for number in range(count)] for name, count in (topics or {}).items()
         }
         self.controller = 1
+        # Whether Metadata makes a topic that a request names and lets it make, as brokers do by default.
+        self.auto_create = False
         self._producer_ids = iter(range(1000, 1 << 30))
         self.group = FakeGroup()
         self.transactions = FakeTransactions(self)
@@ -76,6 +78,11 @@ class FakeCluster(Wire):
         self.topics[name] = [FakeLog(number % len(self.nodes) + 1) for number in range(partitions)]
         self.group.forget(name)
 
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        del self.topics[name]
+        self.group.forget(name)
+
     def find(self, topic: str, partition: int) -> FakeLog | None:
         logs = self.topics.get(topic, [])
         return logs[partition] if partition < len(logs) else None
@@ -84,6 +91,9 @@ class FakeCluster(Wire):
 
     async def _metadata(self, call: Call) -> Any:
         wanted = sorted(self.topics) if call.request.topics is None else [t.name for t in call.request.topics]
+        for name in wanted:
+            if self.auto_create and call.request.allow_auto_topic_creation and name not in self.topics:
+                self.make_again(name)
         live = [node for node in self.nodes.values() if node.server is not None]
         return MetadataResponse(
             brokers=[
