@@ -40,6 +40,7 @@ _MAX_PORT = 65535
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
 )
+@click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
     type=click.Choice(FORMATS),
@@ -60,6 +61,7 @@ def command(
     data_dir: str | None,
     config_file: str | None,
     assignments: tuple[str, ...],
+    strict: bool,
     log_format: str,
     log_level: str,
     log_utc: bool,
@@ -78,7 +80,7 @@ def command(
     set_up_logging(log_format, log_level, utc=log_utc)
     texts = texts_of(listen, data_dir, config_file, assignments)
     try:
-        config, warnings = BrokerConfig.parse(texts)
+        config, warnings = BrokerConfig.parse(texts, strict=strict)
     except ConfigError as error:
         raise CliError(str(error)) from error
     for warning in warnings:

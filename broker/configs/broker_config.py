@@ -7,7 +7,8 @@ for what ZooKeeper needs; a test compares them and lists the few that differ, wi
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
 server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
-pool's) is ignored in silence, and one that would be unsafe to ignore is an error.
+pool's) is ignored in silence, and one that would be unsafe to ignore is an error. So is a misspelt name of a listener's
+or a cluster's config.
 """
 
 from __future__ import annotations
@@ -60,15 +61,18 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
             )
 
     @classmethod
-    def parse(cls, texts: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
-        """Return the config that `texts` (name -> text) describe, and a warning for each other name."""
+    def parse(cls, texts: Mapping[str, str], *, strict: bool = False) -> tuple[BrokerConfig, list[str]]:
+        """Return the config that `texts` (name -> text) describe, and a warning for each other name.
+
+        With `strict` a name that neither Odradek nor Kafka knows is a ConfigError.
+        """
         values: dict[str, Any] = {}
         warnings: list[str] = []
         for name, text in texts.items():
             row = BROKER_CONFIGS.get(name)
             if row is not None:
                 values[row.attribute] = row.parse(text)
-            elif said := warning(name, text):
+            elif said := warning(name, text, BROKER_CONFIGS, strict):
                 warnings.append(said)
         return cls(**values, given=frozenset(texts.keys() & BROKER_CONFIGS.keys())), warnings
 

@@ -82,12 +82,19 @@ class ConfigError(Exception):
         self.reason = reason
 
 
-def suggestion(name: str, names: Iterable[str], likeness: float = 0.8) -> str:
+def suggestion(name: str, names: Iterable[str]) -> str:
     """Return ` (did you mean ...?)` for a misspelt name, or an empty text where no name is like it."""
-    from difflib import get_close_matches  # only mistakes need it
+    close, _ = nearest(name, names)
+    return f" (did you mean {close}?)" if close else ""
 
-    found = get_close_matches(name, list(names), n=1, cutoff=likeness)
-    return f" (did you mean {found[0]}?)" if found else ""
+
+def nearest(name: str, names: Iterable[str]) -> tuple[str, float]:
+    """Return the name that is most like `name`, with its likeness up to 1; an empty one where none is like it."""
+    from difflib import SequenceMatcher, get_close_matches  # only mistakes need it
+
+    plain = name.strip().lower().replace("_", ".")
+    found = get_close_matches(plain, sorted(names), n=1)
+    return (found[0], SequenceMatcher(None, found[0], plain).ratio()) if found else ("", 0.0)
 
 
 @dataclass(frozen=True, slots=True)

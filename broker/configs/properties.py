@@ -6,6 +6,7 @@ its leading blanks. A backslash makes the next character literal, except in `\t`
 mean what they mean in Java. If a key is given twice, the last value counts.
 
 Promise: the pairs are those of `java.util.Properties.load` (a test compares them), or PropertiesError names the line.
+Java reads any file, also an image or a page of prose. `load` refuses one whose lines name no configs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _HEX = frozenset("0123456789abcdefABCDEF")
+# The characters of a config's name. Kafka has no others.
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 # A configuration file is a few KiB; this keeps a mistaken path (a log, a disk image) from being read whole.
 _MAX_FILE_BYTES = 4 << 20
+_SHOWN_CHARS = 40
 
 
 class _BadEscape(Exception):
@@ -49,7 +53,21 @@ def load(path: Path) -> dict[str, str]:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
+    for number, line in _logical_lines(text):
+        if not _is_assignment(line):
+            shown = ascii(line[:_SHOWN_CHARS])[1:-1]
+            raise PropertiesError(str(path), number, f"is not NAME=VALUE, so this is no properties file: {shown}")
     return parse(text, str(path))
+
+
+def _is_assignment(line: str) -> bool:
+    """Return whether a line gives a config a value. Words without `=` or `:` are prose, except a name and one word."""
+    name_end, value_start = _split(line)
+    has_sign = any(sign in line[name_end:value_start] for sign in "=:")
+    value = line[value_start:]
+    if not _NAME.fullmatch(line[:name_end]) or "\0" in value:
+        return False
+    return has_sign or (bool(value) and not any(blank in value for blank in _BLANKS))
 
 
 def parse(text: str, path: str = "<text>") -> dict[str, str]:

@@ -1,11 +1,15 @@
 """The names of all broker configs of Kafka 4.3.1, to tell one that Odradek does not act on yet from a misspelt one.
 
-A test compares the names with Kafka's own.
+A test compares the names with Kafka's own. A misspelt name of a listener's or a cluster's config is an error, because
+a start without it makes another broker than the one that was asked for.
 """
 
 from __future__ import annotations
 
-from .definition import ConfigError, suggestion
+from collections.abc import Iterable
+
+from .cluster_table import ClusterTable
+from .definition import ConfigError, definitions_of, nearest
 
 # Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
 # made for Kafka may keep them.
@@ -163,14 +167,37 @@ unclean.leader.election.enable unclean.leader.election.interval.ms unstable.api.
 unstable.feature.versions.enable
 """
 KAFKA_CONFIGS = frozenset(_NAMES.split())
+# Broker configs of Kafka 3.9.1 that neither Kafka 4 nor Odradek has.
+_OLDER_NAMES = """
+auto.include.jmx.reporter control.plane.listener.name delegation.token.master.key eligible.leader.replicas.enable
+group.coordinator.new.enable group.share.enable group.share.max.groups inter.broker.protocol.version
+log.message.downconversion.enable log.message.format.version log.message.timestamp.difference.max.ms
+metadata.log.segment.min.bytes offsets.commit.required.acks password.encoder.cipher.algorithm
+password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+password.encoder.old.secret password.encoder.secret zookeeper.clientCnxnSocket zookeeper.max.in.flight.requests
+zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size zookeeper.set.acl
+zookeeper.ssl.cipher.suites zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
+zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location zookeeper.ssl.keystore.password
+zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable zookeeper.ssl.protocol zookeeper.ssl.truststore.location
+zookeeper.ssl.truststore.password zookeeper.ssl.truststore.type
+"""
 # A dynamic config of Kafka's brokers, which its list of broker configs does not name.
 THROTTLES = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 
+# Kafka gives one listener a config under this prefix, the listener's name and the config's.
+_OF_A_LISTENER = "listener.name."
+_KNOWN = KAFKA_CONFIGS | THROTTLES | frozenset(_OLDER_NAMES.split())
+_LISTENER_NAMES = {name for name in _KNOWN if "listener" in name}
+# Names without which the broker listens elsewhere, or is not in its cluster.
+_PLACES = frozenset({*_LISTENER_NAMES, "node.id", "broker.id", *definitions_of(ClusterTable)})
+# From which likeness on a name is taken for a misspelt one of these.
+_MISSPELT = 0.75
 
-def warning(name: str, text: str) -> str | None:
-    """Return a warning for a config that Odradek does not have; None for one that it does not need.
 
-    ConfigError where it would be unsafe to ignore it.
+def warning(name: str, text: str, names: Iterable[str], strict: bool = False) -> str | None:
+    """Return a warning for a config that is not one of Odradek's `names`; None for one that it does not need.
+
+    ConfigError where it would be unsafe to ignore it, and with `strict` for every unknown name.
     """
     if name == "authorizer.class.name" and text.strip():
         raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
@@ -178,8 +205,12 @@ def warning(name: str, text: str) -> str | None:
         raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
     if name in _COPIES:
         return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
-    if name.startswith(_NOT_NEEDED):
-        return None
-    if name in KAFKA_CONFIGS or name in THROTTLES:
+    if name in _KNOWN:
+        return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
+    if name.startswith(_OF_A_LISTENER) and name.split(".", 3)[-1] in _KNOWN:
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
-    return f"config {name}: unknown{suggestion(name, KAFKA_CONFIGS, likeness=0.85)}"
+    close, likeness = nearest(name, _KNOWN.union(names))
+    said = f"unknown (did you mean {close}?)" if close else "unknown"
+    if strict or (close in _PLACES and likeness >= _MISSPELT):
+        raise ConfigError(name, text, said)
+    return f"config {name}: {said}"

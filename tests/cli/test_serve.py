@@ -82,6 +82,9 @@ def test_bad_configs_are_refused_before_anything_is_touched(tmp_path: Path) -> N
     line = refused("--set", "log.segment.bytes=12", "--data-dir", tmp_path / "data")
     assert "log.segment.bytes=12: must be a whole number of 32 bits, at least 1048576" in line
     assert "No such file" in refused("--config", tmp_path / "none.properties")
+    assert "listners=x: unknown (did you mean listeners?)" in refused("--set", "listners=x")
+    strict = refused("--strict", "--set", "num.partiton=3", "--data-dir", tmp_path / "data")
+    assert "num.partiton=3: unknown (did you mean num.partitions?)" in strict
     assert not (tmp_path / "data").exists()
 
 

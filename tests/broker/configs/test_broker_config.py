@@ -258,7 +258,47 @@ def test_what_would_keep_others_out_of_zookeeper_is_an_error() -> None:
     for name, value in (("zookeeper.ssl.client.enable", "true"), ("zookeeper.set.acl", "true")):
         with pytest.raises(ConfigError, match="without TLS and without access control lists"):
             BrokerConfig.parse({name: value})
-    assert BrokerConfig.parse({"zookeeper.set.acl": "false"})[1] == ["config zookeeper.set.acl: unknown"]
+    assert BrokerConfig.parse({"zookeeper.set.acl": "false"})[1] == [
+        "config zookeeper.set.acl: known to Kafka, not acted on by Odradek yet"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("zookeeper.conect", "zookeeper.connect"),
+        ("Zookeeper_Connect", "zookeeper.connect"),
+        ("listners", "listeners"),
+        ("advertised.listener", "advertised.listeners"),
+        ("controller.listner.names", "controller.listener.names"),
+        ("brokerid", "broker.id"),
+        ("controlled.shutdown.enabled", "controlled.shutdown.enable"),
+    ],
+)
+def test_a_misspelt_name_of_a_listener_or_a_cluster_ends_the_start(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}=x: unknown \(did you mean {meant}\?\)"):
+        BrokerConfig.parse({name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("num.partiton", "num.partitions"),
+        ("log_dirs", "log.dirs"),
+        ("direct.read.max.lease", "direct.read.max.leases"),  # Odradek's own
+        ("replica.fetch.wait.max.m", "replica.fetch.wait.max.ms"),  # its beginning is one of names that are not needed
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_and_is_an_error_if_strict(name: str, meant: str) -> None:
+    assert BrokerConfig.parse({name: "1"})[1] == [f"config {name}: unknown (did you mean {meant}?)"]
+    with pytest.raises(ConfigError, match="unknown"):
+        BrokerConfig.parse({name: "1"}, strict=True)
+
+
+def test_strict_takes_what_kafka_knows() -> None:
+    of_a_listener = "listener.name.internal.ssl.keystore.location"
+    for name in ("log.local.retention.ms", "process.roles", "inter.broker.protocol.version", of_a_listener):
+        BrokerConfig.parse({name: "1"}, strict=True)
 
 
 def test_a_broker_gets_its_number_from_the_cluster_where_none_was_chosen() -> None:

@@ -76,3 +76,28 @@ def test_a_missing_file_and_a_huge_one_are_typed_errors(tmp_path: Path) -> None:
         file.truncate(5 << 20)
     with pytest.raises(PropertiesError, match="over 4 MiB"):
         load(huge)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"listeners": "PLAINTEXT://:9092"}', 1),
+        ("# Odradek\n\nA Kafka broker that is one install away.\n", 3),
+        ("num.partitions=3\nlisteners\n", 2),
+        ("\x7fELF\x02\x01=\x00\x00", 1),
+        ("[broker]\nnode.id = 1\n", 1),
+    ],
+)
+def test_a_file_that_is_no_properties_file_is_refused_with_its_line(tmp_path: Path, text: str, line: int) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(text)
+    with pytest.raises(
+        PropertiesError, match=rf"server\.properties:{line}: is not NAME=VALUE, so this is no properties"
+    ):
+        load(path)
+
+
+def test_the_signs_and_blanks_that_java_takes_are_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("num.partitions 3\nlog.dirs : /a b\nbroker.rack=\n")
+    assert load(path) == {"num.partitions": "3", "log.dirs": "/a b", "broker.rack": ""}
