@@ -27,6 +27,8 @@ _SHARE = (
 )
 _CHECK = ("check", "healthy", "finding")
 _MIN_ISR = "min.insync.replicas"
+# The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
+_FULL_BELOW_BYTES = 2 << 20
 # How many partitions a finding names.
 _NAMED = 3
 
@@ -155,7 +157,7 @@ def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed]
 @bootstrap_option
 def health(as_json: bool, bootstrap_server: str) -> None:
     """Say whether there is a controller, every partition has a leader, all its replicas and enough of them in sync
-    for acks=all, and every data directory works. Status 1 if something is not healthy.
+    for acks=all, and every data directory works and has room. Status 1 if something is not healthy.
 
     \b
     Examples:
@@ -198,6 +200,10 @@ def _partitions(placed: list[_Placed]) -> Iterator[_Health]:
 
 def _directories(directories: list[LogDir]) -> _Health:
     broken = [f"{each.path} of broker {each.node_id} ({each.error.name})" for each in directories if each.error]
+    for each in directories:
+        if each.usable_bytes is not None and each.usable_bytes < _FULL_BELOW_BYTES:
+            left = f"{each.usable_bytes / 1e6:.1f} MB are free"
+            broken.append(f"the disk of {each.path} of broker {each.node_id} is full: {left}")
     works = f"all {len(directories)} work" if len(directories) > 1 else "the only one works"
     return _Health("data directories", not broken, "; ".join(broken) or works)
 

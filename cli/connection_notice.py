@@ -1,10 +1,11 @@
-"""Says on standard error when a command has lost its broker for a second, and when it has it again."""
+"""Says on standard error what a command waits for: its broker, or requests that fail and are retried."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+import logging
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Protocol
 
 import click
@@ -25,14 +26,41 @@ class Connected(Protocol):
 
 @asynccontextmanager
 async def connection_notice(client: Connected, address: str) -> AsyncGenerator[None]:
-    """Watch a client's connection while the block runs."""
+    """Watch a client's connection while the block runs. Without one, nothing is said of requests that fail."""
+    from ..client.core.retry_notice import log
+
+    def is_news(_record: logging.LogRecord) -> bool:
+        return client.is_connected
+
+    log.addFilter(is_news)
     task = asyncio.create_task(_watch(client, address), name="connection notice")
     try:
         yield
     finally:
+        log.removeFilter(is_news)
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+class _Lines(logging.Handler):
+    """Prints each warning as a line of the command's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"odradek: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def retry_notice() -> Generator[None]:
+    """Print what the command's clients say of requests that fail and are retried."""
+    from ..client.core.retry_notice import log
+
+    handler = _Lines()
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 async def _watch(client: Connected, address: str) -> None:

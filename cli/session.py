@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from .broker_address import nothing_listens
+from .connection_notice import retry_notice
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 
@@ -85,7 +86,8 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     from ..client.errors import KafkaError, NoBrokerReachable
 
     try:
-        return _run(main)
+        with retry_notice():
+            return _run(main)
     except NoBrokerReachable as error:
         raise unreachable(error) from error
     except KafkaError as error:

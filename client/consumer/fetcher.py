@@ -219,7 +219,7 @@ class Fetcher:
         if data.error_code:
             self._take_error(state, data.error_code)
             return
-        state.failures = 0
+        self._retries.succeeded(state)
         state.checked_epoch = max(state.checked_epoch, leader_epoch)
         state.high_watermark = data.high_watermark
         state.log_start_offset = data.log_start_offset

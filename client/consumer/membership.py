@@ -187,10 +187,12 @@ class Membership:
                         self._end(error)
                         return
                     self._failures += 1
+                    self._cluster.retries.failed(self, error)
                     await asyncio.sleep(self._cluster.backoff.pause_ms(self._failures) / 1000)
 
     def _end(self, error: KafkaError) -> None:
         self.state, self.error = MemberState.ENDED, error
+        self._cluster.retries.done(self)
         self._signals.wake_poll()
 
     async def _step(self) -> None:
@@ -201,6 +203,7 @@ class Membership:
                 began_ms = monotonic_ms()
                 await self._join()
                 self._failures = 0
+                self._cluster.retries.done(self)
                 self._counts.rebalances += 1
                 self._counts.rebalance_ms.add(monotonic_ms() - began_ms)
             await self._heartbeat_until_rejoin()

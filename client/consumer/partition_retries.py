@@ -29,8 +29,14 @@ class PartitionRetries:
             return
         state.failures += 1
         _log.debug("%s: attempt %d failed: %s", state, state.failures, error)
+        self._cluster.retries.failed(state, error)
         state.muted_until_ms = self._clock() + self._cluster.backoff.pause_ms(state.failures)
         self._cluster.refresh_leader(state.partition)
+
+    def succeeded(self, state: PartitionState) -> None:
+        """Begin with the shortest pause again."""
+        state.failures = 0
+        self._cluster.retries.done(state)
 
     def mute(self, state: PartitionState) -> None:
         """Leave the partition alone for the shortest pause."""
@@ -39,4 +45,5 @@ class PartitionRetries:
     def keep_error(self, state: PartitionState, error: KafkaError) -> None:
         """Have the next poll raise `error`."""
         state.error = error
+        self._cluster.retries.done(state)
         self._signals.wake_poll()

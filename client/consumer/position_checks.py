@@ -141,7 +141,7 @@ class PositionChecks:
             code = ErrorCode.of(found.error_code)
             self._retries.failed(state, KafkaError(code, f"checking the position in {state}: {code.text}"))
             return
-        state.failures = 0
+        self._retries.succeeded(state)
         if found.leader_epoch != _UNDEFINED and found.end_offset >= position:
             state.checked_epoch = current_epoch
             return

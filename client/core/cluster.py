@@ -28,6 +28,7 @@ from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
 from .metadata import NO_LEADER, ClusterView, TopicInfo
 from .options import ClusterOptions
+from .retry_notice import RetryNotice
 from .task_ends import end_tasks, shared, to_the_end
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ class Cluster:
         self.options = options
         self.view = ClusterView()
         self.backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self.retries = RetryNotice()
         self._bootstrap = bootstrap_addresses(options.bootstrap_servers)
         self._connections = ConnectionPool(options)
         # The topics whose metadata is kept.
@@ -88,6 +90,7 @@ class Cluster:
     async def close(self) -> None:
         """Stop the tasks, then close the connections, also if the caller is cancelled; may be called again."""
         self._closed = True
+        self.retries.close()
         for timer in (self._missing_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
@@ -157,8 +160,9 @@ class Cluster:
         # Why the last request got no response, if it got none.
         failed: list[KafkaError] = []
         try:
-            async with asyncio.timeout(limit_ms / 1000):
-                return await self._find_topic(name, failed, create)
+            with self.retries.of(name):
+                async with asyncio.timeout(limit_ms / 1000):
+                    return await self._find_topic(name, failed, create)
         except TimeoutError:
             self.forget((name,))
             if failed:
@@ -192,6 +196,9 @@ class Cluster:
             if code is not None and not code.retriable:
                 self.forget((name,))
                 raise KafkaError(code, f"topic {name!r}: {code.text}")
+            code = code or ErrorCode.LEADER_NOT_AVAILABLE
+            missing = KafkaError(code, f"topic {name!r}: {code.text}")
+            self.retries.failed(name, failed[-1] if failed else missing)
             failures += 1
             await asyncio.sleep(self.backoff.pause_ms(failures) / 1000)
 
@@ -372,13 +379,15 @@ class Cluster:
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         loop = asyncio.get_running_loop()
         deadline, failures = loop.time() + limit_ms / 1000, 0
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                failures += 1
-                pause = self.backoff.pause_ms(failures) / 1000
-                if not error.retriable or loop.time() + pause > deadline:
-                    raise
-                _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
-            await asyncio.sleep(pause)
+        with self.retries.of(attempt):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    failures += 1
+                    pause = self.backoff.pause_ms(failures) / 1000
+                    if not error.retriable or loop.time() + pause > deadline:
+                        raise
+                    _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
+                    self.retries.failed(attempt, error)
+                await asyncio.sleep(pause)

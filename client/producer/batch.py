@@ -99,6 +99,7 @@ class ProducerBatch:
         "created_ms",
         "encoded",
         "is_appended",
+        "is_late",
         "log_append_time_ms",
         "maybe_written",
         "number",
@@ -136,6 +137,8 @@ class ProducerBatch:
         self.producer = NO_PRODUCER_ID
         self.base_sequence = -1
         self.attempts = 0
+        # Whether the user may be told that it is retried.
+        self.is_late = False
         # An attempt ended without a definite response: the broker may have the records.
         self.maybe_written = False
         # An attempt ended with the batch in the leader's log, but not in those of enough replicas.

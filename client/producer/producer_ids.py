@@ -39,6 +39,10 @@ class ProducerIds:
 
     async def _give(self) -> None:
         """Request a producer id until the broker returns one, or fail the batches of queues that need one."""
+        with self._cluster.retries.of(self):
+            await self._request_and_give()
+
+    async def _request_and_give(self) -> None:
         failures = 0
         while True:
             try:
@@ -50,6 +54,7 @@ class ProducerIds:
                 failures += 1
                 for queue in self._waiting_queues():
                     queue.last_error = error
+                self._cluster.retries.failed(self, error)
                 await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
             else:
                 break

@@ -217,9 +217,12 @@ class Sender:
         for queue in ready:
             leader = self._cluster.leader(queue.partition)
             if leader == NO_LEADER:
-                code = self._cluster.view.errors.get(queue.partition.topic, ErrorCode.LEADER_NOT_AVAILABLE)
-                queue.last_error = KafkaError(code, "no leader of the partition is known")
+                topic, number = queue.partition
+                code = self._cluster.view.errors.get(topic, ErrorCode.LEADER_NOT_AVAILABLE)
+                queue.last_error = KafkaError(code, f"{topic}-{number}: no leader of the partition is known")
                 self._cluster.refresh_leader(queue.partition, create=True)
+                if queue.next_batch is not None:
+                    self._note_failure(queue.next_batch, queue.last_error)
             elif gate is None or (self._may_go_to(leader, queue) and gate.ready(queue)):
                 leaders.setdefault(leader, []).append(queue)
         return leaders
@@ -239,6 +242,8 @@ class Sender:
             if node_id in self._connect_failures:
                 for queue in queues:
                     queue.last_error = self._connect_failures[node_id][1]
+                    if queue.next_batch is not None:
+                        self._note_failure(queue.next_batch, queue.last_error)
             return False
         batches = self._drain(node_id, queues)
         names = self._cluster.view.topic_names
@@ -408,10 +413,18 @@ class Sender:
             pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
             self._counts.retried(batch)
+            self._note_failure(batch, error)
             accumulator.retry(batch, now_ms, pause_ms)
             accumulator.fail_unrepeatable(queue)
         else:
             accumulator.fail(batch, error)
+
+    def _note_failure(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """Have the user told why the batch waits, until it is acknowledged or fails."""
+        if not batch.is_late:
+            batch.is_late = True
+            batch.on_done.append(partial(self._cluster.retries.done, batch))
+        self._cluster.retries.failed(batch, error)
 
     def _lacks_predecessor(self, queue: PartitionQueue, batch: ProducerBatch, error: KafkaError) -> bool:
         """Whether the broker rejects the batch because an earlier one is missing, or it has forgotten the producer id.

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 from pathlib import Path
 
-from odradek.tests.support.command import command_line, odradek
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.tests.support.command import command_line, completed, odradek
+from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
 
@@ -30,6 +34,16 @@ def test_reconnecting_is_said_and_records_come_again(tmp_path: Path) -> None:
                 running.kill()
     finally:
         broker.close()
+
+
+async def test_an_error_that_is_retried_is_said() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        # The pauses before the sixth attempt are more than a second: 0.1, 0.2, 0.4, 0.8 and 1 s, 20 % more or less.
+        fake.on(ApiKey.PRODUCE, *[refuse_produce(ErrorCode.KAFKA_STORAGE_ERROR)] * 5)
+        ended = await asyncio.to_thread(completed, "produce", "t", "-b", fake.address, stdin=b"x\n")
+    assert ended.returncode == 0
+    assert ended.stderr.startswith("odradek: t-0: ") and ended.stderr.count("\n") == 1
+    assert "(KAFKA_STORAGE_ERROR); it is retried" in ended.stderr
 
 
 def send(address: str, line: str) -> None:

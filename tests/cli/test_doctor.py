@@ -144,7 +144,10 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
             return MetadataResponse(brokers=brokers, cluster_id="c", controller_id=-1, topics=[topic])
 
         async def log_dirs(call: Call) -> DescribeLogDirsResponse:
-            return DescribeLogDirsResponse(results=[DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "/data", [])])
+            broken = DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, "/data", [])
+            full = DescribeLogDirsResult(0, "/full", [], 1 << 40, 4096)
+            roomy = DescribeLogDirsResult(0, "/roomy", [], 1 << 40, 1 << 30)
+            return DescribeLogDirsResponse(results=[broken, full, roomy])
 
         async def cluster(call: Call) -> DescribeClusterResponse:
             host, port = fake.address.split(":")
@@ -166,6 +169,7 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
     assert [line[1] for line in found] == ["no"] * 5
     assert "1 without a leader: t-0" in found[1][2]
     assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[4][2]
+    assert "the disk of /full of broker 1 is full: 0.0 MB are free" in found[4][2] and "/roomy" not in found[4][2]
     assert found[3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
 
 

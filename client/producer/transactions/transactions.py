@@ -260,11 +260,14 @@ class Transactions:
             self._notify()
             if error is None:
                 failures = 0
+                self._cluster.retries.done(self)
                 continue
+            self._cluster.retries.failed(self, error)
             failures += 1
             concurrent = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
             backoff = self._concurrent_backoff if concurrent else self._cluster.backoff
             await asyncio.sleep(backoff.pause_ms(failures) / 1000)
+        self._cluster.retries.done(self)
         self._notify()
 
     async def _attempt(self, action: Action) -> KafkaError | None:
