@@ -7,6 +7,7 @@ status 2.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
@@ -83,7 +84,10 @@ class _Lazy(click.Group):
         """Read the options of `odradek` itself. `--help` and `--version` print here, before `invoke`."""
         open_closed_streams()
         with _ends_in_one_line():
-            return super().make_context(info_name, args, parent, **extra)
+            context = super().make_context(info_name, args, parent, **extra)
+        if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+            context.color = False
+        return context
 
     def invoke(self, ctx: click.Context) -> Any:
         with _ends_in_one_line():

@@ -109,11 +109,16 @@ class Rows:
     def _line(self, cells: Sequence[str]) -> str:
         assert self._widths is not None
         if not self._is_wide:
-            cells = [
-                cell if len(cell) <= width else cell[: width - 1] + "…"
-                for cell, width in zip(cells, self._widths, strict=True)
-            ]
+            cells = [_cut(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
         return _GAP.join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+
+
+def _cut(cell: str, width: int) -> str:
+    """Return a cell without its middle, if it is too wide: names differ at their ends."""
+    if len(cell) <= width:
+        return cell
+    end = (width - 1) // 2
+    return cell[: width - 1 - end] + "…" + cell[len(cell) - end :]
 
 
 def _title(column: str) -> str:

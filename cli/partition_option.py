@@ -22,7 +22,7 @@ def partition_option(help_text: str, *, required: bool = False) -> Callable[[Cal
         type=TOPIC,
         multiple=True,
         required=required,
-        callback=_check,
+        callback=check_partitions,
         help=help_text,
     )
 
@@ -44,7 +44,8 @@ async def partitions_of(admin: Admin, topics: tuple[str, ...]) -> list[TopicPart
     return list(partitions)
 
 
-def _check(context: click.Context, parameter: click.Parameter, topics: tuple[str, ...]) -> tuple[str, ...]:
+def check_partitions(context: click.Context, parameter: click.Parameter, topics: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the texts as they are. BadParameter for one that names no partitions."""
     for text in topics:
         _parse(text)
     return topics

@@ -11,7 +11,7 @@ from .confirmation import confirm, deletion_question, for_each
 from .names import TOPIC
 from .output import Rows, row_options
 from .pairs import config_pairs
-from .partition_option import partition_option, partitions_of
+from .partition_option import check_partitions, partition_option, partitions_of
 from .replica_lag import Lags, replica_lags
 from .session import bootstrap_option, with_admin, with_advice
 from .topic_copy import copy
@@ -289,7 +289,8 @@ def alter(
 
 
 @command.command("delete-records", short_help="Delete the records of partitions below an offset.")
-@partition_option("The partitions; without :N all of the topic.", required=True)
+@click.argument("named", metavar="[TOPIC[:N,...]]...", nargs=-1, type=TOPIC, callback=check_partitions)
+@partition_option("The same as an argument; repeatable.")
 @click.option(
     "--before",
     metavar="OFFSET",
@@ -301,16 +302,19 @@ def alter(
 @row_options
 @bootstrap_option
 def delete_records(
-    topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
+    named: tuple[str, ...], topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
 ) -> None:
-    """Delete the records of partitions below an offset, and print the new start offsets. It asks first; without a
-    terminal it needs --yes.
+    """Delete the records of topics, or of the partitions after the colon, below an offset, and print the new start
+    offsets. It asks first; without a terminal it needs --yes.
 
     \b
     Examples:
-      odradek topics delete-records --topic flights:0 --before 1000
-      odradek topics delete-records --topic flights --yes
+      odradek topics delete-records flights:0 --before 1000
+      odradek topics delete-records flights --yes
     """
+    topics = named + topics
+    if not topics:
+        raise click.UsageError("say which: TOPIC, or TOPIC:0,1 for some of its partitions")
     confirm(f"Delete records of {', '.join(topics)}?", yes, "nothing was deleted")
 
     async def work(admin: Admin) -> dict[TopicPartition, int]:

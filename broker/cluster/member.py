@@ -372,6 +372,9 @@ def _registration(broker_id: int, config: BrokerConfig, addresses: list[str], no
             name = socket.getfqdn()
             address = f"{name}:{address.rpartition(':')[2]}"
             _log.info("other brokers and clients are told %s: set advertised.listeners for another name", address)
+        else:
+            # As it was given: a name stays a name.
+            address = listener._replace(port=int(address.rpartition(":")[2])).address
         endpoints.append(f"{listener.name}://{address}")
     protocols = {each.name: "PLAINTEXT" for each in config.endpoints}
     return Registration(broker_id, tuple(endpoints), protocols, config.broker_rack, now_ms)

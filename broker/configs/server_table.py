@@ -33,7 +33,8 @@ class ServerTable:
     listeners: tuple[str, ...] = define(LIST, ("PLAINTEXT://127.0.0.1:9092",), check=check_endpoints,
         doc="The addresses to listen on: NAME://HOST:PORT. No host means every interface, port 0 takes a free one.")
     advertised_listeners: tuple[str, ...] | None = define(LIST, None, check=check_endpoints,
-        doc="The addresses that clients are told, by listener name. Unset: a client is told the one that it used.")
+        doc="The addresses that clients are told, by listener name. Unset: the host in listeners, or "
+            "where that is every interface, the address that the client used.")
     listener_security_protocol_map: str = define(STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", check=check_protocol_map,
         doc="The security protocol of each listener name. Only PLAINTEXT is supported yet.")

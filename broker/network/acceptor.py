@@ -12,7 +12,7 @@ from itertools import cycle
 
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
-from ..configs.endpoint import Endpoint
+from ..configs.endpoint import ANY_HOST, Endpoint
 from ..log_dirs.data_dir import StartError
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
@@ -62,7 +62,8 @@ class Acceptor:
         advertised = self._config.advertised
         for endpoint in self._config.endpoints:
             where = advertised.get(endpoint.name)
-            listener = Listener(endpoint.name, where and (where.host, where.port))
+            host = None if endpoint.host in ANY_HOST else endpoint.host
+            listener = Listener(endpoint.name, where and (where.host, where.port), host)
             try:
                 await self._bind(endpoint, listener)
             except OSError as error:

@@ -62,6 +62,8 @@ class Listener(NamedTuple):
     name: str
     # The host and port of advertised.listeners; None where a client is told the address that it connected to.
     advertised: tuple[str, int] | None = None
+    # The host of the listener, which clients are told as it was given; None: every interface.
+    host: str | None = None
 
 
 class Owner(Protocol):
@@ -150,7 +152,7 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
         self.client_host = str(peer[0])
-        self.advertised_address = self.listener.advertised or (str(local[0]), int(local[1]))
+        self.advertised_address = self.listener.advertised or (self.listener.host or str(local[0]), int(local[1]))
         self.name = f"{peer[0]}:{peer[1]}"
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()

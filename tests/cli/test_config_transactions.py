@@ -19,7 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from odradek.cli import main
-from odradek.tests.support.command import printed, rejected
+from odradek.tests.support.command import completed, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
 WAIT_S = 20
@@ -136,6 +136,8 @@ def test_records_are_deleted_and_transactions_looked_at(broker: str) -> None:
     assert printed(broker, "topics", "delete-records", "--topic", "records:0", "--before", "4", "--yes") == [
         "records\t0\t4"
     ]
+    assert printed(broker, "topics", "delete-records", "records", "--before", "5", "--yes")[0] == "records\t0\t5"
+    assert completed("topics", "delete-records", "--yes", "-b", broker).returncode == 2
 
 
 def test_confluents_admin_client(broker: str) -> None:

@@ -89,6 +89,13 @@ def test_a_terminal_gets_a_table_with_titles(address: str, terminals: list[Any])
     )
 
 
+@pytest.mark.parametrize("choice", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_without_colours_gets_none(address: str, terminals: list[Any], choice: dict[str, str]) -> None:
+    child = spawn(terminals, address, "topics", "list", env=choice)
+    child.expect(pexpect.EOF)
+    assert "TOPIC" in child.before and "\x1b" not in child.before
+
+
 def test_the_doctor_cuts_no_remedy(address: str, terminals: list[Any], tmp_path: Path) -> None:
     status, text = rest_of(spawn(terminals, address, "doctor", "--set", "num.partition=1", cwd=str(tmp_path)))
     assert status == 0

@@ -243,6 +243,14 @@ async def test_advertised_listeners_are_told_by_listener(config: BrokerConfig) -
         assert told == [broker.addresses[0], "kafka.example.org:19092"]
 
 
+async def test_a_listener_with_a_name_is_told_by_its_name(config: BrokerConfig) -> None:
+    """The client may come over an address that only this machine knows by that number, or over IPv6."""
+    async with Broker(replace(config, listeners=("PLAINTEXT://localhost:0",))) as broker:
+        async with await Raw.connect(broker.address) as raw:
+            (node,) = (await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))).brokers
+            assert (node.host, str(node.port)) == ("localhost", broker.address.rpartition(":")[2])
+
+
 async def test_a_topic_that_is_being_created_has_no_leader_yet(broker: Broker, raw: Raw) -> None:
     """Completing it at once would hold the loop for all of its partitions."""
     creation = broker.topics.begin("many", 50, {})
