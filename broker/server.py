@@ -227,7 +227,10 @@ class Broker:
         except ModuleNotFoundError as error:
             if error.name != "kazoo":
                 raise
-            raise StartError("zookeeper.connect needs a client of ZooKeeper: pip install odradek[cluster]") from error
+            raise StartError(
+                "zookeeper.connect needs a client of ZooKeeper: "
+                "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
+            ) from error
         member = await Member.join(self.config, self.clock, self._disk)
         number = member.broker_id
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())

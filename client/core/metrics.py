@@ -69,7 +69,9 @@ class PrometheusBridge:
         try:
             import prometheus_client.core as core
         except ImportError as error:
-            raise InvalidOption("the bridge needs prometheus_client: pip install 'odradek[metrics]'") from error
+            raise InvalidOption(
+                "the bridge needs prometheus_client: pip install 'odradek[metrics]' ('.[metrics]' in a clone)"
+            ) from error
         self._core: Any = core
         self._clients: list[Measured] = []
 

@@ -55,4 +55,6 @@ def check_avro(column: str, name: str, avro_schema: str | None) -> None:
     except ValueError as error:
         raise OptionError(f"{column}AvroSchema", f"is not JSON: {error}") from None
     if find_spec("fastavro") is None:
-        raise OptionError(f"{column}Format", "avro needs the package fastavro: pip install 'odradek[avro]'")
+        raise OptionError(
+            f"{column}Format", "avro needs the package fastavro: pip install 'odradek[avro]' ('.[avro]' in a clone)"
+        )

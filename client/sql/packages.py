@@ -11,4 +11,4 @@ def check_packages() -> None:
     """Raise InvalidOption where a package is missing that SQL needs. Call it before `topic_tables` is imported."""
     missing = [name for name in ("duckdb", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
-        raise InvalidOption(f"SQL needs {' and '.join(missing)}: pip install 'odradek[sql]'")
+        raise InvalidOption(f"SQL needs {' and '.join(missing)}: pip install 'odradek[sql]' ('.[sql]' in a clone)")

@@ -32,7 +32,9 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
-        raise ImportError(f"{name} needs a client of ZooKeeper: pip install 'odradek[cluster]'") from error
+        raise ImportError(
+            f"{name} needs a client of ZooKeeper: pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
+        ) from error
 
 
 def __dir__() -> list[str]:

@@ -216,5 +216,5 @@ def test_without_the_packages_it_says_what_to_install(gone: tuple[str, ...]) -> 
         "from odradek.cli import main; main(['sql', 'select 1'])"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    remedy = f"odradek: SQL needs {' and '.join(gone)}: pip install 'odradek[sql]'\n"
+    remedy = f"odradek: SQL needs {' and '.join(gone)}: pip install 'odradek[sql]' ('.[sql]' in a clone)\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", remedy)
