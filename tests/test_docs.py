@@ -181,3 +181,11 @@ def test_each_decision_has_a_number_of_its_own() -> None:
     titles = [path.read_text(encoding="utf-8").partition(".")[0] for path in paths]
     assert titles == [f"# {int(path.name[:4])}" for path in paths]
     assert len(set(titles)) == len(titles)
+
+
+def test_the_index_of_the_documents_names_every_page() -> None:
+    folder = Path(__file__).parents[1] / "docs"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    assert [
+        page.name for page in folder.glob("*.md") if f"]({page.name})" not in index and page.name != "README.md"
+    ] == []

@@ -48,7 +48,9 @@ class ArrowColumns:
 
             from . import batches, decoder
         except ImportError as error:
-            raise InvalidOption("Arrow tables need pyarrow and numpy: pip install 'odradek[tables]'") from error
+            raise InvalidOption(
+                "Arrow tables need pyarrow and numpy: pip install 'odradek[tables]' ('.[tables]' in a clone)"
+            ) from error
         self._arrow: Any = pyarrow
         self._scan, self._new_decoder = batches.scan, decoder.ArrowDecoder
         self._partition = partition
