@@ -53,11 +53,15 @@ class Preparation:
     ) -> Prepared:
         """Return a record with its bytes. Raises SerializationFailed, RecordTooLarge, TypeError, KafkaError."""
         raw_key, raw_value = key, value
-        if self.serialize_key is not None and key.__class__ is not Serialized:
+        if key.__class__ is Serialized:
+            raw_key = bytes(key)
+        elif self.serialize_key is not None:
             raw_key = self.serialize_key(key)
         elif key.__class__ is not bytes:
             raw_key = checked_bytes(key, "key")
-        if self.serialize_value is not None and value.__class__ is not Serialized:
+        if value.__class__ is Serialized:
+            raw_value = bytes(value)
+        elif self.serialize_value is not None:
             raw_value = self.serialize_value(value)
         elif value.__class__ is not bytes:
             raw_value = checked_bytes(value, "value")
