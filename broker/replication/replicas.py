@@ -419,9 +419,13 @@ class Replicas:
                 configs = await self._new_configs(ids)
             except KafkaError as error:
                 return UpdateMetadataResponse(int(error.code))
-            before = set(self.view.brokers)
+            before, gone = set(self.view.brokers), self.view.unnamed(request)
             for _ in self.view.update(request):
                 await asyncio.sleep(0)
+            for number, name in enumerate(gone, 1):
+                if number % PARTITIONS_A_TURN == 0:
+                    await asyncio.sleep(0)
+                self._know(name, {})
             if before - self.view.brokers.keys():
                 await self._note_dead()
             for number, states in enumerate(request.topic_states):

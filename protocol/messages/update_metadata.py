@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from ..schema import Message, Struct, array, boolean, int8, int16, int32, int64, string, uuid
 
+# The type of a request that names every partition of the cluster. Others name what has changed, or do not say.
+FULL = 2
+
 
 class UpdateMetadataRequest(Message, key=6, versions="0-8", flexible="6+"):
     controller_id: int = int32("0+")

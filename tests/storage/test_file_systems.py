@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.storage import file_systems
+from odradek.storage import file_systems, system_calls
 from odradek.storage.files import DISK, File, FileRange, NotCached
 
 SHM = Path("/dev/shm")
@@ -62,7 +62,7 @@ def test_a_file_system_that_rejects_the_flag_is_asked_once_a_file(
         calls.append(arguments)
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
-    monkeypatch.setattr(os, "preadv", rejected)
+    monkeypatch.setattr(system_calls, "READ_WITH_FLAGS", rejected)
     for _ in range(3):
         assert DISK.read_nowait(file, 4, 3) is None
     assert len(calls) == 1
@@ -75,7 +75,7 @@ def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "preadv", cold)
+        patched.setattr(system_calls, "READ_WITH_FLAGS", cold)
         assert DISK.read_nowait(file, 4, 3) is None
     assert bytes(DISK.read_cached(file, 4, 3)) == b"3456"
 

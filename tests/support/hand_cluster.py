@@ -304,7 +304,7 @@ class HandCluster:
         )
         for node in list(self.brokers) if to is None else to:
             async with await self.connect(node) as raw:
-                answer = await raw.ask(ApiKey.UPDATE_METADATA, 7, request)
+                answer = await raw.ask(ApiKey.UPDATE_METADATA, 8, request)
                 assert answer.error_code == 0
 
     def _address(self, node: int) -> tuple[str, int]:

@@ -43,6 +43,8 @@ class TellMetadata:
     broker_id: int
     brokers: tuple[Registration, ...]
     updates: tuple[PartitionUpdate, ...]
+    # Whether these are all partitions of the cluster: what is not named is gone.
+    is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ class Outbox:
 
     def _take_metadata(self, shared: _Shared, broker: int) -> list[Message]:
         if broker in self._newcomers:
-            return [TellMetadata(broker, shared.live, shared.everything)]
+            # A partition that could not be read may be there all the same.
+            return [TellMetadata(broker, shared.live, shared.everything, is_full=not shared.cluster.unread)]
         if not self._metadata and not self._brokers_changed:
             return []
         return [TellMetadata(broker, shared.live, shared.changes)]

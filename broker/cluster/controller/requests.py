@@ -18,6 +18,7 @@ from ....protocol.messages.stop_replica import (
     StopReplicaResponse,
     StopReplicaTopicState,
 )
+from ....protocol.messages.update_metadata import FULL as FULL_METADATA
 from ....protocol.messages.update_metadata import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,
@@ -108,6 +109,7 @@ def _update_metadata(
     ]
     return UpdateMetadataRequest(
         controller_id=controller_id,
+        type=FULL_METADATA if message.is_full else 0,
         controller_epoch=controller_epoch,
         broker_epoch=broker_epoch,
         topic_states=topics,

@@ -13,6 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 from odradek.tests.support.raw import batch_of
 
@@ -122,6 +123,23 @@ async def test_metadata_tells_of_every_broker_and_of_partitions_that_are_elsewhe
         (partition,) = answer.topics[0].partitions
         assert (partition.error_code, partition.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert partition.offline_replicas == [2]
+
+
+async def test_a_topic_that_a_full_update_does_not_name_is_gone(cluster: HandCluster) -> None:
+    """It was deleted while broker 1 was not registered; an update of what has changed names few topics."""
+    await cluster.assign("t", leader=2, replicas=(2, 3), isr=(2, 3))
+    await cluster.assign("u", leader=2, replicas=(2, 3), isr=(2, 3))
+    del cluster.controller.states["t", 0]
+
+    async def known() -> set[str]:
+        async with await cluster.connect(1) as raw:
+            answer = await raw.ask(ApiKey.METADATA, 9, MetadataRequest(None))
+            return {each.name for each in answer.topics} & {"t", "u"}
+
+    await cluster.update_metadata(to=(1,))
+    assert await known() == {"t", "u"}
+    await cluster.update_metadata(to=(1,), type=FULL_METADATA)
+    assert await known() == {"u"}
 
 
 async def test_a_broker_without_partitions_is_ready_when_it_knows_the_cluster(tmp_path: Path) -> None:
