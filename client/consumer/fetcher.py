@@ -5,7 +5,7 @@ and whose partitions all have less than `max_partition_fetch_bytes` in memory. A
 because one that left out a full partition would wait for records of the others while the full one runs dry. It leaves
 out a full one whose records stay where they are: a slow stream, or a record that cannot be deserialized, holds nobody
 else up. So a partition holds at most twice `max_partition_fetch_bytes` (and one oversized batch, KIP-74), and all
-together hold `fetch_max_bytes` and the responses in flight, besides those whose records stay.
+together hold `fetch_max_bytes` and the responses in flight, besides those whose records stay, as in a pause.
 
 A pass follows a change (`Signals.fetch`) or the end of a pause. An error of one partition is kept there, and raised
 when the partition has its turn.
@@ -116,7 +116,8 @@ class Fetcher:
                     leaders.setdefault(leader, []).append(state)
         if unchecked:
             self._checks.request(unchecked)
-        if sum(state.buffered_bytes for state in self._positions if not state.waits) < self._options.max_bytes:
+        moving = sum(state.buffered_bytes for state in self._positions if not (state.waits or state.paused))
+        if moving < self._options.max_bytes:
             for leader, states in leaders.items():
                 if not any(map(self._is_full, states)) and leader not in self._busy:
                     self._busy.add(leader)

@@ -90,6 +90,7 @@ class Seeker(Subscriber):
         self._return_run(partitions)
         for partition in partitions:
             self._positions.pause(self._state(partition), paused=True)
+        self._positions_changed()  # what they hold counts no more: others may be fetched
 
     def resume(self, *partitions: TopicPartition) -> None:
         """Return records of these partitions again."""

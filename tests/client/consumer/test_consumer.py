@@ -253,6 +253,19 @@ async def test_a_paused_partition_waits_and_nothing_of_it_is_lost() -> None:
         assert numbers(await read(consumer, 90)) == list(range(10, 100))
 
 
+async def test_what_paused_partitions_hold_keeps_no_other_from_being_fetched() -> None:
+    options = {"max_partition_fetch_bytes": 2_000, "fetch_max_bytes": 4_000}
+    async with FakeCluster({"t": 5}) as cluster, consumer_for(cluster, "t", **options) as consumer, asyncio.timeout(10):
+        for number in range(4):
+            for _ in range(20):
+                write(cluster.log("t", number), range(100))
+        while sum(state.buffered_bytes for state in consumer._positions) < 4_000:
+            await asyncio.sleep(0.001)
+        consumer.pause(*(TopicPartition("t", number) for number in range(4)))
+        write(cluster.log("t", 4), range(10))
+        assert numbers(await read(consumer, 10)) == list(range(10))
+
+
 async def test_an_offset_that_is_gone_is_reset_after_what_is_here_was_read() -> None:
     async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
         log = cluster.log("t")
