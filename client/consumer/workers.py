@@ -194,6 +194,23 @@ class Workers:
         await of_the_user(dead_letters(record, error))
 
 
+class _SignalHandler:
+    """Calls what the blocks of `signals_to` want called at one signal, and then the handler before it.
+
+    All blocks share it, because they may end in any order: the last one that ends puts the handler before it back.
+    """
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+        self.calls: list[Callable[[], object]] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        for call in list(self.calls):
+            call()
+        if callable(self.before) and number != signal.SIGINT:
+            self.before(number, frame)
+
+
 @contextmanager
 def signals_to(call: Callable[[], object], signals: Sequence[signal.Signals]) -> Generator[None]:
     """Have signals call `call` inside the block, in the main thread, and the handler before it too, except for Ctrl-C.
@@ -201,34 +218,25 @@ def signals_to(call: Callable[[], object], signals: Sequence[signal.Signals]) ->
     A handler that the program has given to an event loop is called as well: the loop hears of the signal by itself.
     Only the main thread can take signals.
     """
-    taken: dict[signal.Signals, tuple[Any, Any]] = {}
-
-    def take(each: signal.Signals) -> None:
-        before: Any = signal.getsignal(each)
-
-        def handle(number: int, frame: FrameType | None) -> None:
-            if each in taken:
-                call()
-            if callable(before) and each is not signal.SIGINT:
-                before(number, frame)
-
-        taken[each] = before, handle
-        signal.signal(each, handle)
-
+    taken: dict[signal.Signals, _SignalHandler] = {}
     for each in dict.fromkeys(signals):
+        before = signal.getsignal(each)
+        handler = before if isinstance(before, _SignalHandler) else _SignalHandler(before)
         try:
-            take(each)
+            signal.signal(each, handler)
         except ValueError:
-            del taken[each]
             _log.info("consume: %s does not end it: only the main thread can handle signals", each.name)
+            continue
+        handler.calls.append(call)
+        taken[each] = handler
     try:
         yield
     finally:
-        for each, (before, handle) in list(taken.items()):
-            del taken[each]
+        for each, handler in taken.items():
+            handler.calls.remove(call)
             # Another handler that was set meanwhile stays; where it calls this one, this one calls the one before.
-            if signal.getsignal(each) is handle:
-                signal.signal(each, before)
+            if not handler.calls and signal.getsignal(each) is handler:
+                signal.signal(each, handler.before)
 
 
 async def unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -181,6 +181,25 @@ async def test_signals_stay_the_programs_own() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+async def test_the_last_of_two_consumers_to_end_gives_the_signal_back(order: tuple[int, int]) -> None:
+    async def handler(_: ConsumerRecord) -> None:
+        return
+
+    before, stores = signal.getsignal(signal.SIGTERM), {"group_id": None, "offset_store": NoStore()}
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        async with consumer_for(cluster, "t", **stores) as one, consumer_for(cluster, "t", **stores) as two:
+            consumers, tasks = (one, two), list[asyncio.Task[None]]()
+            for each in consumers:
+                tasks.append(asyncio.create_task(each.consume(handler, drain_on=[signal.SIGTERM])))
+                await asyncio.sleep(0)
+            for number in order:
+                assert signal.getsignal(signal.SIGTERM) is not before
+                await consumers[number].drain()
+                await tasks[number]
+            assert signal.getsignal(signal.SIGTERM) is before
+
+
 async def test_a_failing_record_is_tried_again_and_then_raised() -> None:
     tried: list[int] = []
 
