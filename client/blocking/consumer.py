@@ -21,6 +21,7 @@ import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
@@ -208,33 +209,41 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         check_numbers(concurrency=concurrency)
         with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
 
+            async def in_thread(call: Callable[..., object], *args: object) -> None:
+                # In this context, so that `drain` and `stop` know a handler, which must not wait for itself.
+                context = copy_context()
+                await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_called, call, *args))
+
             async def handle(record: ConsumerRecord) -> None:
-                await asyncio.get_running_loop().run_in_executor(pool, _called, handler, record)
+                await in_thread(handler, record)
 
             async def bury(record: ConsumerRecord, error: Exception) -> None:
                 assert dead_letters is not None
-                await asyncio.get_running_loop().run_in_executor(pool, _called, dead_letters, record, error)
+                await in_thread(dead_letters, record, error)
 
             async def work() -> None:
-                is_first = self._inner.expect_drain()
-                try:
-                    await self._inner.consume(
-                        handle,
-                        concurrency=concurrency,
-                        by_key=by_key,
-                        attempts=attempts,
-                        retry_backoff_ms=retry_backoff_ms,
-                        retry_backoff_max_ms=retry_backoff_max_ms,
-                        dead_letters=None if dead_letters is None else bury,
-                        drain_timeout_ms=drain_timeout_ms,
-                        drain_on=(),
-                    )
-                finally:
-                    if is_first:
-                        self._inner.end_drain()
+                if asked.is_set():
+                    return  # by a signal that came before this began
+                await self._inner.consume(
+                    handle,
+                    concurrency=concurrency,
+                    by_key=by_key,
+                    attempts=attempts,
+                    retry_backoff_ms=retry_backoff_ms,
+                    retry_backoff_max_ms=retry_backoff_max_ms,
+                    dead_letters=None if dead_letters is None else bury,
+                    drain_timeout_ms=drain_timeout_ms,
+                    drain_on=(),
+                )
 
-            thread = self._thread
-            with signals_to(lambda: thread is None or thread.post(self._inner.begin_drain), drain_on):
+            thread, asked = self._thread, threading.Event()
+
+            def drain() -> None:
+                asked.set()
+                if thread is not None:
+                    thread.post(self._inner.begin_drain)
+
+            with signals_to(drain, drain_on):
                 self._call(work)
 
     drain = waiting(asyncio_client.Consumer.drain)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..consumer import Consumer
 from ..consumer.fetched_batch import FetchedBatch
-from ..consumer.session import Session
-from ..consumer.workers import unless
-from ..errors import ClientStopped
 from ..record import ConsumerRecord, TopicPartition
-
-T = TypeVar("T")
 
 
 class PolledConsumer(Consumer[Any, Any]):
     """A consumer whose polls come from threads."""
-
-    # Set on a signal while `consume` runs: polls end.
-    _drain: asyncio.Event | None = None
 
     # -- Results that nobody received
 
@@ -54,27 +45,5 @@ class PolledConsumer(Consumer[Any, Any]):
 
     def begin_drain(self) -> None:
         """Have `consume` poll no more, and finish what it has."""
-        if self._drain is not None:
-            self._drain.set()
-
-    def expect_drain(self) -> bool:
-        """Have polls end at the drain; False if they do already, for another call of `consume`."""
-        if self._drain is not None:
-            return False
-        self._drain = asyncio.Event()
-        return True
-
-    def end_drain(self) -> None:
-        """Have polls go on as always."""
-        self._drain = None
-
-    async def _poll(
-        self, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
-    ) -> dict[TopicPartition, list[T]]:
-        drain = self._drain
-        if drain is None:
-            return await super()._poll(timeout_ms, collect)
-        found = await unless(drain, super()._poll(timeout_ms, collect))
-        if not found and drain.is_set():
-            raise ClientStopped("the consumer finishes what it has polled, and polls no more")
-        return found or {}
+        if self._workers is not None:
+            self._workers.halt.set()

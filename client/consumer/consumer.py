@@ -284,24 +284,28 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
                 await workers.drain()
         finally:
             try:
-                await workers.stop()
+                await self._end_consume(session, workers, in_flight)
             finally:
-                in_flight.give_back()
-                session.polls.by_record = self._workers = None
-                try:
-                    if not session.stopping:
-                        await session.commits.commit_processed()
-                finally:
-                    workers.ended.set()
-            if workers.stops_consumer:
-                await self._close()
+                workers.ended.set()
+                if workers.then is not None:
+                    await workers.then()
+
+    async def _end_consume(self, session: Session, workers: Workers, in_flight: InFlight) -> None:
+        """End the workers, and commit what they have done."""
+        try:
+            await workers.stop()
+        finally:
+            in_flight.give_back()
+            session.polls.by_record = self._workers = None
+            if not session.stopping:
+                await session.commits.commit_processed()
 
     async def drain(self) -> None:
         """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
         workers = self._workers
         if workers is not None:
             workers.halt.set()
-            if not workers.have(asyncio.current_task()):
+            if not workers.are_around:
                 await workers.ended.wait()
 
     async def _feed(self, session: Session, workers: Workers, in_flight: InFlight, drain: asyncio.Event) -> None:

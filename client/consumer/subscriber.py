@@ -175,11 +175,6 @@ class Subscriber:
         the records are read again, and the group waits for the session time-out.
         """
         check_stop_timeout(timeout_ms)
-        workers = self._workers
-        if workers is not None and workers.have(asyncio.current_task()):
-            # A handler: `consume` stops the consumer once it has ended.
-            workers.stops_consumer = True
-            return workers.halt.set()
         if self._session is not None:
             self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close(timeout_ms)
@@ -195,6 +190,11 @@ class Subscriber:
         await (self.stop() if kind is None else self._close())
 
     async def _close(self, timeout_ms: float | None = None) -> None:
+        workers = self._workers
+        if workers is not None and workers.are_around:
+            # A handler asks: `consume` does it, once the handlers have ended.
+            workers.then = lambda: self._close(timeout_ms)
+            return workers.halt.set()
         limit_ms = self._cluster_options.request_timeout_ms if timeout_ms is None else timeout_ms
         if not await self._lifetime.stop(self._end, self._finish, limit_ms):
             _log.warning("the consumer was stopped before it could commit and leave its group: its time is over")

@@ -17,6 +17,7 @@ import logging
 import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
@@ -38,6 +39,9 @@ DeadLetters = Callable[[ConsumerRecord, Exception], Awaitable[object]]
 
 # Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
 MAX_QUEUED = 16
+
+# The workers whose handlers the code that runs now belongs to, also in tasks and threads that a handler waits for.
+_around: ContextVar[frozenset[Workers]] = ContextVar("workers around", default=frozenset())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,8 @@ class Workers:
         self.halt = halt
         # Set when everything is committed and the workers have ended.
         self.ended = asyncio.Event()
-        # Whether a handler has asked for a stop of the consumer, which waits for the handlers.
-        self.stops_consumer = False
+        # Stops the consumer after the handlers, one of which has asked for it.
+        self.then: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         # Set when a worker has taken a record, or has ended.
         self._moved = asyncio.Event()
@@ -145,15 +149,17 @@ class Workers:
         except TimeoutError:
             _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
 
-    def have(self, task: asyncio.Task[Any] | None) -> bool:
-        """Whether `task` is one of them."""
-        return task in self._tasks
+    @property
+    def are_around(self) -> bool:
+        """Whether a handler of theirs calls, and so must not wait for them."""
+        return self in _around.get()
 
     async def stop(self) -> None:
         """Cancel the workers."""
         await end_tasks(self._tasks)
 
     async def _work(self, queue: asyncio.Queue[ConsumerRecord]) -> None:
+        _around.set(_around.get() | {self})
         while True:
             record = await queue.get()
             if self._in_flight.has(record):

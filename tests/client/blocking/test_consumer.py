@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -296,6 +296,22 @@ def test_a_signal_drains_the_handlers(cluster: FakeCluster) -> None:
         consumer.consume(handle, drain_on=[signal.SIGTERM])
     assert signal.getsignal(signal.SIGTERM) is before
     assert committed(cluster) == len(seen) > 0
+
+
+@pytest.mark.parametrize("ends", [Consumer.drain, Consumer.stop], ids=["drain", "stop"])
+def test_a_handler_may_end_its_consume(cluster: FakeCluster, ends: Callable[[Consumer], None]) -> None:
+    write(cluster, 20)
+    seen: list[bytes | None] = []
+
+    def handle(record: ConsumerRecord) -> None:
+        seen.append(record.value)
+        if record.offset == 5:
+            ends(consumer)
+            assert len(seen) == 6, "it waits for no other record"
+
+    with consumer_for(cluster, "t", group_id="g") as consumer:
+        consumer.consume(handle, drain_timeout_ms=5_000)
+    assert committed(cluster) == len(seen) >= 6
 
 
 def test_a_record_that_always_fails_goes_to_the_dead_letters_or_raises(cluster: FakeCluster) -> None:

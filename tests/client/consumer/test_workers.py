@@ -116,7 +116,7 @@ async def test_a_commit_by_a_handler_has_what_is_done() -> None:
         assert cluster.group.committed == {("t", 0): 100}
 
 
-@pytest.mark.parametrize("asks", ["stop", "drain", "handler", "block"])
+@pytest.mark.parametrize("asks", ["stop", "drain", "handler", "task of a handler", "block"])
 async def test_what_is_handled_is_committed_before_the_consumer_leaves_its_group(asks: str) -> None:
     handled: list[int] = []
 
@@ -126,6 +126,8 @@ async def test_what_is_handled_is_committed_before_the_consumer_leaves_its_group
         if len(handled) == 10:
             if asks == "handler":
                 await consumer.stop()
+            elif asks == "task of a handler":
+                await asyncio.gather(consumer.stop())
             enough.set()
 
     enough = asyncio.Event()
@@ -139,7 +141,7 @@ async def test_what_is_handled_is_committed_before_the_consumer_leaves_its_group
                 assert consuming.done() or cluster.group.committed == {("t", 0): len(handled)}
             elif asks == "stop":
                 await consumer.stop()
-            elif asks == "handler":
+            elif asks != "block":
                 await consuming
         await consuming
         assert sorted(handled) == list(range(len(handled)))
