@@ -60,13 +60,30 @@ def reason_of(error: OSError) -> str:
     return os.strerror(number).lower() if number else str(error)
 
 
+class _Waiter(NamedTuple):
+    """A call that waits for a response. The time runs on where the call is cancelled: a late response ends all."""
+
+    future: asyncio.Future[Any]
+    timer: asyncio.TimerHandle
+
+    def answer(self, response: Message) -> None:
+        self.timer.cancel()
+        if not self.future.done():
+            self.future.set_result(response)
+
+    def fail(self, error: KafkaError) -> None:
+        self.timer.cancel()
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
 class _Held(NamedTuple):
     """A request that waits until the connection has authenticated again."""
 
     message: Message
     version: int
-    response: type[Message] | None
-    waiter: asyncio.Future[Any]
+    response: type[Message]
+    waiter: _Waiter
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -79,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self.request_timeout_ms = request_timeout_ms
         self._security = security
         self._loop = asyncio.get_running_loop()
-        self._exchange: Exchange[asyncio.Future[Any]] = Exchange(client_id)
+        self._exchange: Exchange[_Waiter] = Exchange(client_id)
         self._buffer = FrameBuffer()
         self._transport: asyncio.Transport | None = None
         self._lost: KafkaError | None = None
@@ -233,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
         if version is None:
             version = self.version_for(type(message))
-        self._write(message, version, None, self._loop.create_future())
+        self._write(message, version, None, None)
 
     async def drained(self) -> None:
         """Wait until the socket has taken nearly all that was sent (its low mark). Raises ConnectionLost."""
@@ -248,28 +265,25 @@ class Connection(asyncio.BufferedProtocol):
             return self._send_now(message, response, version, timeout_ms)
         waiter = self._waiter(message, timeout_ms)
         self._held.append(_Held(message, version, response, waiter))
-        return waiter
+        return waiter.future
 
     def _send_now(
         self, message: Message, response: type[R], version: int, timeout_ms: float | None
     ) -> asyncio.Future[R]:
         waiter = self._waiter(message, timeout_ms)
         self._write(message, version, response, waiter)
-        return waiter
+        return waiter.future
 
-    def _waiter(self, message: Message, timeout_ms: float | None) -> asyncio.Future[Any]:
-        """Return the future of a response, which times out. Raises ConnectionLost."""
+    def _waiter(self, message: Message, timeout_ms: float | None) -> _Waiter:
+        """Return what waits for a response, and times out. Raises ConnectionLost."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionLost(f"{self.address}: not connected")
-        waiter: asyncio.Future[Any] = self._loop.create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         limit_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
-        timer = self._loop.call_later(limit_ms / 1000, self._time_out, waiter, api_name(type(message)), limit_ms)
-        waiter.add_done_callback(lambda _: timer.cancel())
-        return waiter
+        timer = self._loop.call_later(limit_ms / 1000, self._time_out, future, api_name(type(message)), limit_ms)
+        return _Waiter(future, timer)
 
-    def _write(
-        self, message: Message, version: int, response: type[Message] | None, waiter: asyncio.Future[Any]
-    ) -> None:
+    def _write(self, message: Message, version: int, response: type[Message] | None, waiter: _Waiter | None) -> None:
         assert self._transport is not None
         pieces = self._exchange.send(message, version, response, waiter)
         if self._is_uvloop:
@@ -279,10 +293,10 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.write(b"".join(pieces))
         self._update_room()
 
-    def _time_out(self, waiter: asyncio.Future[Any], api: str, limit_ms: float) -> None:
+    def _time_out(self, future: asyncio.Future[Any], api: str, limit_ms: float) -> None:
         error = RequestTimedOut(f"{self.address} did not answer {api} within {limit_ms:g} ms")
-        if not waiter.done():
-            waiter.set_exception(error)
+        if not future.done():
+            future.set_exception(error)
         self.abort(ConnectionLost(f"connection to {self.address} given up: {error.message}"))
 
     def _update_room(self) -> None:
@@ -304,8 +318,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for body in self._buffer.received(nbytes):
                 waiter, response = self._exchange.receive(body)
-                if not waiter.done():
-                    waiter.set_result(response)
+                waiter.answer(response)
         except BadResponse as error:
             self.abort(BadResponse(f"{self.address}: {error.message}"))
         self._update_room()
@@ -371,8 +384,7 @@ class Connection(asyncio.BufferedProtocol):
             # The broker took these requests before it, or this client, ended the session: nobody knows their outcome.
             error = ConnectionLost(error.message)
         for request in in_flight.values():
-            if not request.waiter.done():
-                request.waiter.set_exception(error)
+            request.waiter.fail(error)
         self._room.set()  # callers that wait for room wake up and find the connection lost
 
     def _end_authentication(self) -> None:
@@ -383,6 +395,5 @@ class Connection(asyncio.BufferedProtocol):
             self._authenticating.cancel()
         held, self._held = self._held, None
         for each in held or ():
-            if not each.waiter.done():
-                assert self._lost is not None
-                each.waiter.set_exception(self._lost)
+            assert self._lost is not None
+            each.waiter.fail(self._lost)

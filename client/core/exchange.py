@@ -64,15 +64,16 @@ class Exchange(Generic[W]):
             raise UnsupportedVersion(api_name(request), ours, theirs)
         return common[-1]
 
-    def send(self, message: Message, version: int, response: type[Message] | None, waiter: W) -> list[Buffer]:
-        """Return the bytes of a request, which is then in flight unless `response` is None."""
+    def send(self, message: Message, version: int, response: type[Message] | None, waiter: W | None) -> list[Buffer]:
+        """Return the bytes of a request, which is then in flight unless `response` is None: then nothing waits."""
         key = type(message).KEY
         assert key is not None
         correlation_id = self._next_id
         self._next_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
         pieces = frame.encode_request(key, version, correlation_id, self._client_id, message)
         if response is not None:
-            self.in_flight[correlation_id] = InFlightRequest(api_name(type(message)), response, version, waiter)
+            name = api_name(type(message))
+            self.in_flight[correlation_id] = InFlightRequest(name, response, version, cast("W", waiter))
         return cast("list[Buffer]", pieces)  # a client puts no file ranges into requests
 
     def receive(self, body: bytes | bytearray | memoryview) -> tuple[W, Message]:

@@ -126,6 +126,21 @@ async def test_a_request_that_stops_waiting_does_not_disturb_the_others() -> Non
         await connection.close()
 
 
+async def test_a_connection_that_owes_a_response_is_given_up_also_where_nobody_waits_for_it() -> None:
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        connection = await connect(cluster, request_timeout_ms=50)
+        cluster.on(ApiKey.METADATA, keep_silent)
+        waiting = asyncio.create_task(ask(connection))
+        while not cluster.calls(ApiKey.METADATA):
+            await asyncio.sleep(0.001)
+        waiting.cancel()
+        while not connection.closed:
+            await asyncio.sleep(0.001)
+        with pytest.raises(ConnectionLost, match="did not answer Metadata within 50 ms"):
+            await ask(connection)
+        await connection.close()
+
+
 async def test_nobody_there_is_said_with_the_address() -> None:
     async with FakeCluster() as cluster:
         port = cluster.nodes[1].port
