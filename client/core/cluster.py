@@ -374,20 +374,34 @@ class Cluster:
     async def retry(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None) -> T:
         """Return the result of `attempt`, repeated after growing pauses while it raises a retriable KafkaError.
 
-        Raises the last error when `timeout_ms` (`default_api_timeout_ms` if none) is over.
+        Raises the last error when `timeout_ms` (`default_api_timeout_ms` if none) is over, RequestTimedOut if there is
+        none: the attempt that is under way is cancelled, and may have been carried out.
         """
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        loop = asyncio.get_running_loop()
-        deadline, failures = loop.time() + limit_ms / 1000, 0
-        with self.retries.of(attempt):
-            while True:
-                try:
-                    return await attempt()
-                except KafkaError as error:
-                    failures += 1
-                    pause = self.backoff.pause_ms(failures) / 1000
-                    if not error.retriable or loop.time() + pause > deadline:
-                        raise
-                    _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
-                    self.retries.failed(attempt, error)
-                await asyncio.sleep(pause)
+        failed: list[KafkaError] = []
+        limit = asyncio.timeout(limit_ms / 1000)
+        try:
+            async with limit:
+                with self.retries.of(attempt):
+                    return await self._retry(attempt, limit, failed)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            text = f"no broker has answered within {limit_ms:g} ms (default_api_timeout_ms)"
+            raise (failed[-1] if failed else RequestTimedOut(text)) from None
+
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], limit: asyncio.Timeout, failed: list[KafkaError]) -> T:
+        """Return the result of `attempt`. `failed` has the error of the last one."""
+        failures, loop = 0, asyncio.get_running_loop()
+        while True:
+            try:
+                return await attempt()
+            except KafkaError as error:
+                failures += 1
+                pause = self.backoff.pause_ms(failures) / 1000
+                if not error.retriable or loop.time() + pause > (limit.when() or 0):
+                    raise
+                failed[:] = [error]
+                self.retries.failed(attempt, error)
+                _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
+            await asyncio.sleep(pause)
