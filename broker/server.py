@@ -210,7 +210,7 @@ class Broker:
         try:
             await acceptor.bind()
             if member is not None:
-                await self._register(member, services)
+                await self._register(member, services, dispatch)
             await acceptor.listen()
             if member is not None:
                 await member.serve()
@@ -236,15 +236,16 @@ class Broker:
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
         return member
 
-    async def _register(self, member: Member, services: Services) -> None:
+    async def _register(self, member: Member, services: Services, dispatch: Dispatcher) -> None:
         from .cluster.member import BrokerParts
+        from .replication.controller_door import OwnBroker
         from .topics.cluster_topics import ClusterTopics
 
         topics, replicas = services.topics, services.replicas
         assert isinstance(topics, ClusterTopics) and replicas is not None
-        await member.register(
-            BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration), self.addresses
-        )
+        own = replicas.own = OwnBroker(dispatch.ask_self)
+        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration, own)
+        await member.register(parts, self.addresses)
 
     def _open(self, member: Member | None) -> Services:
         log_dirs = LogDirs.open(self.config, self._disk, member.cluster_id if member is not None else "")

@@ -16,10 +16,10 @@ from ...protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from ..configs.broker_config import BrokerConfig
+from ..replication.controller_door import ControllerDoor
 from ..replication.peer import PeerLost
 from ..replication.view import ClusterView
 from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from .requests_to_controller import ControllerDoor
 
 VERSION = 7
 # Topics that one broker asks for at a time.

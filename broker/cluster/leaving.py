@@ -8,9 +8,9 @@ import logging
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.controlled_shutdown import ControlledShutdownRequest, ControlledShutdownResponse
 from ..configs.broker_config import BrokerConfig
+from ..replication.controller_door import ControllerDoor
 from ..replication.peer import PeerLost
 from ..replication.replicas import Replicas
-from .requests_to_controller import ControllerDoor
 
 VERSION = 3
 

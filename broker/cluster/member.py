@@ -28,6 +28,7 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
 from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
+from ..replication.controller_door import ControllerDoor, OwnBroker
 from ..replication.replicas import Replicas
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
@@ -42,7 +43,6 @@ from .old_offsets import OldOffsets
 from .operations import Create, create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
-from .requests_to_controller import ControllerDoor
 from .znodes import (
     CLUSTER_ID,
     CONFIG_CHANGES,
@@ -75,6 +75,7 @@ class BrokerParts:
     metadata: Metadata
     topics: ClusterTopics
     reconfiguration: Reconfiguration
+    own: OwnBroker
 
 
 class Member:
@@ -174,7 +175,7 @@ class Member:
             lambda: self.controller.elect_again(),
         )
         view = parts.replicas.view
-        self._door = ControllerDoor(self.broker_id, view, config)
+        self._door = ControllerDoor(config, view, lambda: parts.own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
@@ -188,6 +189,7 @@ class Member:
             ),
             self.zookeeper,
             self._clock,
+            parts.own,
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs

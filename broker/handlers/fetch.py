@@ -29,6 +29,8 @@ from ...protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
@@ -41,6 +43,7 @@ from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END, Partition
+from .current_leader import current_leader, tell_address
 
 if TYPE_CHECKING:
     from ...storage.segments.transaction_index import AbortedTransaction as Aborted
@@ -53,6 +56,7 @@ FIRST_WITH_SESSIONS = 7
 # From this version on a consumer may read from a follower, too (KIP-392).
 FIRST_WITH_FOLLOWER_READS = 11
 FIRST_WITH_IDS = 13
+FIRST_WITH_LEADERS = 16
 NO_REPLICA = -1
 _NO_RECORDS = b""
 # The codec knows its own default without a comparison of fields.
@@ -61,6 +65,8 @@ _NO_EPOCH = PartitionData().diverging_epoch
 PARTITIONS_PER_TURN = 1_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
+# The client takes another broker for the leader, or an older leader.
+_OTHER_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -82,7 +88,7 @@ def handle(
     elif len(partitions) > 1:
         # A partition that comes twice is read once, as it is named last (a session sees to that itself).
         partitions = list({each.key: each for each in partitions}.values())
-    fetch = _Fetch(services, request, session, partitions, version)
+    fetch = _Fetch(services, request, session, partitions, context)
     response = fetch.respond()
     if version < FIRST_WITH_RECORD_BATCHES:
         return asyncio.ensure_future(fetch.convert(response))
@@ -160,11 +166,12 @@ class _Fetch:
         request: FetchRequest,
         session: FetchSession | None,
         partitions: Collection[FetchedPartition],
-        version: int,
+        context: RequestContext,
     ) -> None:
         self._services = services
+        self._context = context
         self._request = request
-        self._version = version
+        self._version = version = context.api_version
         self._session = session
         self._incremental = session is not None and request.session_epoch > 0
         self._partitions = partitions
@@ -484,7 +491,15 @@ class _Fetch:
                 last = FetchableTopicResponse(each.topic, each.topic_id, [])
                 response.responses.append(last)
             last.partitions.append(data)
+            if data.error_code in _OTHER_LEADER and isinstance(found, Partition):
+                self._tell_leader(found, data, response)
         return response
+
+    def _tell_leader(self, partition: Partition, data: PartitionData, response: FetchResponse) -> None:
+        if self._version >= FIRST_WITH_LEADERS:
+            leader, epoch = current_leader(self._services, partition.topic, partition.index)
+            data.current_leader = LeaderIdAndEpoch(leader, epoch)
+            tell_address(self._services, self._context, leader, response.node_endpoints, NodeEndpoint)
 
 
 def _error_data(

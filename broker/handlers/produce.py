@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -34,12 +36,14 @@ from ..network.request import RequestContext
 from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, ColdLog, LargeBatch
+from .current_leader import current_leader, tell_address
 
 if TYPE_CHECKING:
     from ..services import Services
 
 _ACKS = (-1, 0, 1)
 ALL = -1
+FIRST_WITH_LEADERS = 10
 _FAILED_OFFSET = -1
 # To open a log for its first append takes some 0.1 ms on the event loop, also where all of it is in memory.
 COLD_PER_TURN = 50
@@ -66,6 +70,7 @@ class _Round:
         "errors",
         "replicating",
         "request",
+        "response",
         "services",
         "unflushed",
         "verify",
@@ -75,6 +80,7 @@ class _Round:
         self.services = services
         self.context = context
         self.request = request
+        self.response = ProduceResponse()
         self.verify: VerifyTransaction | None = None
         if request.transactional_id is not None:
             self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
@@ -93,8 +99,8 @@ def handle(
     services: Services, context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | asyncio.Future[ProduceResponse] | asyncio.Future[ProduceResponse | None] | None:
     """Append each partition's batch. An error of one partition does not affect the others."""
-    response = ProduceResponse()
     work = _Round(services, context, request)
+    response = work.response
     for data in request.topic_data:
         results: list[PartitionProduceResponse] = []
         for each in data.partition_data:
@@ -104,8 +110,8 @@ def handle(
     if len(response.responses) > 1:
         response.responses = _merge_topics(response.responses)
     if work.deferred:
-        return asyncio.ensure_future(_append_deferred(work, response))
-    return _respond(work, response)
+        return asyncio.ensure_future(_append_deferred(work))
+    return _respond(work)
 
 
 def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) -> PartitionProduceResponse:
@@ -130,7 +136,7 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
     return result
 
 
-async def _append_deferred(work: _Round, response: ProduceResponse) -> ProduceResponse | None:
+async def _append_deferred(work: _Round) -> ProduceResponse | None:
     """Append the batches that had to wait, one after the other, at most COLD_PER_TURN of cold logs a turn."""
     services, deferred = work.services, work.deferred
     for first in range(0, len(deferred), COLD_PER_TURN):
@@ -141,7 +147,7 @@ async def _append_deferred(work: _Round, response: ProduceResponse) -> ProduceRe
                 _acknowledge(work, partition, result, await _append_later(work, partition, records))
             except KafkaError as error:
                 _reject(work, partition.topic, result, error)
-    done = _respond(work, response)
+    done = _respond(work)
     return await done if isinstance(done, asyncio.Future) else done
 
 
@@ -189,53 +195,54 @@ def _reject(work: _Round, topic: str, result: PartitionProduceResponse, error: K
     if isinstance(error, BatchRejected):
         result.log_start_offset = error.log_start_offset
         result.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
+    _tell_leader(work, topic, result)
     if error.code not in _EXPECTED:
         work.errors.append(f"{topic}-{result.index} rejected: {error}")
 
 
-def _respond(work: _Round, response: ProduceResponse) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
+def _respond(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
     """Return the response now, after the fsyncs, or for acks=0 not at all."""
     if work.request.acks == 0:
-        _close_if_failed(response)
+        _close_if_failed(work.response)
         return None
     if work.errors:
         more = f" (and {len(work.errors) - 1} more)" if len(work.errors) > 1 else ""
         _log.warning("%s: a batch for %s%s", work.context.connection.name, work.errors[0], more)
     if work.unflushed:
-        return asyncio.ensure_future(_flush(work, response))
-    return _replicate(work, response) if work.replicating else response
+        return asyncio.ensure_future(_flush(work))
+    return _replicate(work) if work.replicating else work.response
 
 
-async def _flush(work: _Round, response: ProduceResponse) -> ProduceResponse:
+async def _flush(work: _Round) -> ProduceResponse:
     """Return the response once everything is on disk. Only the partitions where that failed get the error."""
     failures = await work.services.flusher.flush_all({partition for partition, _ in work.unflushed})
     for partition, result in work.unflushed:
         error = failures.get(partition)
         if error is not None:
             _fail(result, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-    done = _replicate(work, response)
+    done = _replicate(work)
     return await done if isinstance(done, asyncio.Future) else done
 
 
-def _replicate(work: _Round, response: ProduceResponse) -> ProduceResponse | asyncio.Future[ProduceResponse]:
+def _replicate(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse]:
     """Return the response once the ISR has everything, or the time is up. An error concerns one partition."""
 
     def attempt(expired: bool) -> ProduceResponse | None:
-        work.replicating = [each for each in work.replicating if not _is_settled(*each)]
+        work.replicating = [each for each in work.replicating if not _is_settled(work, *each)]
         if work.replicating and not expired:
             return None
         for partition, _, offset, result in work.replicating:
             why = f"{partition.topic}-{partition.index}: the ISR did not get everything below offset {offset} in time"
             _fail(result, ErrorCode.REQUEST_TIMED_OUT, why)
-        return response
+        return work.response
 
     if attempt(False) is not None:
-        return response
+        return work.response
     keys = [partition for partition, _, _, _ in work.replicating]
     return work.services.purgatory.park(keys, max(work.request.timeout_ms, 0), attempt)
 
 
-def _is_settled(partition: Partition, reign: int, offset: int, result: PartitionProduceResponse) -> bool:
+def _is_settled(work: _Round, partition: Partition, reign: int, offset: int, result: PartitionProduceResponse) -> bool:
     """Return whether a partition is done: the ISR has the append, or it has failed, which the result then says."""
     if result.error_code:
         return True
@@ -243,12 +250,22 @@ def _is_settled(partition: Partition, reign: int, offset: int, result: Partition
         return partition.is_committed(reign, offset)
     except KafkaError as error:
         _fail(result, error.code, error.message)
+        _tell_leader(work, partition.topic, result)
         return True
 
 
 def _fail(result: PartitionProduceResponse, code: ErrorCode, message: str) -> None:
     result.error_code, result.error_message = int(code), message
     result.base_offset = result.log_append_time_ms = result.log_start_offset = _FAILED_OFFSET
+
+
+def _tell_leader(work: _Round, topic: str, result: PartitionProduceResponse) -> None:
+    """Tell a client that has sent a batch to another broker who leads the partition."""
+    is_elsewhere = result.error_code == int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if is_elsewhere and work.context.api_version >= FIRST_WITH_LEADERS:
+        leader, epoch = current_leader(work.services, topic, result.index)
+        result.current_leader = LeaderIdAndEpoch(leader, epoch)
+        tell_address(work.services, work.context, leader, work.response.node_endpoints, NodeEndpoint)
 
 
 def _merge_topics(responses: list[TopicProduceResponse]) -> list[TopicProduceResponse]:

@@ -110,6 +110,20 @@ class Dispatcher:
         except EncodeError as error:
             raise _unencodable(context, error) from error
 
+    async def ask_self(self, request: Message, version: int) -> Message:
+        """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
+
+        Only for requests of a cluster's brokers: their handlers look at the version alone. Raises CloseConnection
+        where the API's response has no field for an error.
+        """
+        assert request.KEY is not None
+        context = RequestContext(request.KEY, version, 0, "", cast("Connection", None))
+        try:
+            response = self._routes[int(request.KEY)].handler(self._services)(context, request)
+            return await response if isinstance(response, asyncio.Future) else cast(Message, response)
+        except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
+            return _error_response(context, error)
+
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
     ) -> EncodedResponse | Pending:

@@ -21,14 +21,16 @@ from ...protocol.messages.alter_partition import (
     PartitionData,
     TopicData,
 )
+from .controller_door import ControllerDoor
 from .leadership import IsrChange
-from .peer import Peer, PeerLost
+from .peer import PeerLost
 from .replica import Replica
 
 VERSION = 3
 # Kafka waits as long before it asks again. It is no config there either.
 RETRY_S = 0.05
-TIMEOUT_S = 30.0
+# The pause after an error of this program.
+FAILURE_PAUSE_S = 1.0
 # The controller has certainly not made the change, and the leader may go on with the ISR that it had.
 _REJECTED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INVALID_REQUEST})
 # The state has moved on: the controller tells the rest.
@@ -48,19 +50,16 @@ _log = logging.getLogger(__name__)
 class IsrChanges:
     """The changes that wait, and the one task that takes them to the controller."""
 
-    def __init__(
-        self, node_id: int, broker_epoch: Callable[[], int], controller: Callable[[], tuple[str, int] | None]
-    ) -> None:
-        """`controller` returns the address of the present controller, None while none is known."""
+    def __init__(self, node_id: int, broker_epoch: Callable[[], int], door: ControllerDoor) -> None:
+        """`door` is used for these changes only: others must not wait for it."""
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._controller = controller
+        self._door = door
         # How many changes this broker has made as a leader: Kafka's IsrShrinksPerSec and IsrExpandsPerSec count them.
         self._shrinks = 0
         self._expands = 0
         # Invariant: at most one for each partition.
         self._waiting: dict[Replica, IsrChange] = {}
-        self._peer: Peer | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -69,7 +68,6 @@ class IsrChanges:
         self._waiting[replica] = change
         if self._task is None and not self._closed:
             self._task = asyncio.ensure_future(self._run())
-            self._task.add_done_callback(_report)
 
     async def close(self) -> None:
         """Ask for nothing more."""
@@ -77,15 +75,17 @@ class IsrChanges:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        if self._peer is not None:
-            self._peer.close()
+        self._door.close()
 
     async def _run(self) -> None:
         try:
             while self._drop_outdated():
-                asked = dict(self._waiting)
-                if not await self._send(asked):
-                    await asyncio.sleep(RETRY_S)
+                try:
+                    pause_s = 0.0 if await self._send(dict(self._waiting)) else RETRY_S
+                except Exception as error:  # noqa: BLE001 - logged; an ISR must not stay as it is for ever
+                    _log.error("the controller was not told of a change of the ISR", exc_info=error)
+                    pause_s = FAILURE_PAUSE_S
+                await asyncio.sleep(pause_s)
         finally:
             self._task = None
 
@@ -98,12 +98,11 @@ class IsrChanges:
 
     async def _send(self, asked: dict[Replica, IsrChange]) -> bool:
         """Return whether the controller has answered each change."""
-        peer = self._connect()
-        if peer is None:
+        if not self._door.is_open:
             return False
         request = _request(self._node_id, self._broker_epoch(), asked)
         try:
-            response = await peer.request(request, VERSION, AlterPartitionResponse, TIMEOUT_S)
+            response = await self._door.request(request, VERSION, AlterPartitionResponse)
         except PeerLost as error:
             for replica, change in asked.items():
                 replica.repeated(change)
@@ -143,16 +142,6 @@ class IsrChanges:
         self._shrinks += len(isr) < len(before)
         self._expands += len(isr) > len(before)
 
-    def _connect(self) -> Peer | None:
-        address = self._controller()
-        peer = self._peer
-        if peer is not None and (peer.host, peer.port) != address:
-            peer.close()
-            peer = self._peer = None
-        if peer is None and address is not None:
-            peer = self._peer = Peer(*address, f"broker-{self._node_id}")
-        return peer
-
 
 def _request(node_id: int, broker_epoch: int, asked: dict[Replica, IsrChange]) -> AlterPartitionRequest:
     topics: dict[bytes, TopicData] = {}
@@ -167,8 +156,3 @@ def _request(node_id: int, broker_epoch: int, asked: dict[Replica, IsrChange]) -
             )
         )
     return AlterPartitionRequest(node_id, broker_epoch, list(topics.values()))
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("this broker can no longer tell the controller of changes of the ISR", exc_info=error)

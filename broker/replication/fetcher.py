@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 from zlib import crc32
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -34,6 +33,8 @@ from .throttle import Throttle
 # Topic ids and the replica's broker epoch in a tag; what later versions have is of no use here.
 FETCH_VERSION = 15
 LIST_OFFSETS_VERSION = 5
+# Kinds of errors that a fetcher tells of.
+MAX_REPORTED = 100
 _LATEST = -1
 _EARLIEST = -2
 # The answers of a leader that has just changed, or that has not heard yet. They pass; nobody needs a line in the log.
@@ -60,7 +61,7 @@ _log = logging.getLogger(__name__)
 class Following:
     """A partition that is fetched, in one leader epoch."""
 
-    __slots__ = ("is_behind", "leader_epoch", "not_before_ms", "partition", "topic_id")
+    __slots__ = ("is_behind", "leader_epoch", "not_before_ms", "partition", "topic_id", "unflushed")
 
     def __init__(self, partition: Partition, topic_id: bytes, leader_epoch: int) -> None:
         self.partition = partition
@@ -69,6 +70,8 @@ class Following:
         self.not_before_ms = 0
         # Whether the leader had committed more than this log holds when it answered last.
         self.is_behind = True
+        # What was appended last and needs an fsync before the leader is told of its end.
+        self.unflushed: PartitionData | None = None
 
     @property
     def key(self) -> Key:
@@ -118,8 +121,9 @@ class Fetcher:
         # The request that waits for the leader.
         self._request: asyncio.Task[FetchResponse] | None = None
         self._is_connected = True
+        # The errors of this program that were logged with their tracebacks.
+        self._reported: set[str] = set()
         self._task = asyncio.ensure_future(self._run())
-        self._task.add_done_callback(_report)
 
     def add(self, following: Following) -> None:
         """Fetch a partition from now on; a request that waits at the leader is given up for it."""
@@ -142,18 +146,29 @@ class Fetcher:
 
     async def _run(self) -> None:
         while True:
-            self._changed.clear()
-            ready = self._ready()
-            if not ready:
-                await self._wait()
-                continue
-            lost = [each for each in ready.values() if each.partition.log.lost_from is not None]
-            if lost:
-                await self._give_up_lost(lost)
-                continue
-            response = await self._fetch(ready)
-            if response is not None:
-                await self._take_all(ready, response)
+            try:
+                await self._fetch_once()
+            except Exception as error:  # noqa: BLE001 - logged; a broker must not cease to follow
+                self._session.reset()
+                self._report(error, f"a fetch from {self.peer.host}:{self.peer.port} has failed, and is repeated")
+                await self._pause()
+
+    async def _fetch_once(self) -> None:
+        self._changed.clear()
+        ready = self._ready()
+        if not ready:
+            await self._wait()
+            return
+        lost = [each for each in ready.values() if each.partition.log.lost_from is not None]
+        if lost:
+            await self._give_up_lost(lost)
+            return
+        if any(each.unflushed is not None for each in ready.values()):
+            await self._flush_all(ready.values())
+            return
+        response = await self._fetch(ready)
+        if response is not None:
+            await self._take_all(ready, response)
 
     def _ready(self) -> dict[Key, Following]:
         now_ms = self._clock.monotonic_ms()
@@ -227,15 +242,13 @@ class Fetcher:
 
     async def _take_all(self, asked: dict[Key, Following], response: FetchResponse) -> None:
         by_id = {(each.topic_id, each.partition.index): each for each in asked.values()}
-        # The fsyncs of all partitions run beside each other.
-        flushes: list[Awaitable[None]] = []
         for topic in response.responses:
             for data in topic.partitions:
                 following = by_id.get((topic.topic_id, data.partition_index))
                 # A partition that has another leader by now has left `following`, or has another epoch.
-                if following is not None and self._is_current(following) and await self._take(following, data):
-                    flushes.append(self._flush(following, data))
-        await asyncio.gather(*flushes)
+                if following is not None and self._is_current(following):
+                    await self._take(following, data)
+        await self._flush_all(asked.values())
 
     def _is_current(self, following: Following) -> bool:
         return self.following.get(following.key) is following and following.is_current
@@ -247,9 +260,11 @@ class Fetcher:
                 await self._logs.give_up_lost(each.partition, lambda each=each: self._is_current(each))
             except KafkaError as error:
                 self._delay(each, error)
+            except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
+                self._fail(each, error)
 
-    async def _take(self, following: Following, data: PartitionData) -> bool:
-        """Do what a response says of a partition. Return whether an fsync must follow, before its end is told."""
+    async def _take(self, following: Following, data: PartitionData) -> None:
+        """Do what a response says of a partition."""
 
         def is_current() -> bool:
             return self._is_current(following)
@@ -265,31 +280,40 @@ class Fetcher:
                 diverging = data.diverging_epoch
                 await self._logs.go_back(partition, diverging.epoch, diverging.end_offset, is_current)
             else:
-                return await self._append(following, data, is_current)
+                await self._append(following, data, is_current)
         except RecordError as error:
             self._delay(following, KafkaError(error.code, f"a batch arrived damaged: {error}"))
         except KafkaError as error:
             self._delay(following, error)
-        return False
+        except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
+            self._fail(following, error)
 
-    async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> bool:
+    async def _append(self, following: Following, data: PartitionData, is_current: Callable[[], bool]) -> None:
         partition = following.partition
         if data.records:
             self._throttle.note(*following.place, len(data.records))
             await self._logs.append(partition, data.records, is_current)
             if partition.must_flush:
-                return True
+                following.unflushed = data
+                return
         if is_current():
             self._note_offsets(following, data)
-        return False
+
+    async def _flush_all(self, asked: Iterable[Following]) -> None:
+        """Fsync what was appended. The fsyncs of all partitions run beside each other."""
+        waiting = [(each, each.unflushed) for each in asked if each.unflushed is not None]
+        await asyncio.gather(*(self._flush(each, data) for each, data in waiting))
 
     async def _flush(self, following: Following, data: PartitionData) -> None:
         try:
             await self._logs.flush(following.partition)
+            following.unflushed = None
             if self._is_current(following):
                 self._note_offsets(following, data)
         except KafkaError as error:
             self._delay(following, error)
+        except Exception as error:  # noqa: BLE001 - logged; the others are fetched all the same
+            self._fail(following, error)
 
     def _note_offsets(self, following: Following, data: PartitionData) -> None:
         """Take over the leader's high watermark and log start."""
@@ -329,11 +353,19 @@ class Fetcher:
             name = following.partition.topic, following.partition.index
             _log.warning("%s-%d could not be fetched: %s", *name, error.message)
 
+    def _fail(self, following: Following, error: Exception) -> None:
+        """Delay a partition because of an error of this program."""
+        following.not_before_ms = self._clock.monotonic_ms() + self._config.replica_fetch_backoff_ms
+        name = f"{following.partition.topic}-{following.partition.index}"
+        self._report(error, f"{name} could not be fetched, which is tried again")
 
-def _report(task: asyncio.Task[Any]) -> None:
-    """Log what should never happen: otherwise a broker would silently cease to follow."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        _log.error("a fetcher has failed", exc_info=error)
+    def _report(self, error: Exception, what: str) -> None:
+        """Log an error of this program: the first of its kind with a traceback."""
+        kind = f"{type(error).__name__} {what}"
+        is_new = kind not in self._reported and len(self._reported) < MAX_REPORTED
+        if is_new:
+            self._reported.add(kind)
+        _log.log(logging.ERROR if is_new else logging.DEBUG, "%s: %r", what, error, exc_info=error if is_new else None)
 
 
 class Fetchers:

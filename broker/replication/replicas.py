@@ -42,6 +42,7 @@ from ..topics.staging import Staging
 from ..topics.topic import Topic
 from ..topics.topic_names import check_name, check_partition_index
 from .alter_partition import IsrChanges
+from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .replica import Replica
@@ -111,7 +112,10 @@ class Replicas:
         self._timer: TimerHandle | None = None
         self._mark_timer: TimerHandle | None = None
         self._saving: set[asyncio.Future[None]] = set()
-        self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, self._controller_address)
+        # This broker as a place to send requests to; None where a test plays the controller.
+        self.own: OwnBroker | None = None
+        door = ControllerDoor(config, self.view, lambda: self.own)
+        self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, door)
         self._leader_throttle = self._throttle(
             lambda: config.leader_replication_throttled_rate, lambda each: each.leader_replication_throttled_replicas
         )
@@ -497,9 +501,6 @@ class Replicas:
     def _rack_of(self, broker: int) -> str | None:
         found = self.view.brokers.get(broker)
         return found.rack if found is not None else None
-
-    def _controller_address(self) -> tuple[str, int] | None:
-        return self._address_of(self.view.controller_id)
 
     # -- From time to time -----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A broker in a cluster of its own, with a model of ZooKeeper in the place of the connection to one: no Java is needed.
+"""Brokers of one loop in a cluster, with a model of ZooKeeper in the place of the connection to one: no Java is needed.
 
 with modelled_zookeeper():
     async with Broker(lone_member(config)) as broker: ...
@@ -24,9 +24,11 @@ from odradek.tests.support.fake_zookeeper import FakeZookeeper
 def modelled_zookeeper() -> Iterator[FakeZookeeper]:
     """Let brokers that start meanwhile reach this model, whatever their zookeeper.connect is."""
     ensemble = FakeZookeeper()
+    sessions: list[_Session] = []
 
     def connect(*given: Any) -> _Session:
-        return _Session(ensemble, *given)
+        sessions.append(_Session(ensemble, sessions, *given))
+        return sessions[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(member, "ZooKeeper", connect)
@@ -44,6 +46,7 @@ class _Session(zookeeper.ZooKeeper):
     def __init__(
         self,
         ensemble: FakeZookeeper,
+        sessions: list[_Session],
         connect: str,
         session_timeout_ms: int,
         connection_timeout_ms: int,
@@ -51,6 +54,7 @@ class _Session(zookeeper.ZooKeeper):
         on_session: Callable[[bool], None],
     ) -> None:
         self._ensemble = ensemble
+        self._sessions = sessions
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._number = ensemble.connect()
@@ -62,6 +66,7 @@ class _Session(zookeeper.ZooKeeper):
         """End the session."""
         if self._ensemble.is_live(self._number):
             self._ensemble.expire(self._number)
+            self._deliver()
 
     @property
     def session_id(self) -> int:
@@ -78,6 +83,10 @@ class _Session(zookeeper.ZooKeeper):
         except fake_zookeeper.ControllerMoved as error:
             raise zookeeper.ControllerMoved from error
         finally:
-            events = self._ensemble.events.pop(self._number, ())
-            for _, path in events:
-                self._loop.call_soon(self._on_change, path)
+            self._deliver()
+
+    def _deliver(self) -> None:
+        """Tell every session what it watches."""
+        for each in self._sessions:
+            for _, path in self._ensemble.events.pop(each._number, ()):
+                self._loop.call_soon(each._on_change, path)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ....protocol.schema import Message as ProtocolMessage
+from ...replication.controller_door import OwnBroker
 from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
 from .outbox import Message, StopReplicas
@@ -41,11 +42,14 @@ class Channels:
         timeout_s: float,
         on_response: OnResponse,
         on_overflow: Callable[[int], None],
+        own: OwnBroker,
     ) -> None:
+        """`own` is the broker that is the controller."""
         self._sender = controller_id, controller_epoch
         self._timeout_s = timeout_s
         self._on_response = on_response
         self._on_overflow = on_overflow
+        self._own = own
         self._channels: dict[int, _Channel] = {}
 
     def follow(self, live: dict[int, Registration]) -> None:
@@ -56,7 +60,8 @@ class Channels:
                 self._channels.pop(broker).close()
         for broker, registration in live.items():
             if broker not in self._channels:
-                self._channels[broker] = _Channel(registration, self._sender, self._timeout_s, self._on_response)
+                peer = self._own if broker == self._sender[0] else _peer_to(registration, self._sender[0])
+                self._channels[broker] = _Channel(registration, peer, self._sender, self._timeout_s, self._on_response)
 
     def send(self, message: Message) -> None:
         """Send a message when those before it have been answered. One to a broker that is gone is dropped."""
@@ -71,17 +76,26 @@ class Channels:
             self._channels.popitem()[1].close()
 
 
+def _peer_to(registration: Registration, controller_id: int) -> Peer:
+    return Peer(*registration.address, f"odradek-controller-{controller_id}")
+
+
 class _Channel:
     """The way to one broker."""
 
     def __init__(
-        self, registration: Registration, sender: tuple[int, int], timeout_s: float, on_response: OnResponse
+        self,
+        registration: Registration,
+        peer: Peer | OwnBroker,
+        sender: tuple[int, int],
+        timeout_s: float,
+        on_response: OnResponse,
     ) -> None:
         self.registration = registration
         self._sender = sender
         self._timeout_s = timeout_s
         self._on_response = on_response
-        self._peer = Peer(*registration.address, f"odradek-controller-{sender[0]}")
+        self._peer = peer
         self._waiting: deque[Message] = deque()
         self._has_work = asyncio.Event()
         self._task = asyncio.ensure_future(self._work())

@@ -18,6 +18,7 @@ from ....protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from ....protocol.messages.stop_replica import StopReplicaResponse
 from ....protocol.schema import Message as ProtocolMessage
 from ...clock import Clock
+from ...replication.controller_door import OwnBroker
 from ..operations import Steps
 from ..znodes import CONTROLLER, BadZnode, Registration, TopicPartition
 from ..zookeeper import ControllerMoved, SessionExpired, ZooKeeper
@@ -74,8 +75,10 @@ class _Asked:
 class Controller:
     """This broker as the controller, or as one that would be. `start` once the broker is registered."""
 
-    def __init__(self, config: ControllerConfig, zookeeper: ZooKeeper, clock: Clock) -> None:
+    def __init__(self, config: ControllerConfig, zookeeper: ZooKeeper, clock: Clock, own: OwnBroker) -> None:
+        """`own` is this broker, which is told without the network."""
         self._config = config
+        self._own = own
         self._zookeeper = zookeeper
         self._clock = clock
         # Invariant: each changed znode at most once, and at most MAX_WAITING requests.
@@ -210,7 +213,7 @@ class Controller:
         _log.info("broker %d is the controller of epoch %d", config.broker_id, won.epoch)
         machine = ControllerMachine(config.broker_id, won.epoch, config.unclean_elections)
         timeout_s = config.socket_timeout_ms / 1000
-        channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew)
+        channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own)
         self._term = _Term(machine, won.fence, channels)
         await self._run(self._term, machine.take_over())
 

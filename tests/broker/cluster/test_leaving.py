@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.cluster.leaving import Leaving
-from odradek.broker.cluster.requests_to_controller import ControllerDoor
+from odradek.broker.replication.controller_door import ControllerDoor
 from odradek.broker.replication.peer import PeerLost
 from odradek.broker.replication.view import BrokerView, ClusterView
 from odradek.protocol.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
@@ -64,7 +64,7 @@ async def test_a_controller_that_does_not_answer_is_given_up() -> None:
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     view = ClusterView()
-    door = ControllerDoor(1, view, BrokerConfig(controller_socket_timeout_ms=50))
+    door = ControllerDoor(BrokerConfig(controller_socket_timeout_ms=50), view, lambda: None)
     with pytest.raises(PeerLost, match="no controller"):
         await door.request(DONE, 3, ControlledShutdownResponse)
     view.controller_id = 2

@@ -11,8 +11,15 @@ from odradek.broker.cluster.controller.controller import Controller, ControllerC
 from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
 from odradek.broker.cluster.zookeeper import ZooKeeper
+from odradek.broker.replication.controller_door import OwnBroker
+from odradek.protocol.schema import Message
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+
+
+async def carry_out(_: Message, version: int) -> Any:
+    """Answer nothing, as a broker that hangs."""
+    await asyncio.Event().wait()
 
 
 class Candidate:
@@ -22,7 +29,8 @@ class Candidate:
         self._fake = fake
         self._session = fake.connect()
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
-        self.controller = Controller(config, cast("ZooKeeper", self), FakeClock())
+        own = OwnBroker(carry_out)
+        self.controller = Controller(config, cast("ZooKeeper", self), FakeClock(), own)
 
     async def run(self, steps: Steps[Any], fence: int | None = None) -> Any:
         """Stand in for ZooKeeper.run."""

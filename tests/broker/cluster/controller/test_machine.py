@@ -36,6 +36,7 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.broker.cluster.zookeeper import ZooKeeper
+from odradek.broker.replication.controller_door import OwnBroker
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leader_and_isr import (
     LeaderAndIsrPartitionError,
@@ -218,9 +219,8 @@ class Shell:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.controller = Controller(
-            ControllerConfig(1, 30_000, lambda: False, 10, None), cast("ZooKeeper", None), FakeClock()
-        )
+        config = ControllerConfig(1, 30_000, lambda: False, 10, None)
+        self.controller = Controller(config, cast("ZooKeeper", None), FakeClock(), cast("OwnBroker", None))
         self.controller._term = _Term(world.machine, 0, cast("Channels", None))
 
     async def hear(self, broker: int, message: Message, response: Any) -> None:
