@@ -122,10 +122,12 @@ class CoordinatorLog:
         await target.committed(reign, offset)
 
     def _online(self, name: str, index: int) -> Partition | None:
-        """Return a partition, None if it was deleted or another broker has it. Raises KAFKA_STORAGE_ERROR."""
+        """Return a partition, None if it was deleted or another broker leads it. Raises KAFKA_STORAGE_ERROR."""
         topic = self._topics.get(name)
         partition = topic.partition(index) if topic is not None else None
         if partition is None or isinstance(partition, RemotePartition):
+            return None
+        if not partition.is_online and self._topics.is_led_elsewhere(name, index):
             return None
         partition.check_online()
         return partition

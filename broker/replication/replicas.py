@@ -102,6 +102,7 @@ class Replicas:
         self.configs_of: Callable[[Iterable[str]], Awaitable[dict[str, dict[str, str]]]] = _no_configs
         self._config = config
         self._topics = topics
+        topics.leader_of = self._leader_of
         self._background = background
         self._clock = clock
         self._timers = timers
@@ -493,6 +494,10 @@ class Replicas:
     def _has_partitions(self) -> bool:
         own, topics = self._config.node_id, self.view.topics.values()
         return any(own in each.replicas for topic in topics for each in topic.partitions.values())
+
+    def _leader_of(self, topic: str, index: int) -> int | None:
+        leader = self.view.leader(topic, index)
+        return None if leader is None else leader.id
 
     def _address_of(self, broker: int) -> tuple[str, int] | None:
         found = self.view.brokers.get(broker)

@@ -35,6 +35,8 @@ class ClusterTopics(Topics):
     _changed: set[str]
     # Whether a partition was made that a checkpoint may know from an earlier one of its name.
     _has_made: bool
+    # Returns the broker that leads a partition, None while none is known.
+    leader_of: Callable[[str, int], int | None]
 
     # -- Start -----------------------------------------------------------------------------------------
 
@@ -50,6 +52,9 @@ class ClusterTopics(Topics):
                 _log.warning("%s: consumers wait until the followers have fetched", error.message)
         self.factory.high_watermarks = marks
         return super().open_all()
+
+    def is_led_elsewhere(self, name: str, index: int) -> bool:
+        return self.leader_of(name, index) not in (None, self._config.node_id)
 
     # -- What the controller says ----------------------------------------------------------------------
 

@@ -91,6 +91,10 @@ class Topics:
         """Return every partition that is online."""
         return [each for topic in self._by_name.values() for each in topic.partitions if each.is_online]
 
+    def is_led_elsewhere(self, name: str, index: int) -> bool:
+        """Return whether another broker leads a partition, as far as this one knows."""
+        return False
+
     def requires_fsync(self, place: tuple[str, int]) -> bool:
         """Return whether a partition's topic has flush.messages=1, so that every acknowledged record is on disk."""
         topic = self._by_name.get(place[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -66,7 +66,7 @@ class MarkerWriter:
         self._later = asyncio.Semaphore(MARKERS_PER_TURN)
         self._end_offsets = end_offsets
         # In a cluster: has the leader of a partition write a marker.
-        self.write_remotely: Callable[[str, int, TransactionEnd], Awaitable[None]] | None = None
+        self.write_remotely: Callable[[str, int, TransactionEnd], asyncio.Future[None]] | None = None
         # In a cluster: whether the groups of a partition of `__consumer_offsets` are being loaded.
         self.is_loading: Callable[[int], bool] | None = None
 
@@ -74,11 +74,13 @@ class MarkerWriter:
         """End a transaction in one partition. Return a future if it is not ended at once. Repeating it is harmless.
 
         Raises (now, or from the future) KafkaError: UNKNOWN_TOPIC_OR_PARTITION if the partition is gone,
-        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
+        INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS.
         """
         partition = self._find(topic_name, index)
-        if partition.not_leading is not None and self.write_remotely is not None and partition.failure is None:
-            return asyncio.ensure_future(self.write_remotely(topic_name, index, end))
+        # The log of this broker may be offline: that is no matter where another leads.
+        is_here = partition.not_leading is None or not self._topics.is_led_elsewhere(topic_name, index)
+        if not is_here and self.write_remotely is not None:
+            return self.write_remotely(topic_name, index, end)
         return self._write_here(partition, end)
 
     def write_here(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
@@ -126,6 +128,9 @@ class MarkerWriter:
     def _append(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         marker = Marker(ControlType.COMMIT if end.commit else ControlType.ABORT, end.coordinator_epoch)
         version = end.transaction_version
+        if partition.replication is not None:
+            # It would wait for the followers, and the other markers of its request with it.
+            partition.replication.check_min_isr()
         partition.append_marker(end.producer_id, end.producer_epoch, marker, version, end.decided_ms)
         if end.durable or partition.must_flush or partition.replication is not None:
             reign, offset = partition.reign, partition.log.log_end_offset

@@ -1,0 +1,136 @@
+"""Markers for partitions that other brokers lead: they travel together, and none waits for another's partition."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.broker.coordination.transactions.markers import TransactionEnd
+from odradek.broker.replication import remote_markers
+from odradek.broker.replication.peer import Peer
+from odradek.broker.replication.remote_markers import RemoteMarkers
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from odradek.storage.errors import StorageError
+from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS, Producer, lead_internal
+from odradek.tests.support.hand_cluster import HandCluster, until
+
+
+@pytest.mark.parametrize("flush", [None, 1])
+async def test_a_marker_goes_to_the_leader_where_the_own_replica_is_offline(tmp_path: Path, flush: int | None) -> None:
+    """Also where the transaction must be on disk before its end is."""
+    configs: dict[str, Any] = {} if flush is None else {"log_flush_interval_messages": flush}
+    async with HandCluster(tmp_path, replica_lag_time_max_ms=300, **configs) as cluster:
+        await lead_internal(cluster, TRANSACTIONS, 1)
+        await cluster.assign("a", leader=2)
+        producer = Producer(cluster, 1)
+        await producer.begin()
+        await producer.add("a")
+        assert await producer.send(2, "a", b"x") == 0
+        cluster.partition(1, "a").go_offline(StorageError("the directory is gone"))
+        await producer.end(True)
+        await until(lambda: cluster.partition(2, "a").last_stable_offset == 2)
+
+
+async def test_a_marker_waits_where_the_own_replica_leads_and_is_offline(tmp_path: Path) -> None:
+    """Until the controller has elected another leader."""
+    async with HandCluster(tmp_path) as cluster:
+        await lead_internal(cluster, TRANSACTIONS, 1)
+        await cluster.assign("a", leader=1)
+        producer = Producer(cluster, 1)
+        await producer.begin()
+        await producer.add("a")
+        assert await producer.send(1, "a", b"x") == 0
+        cluster.partition(1, "a").go_offline(StorageError("the directory is gone"))
+        await producer.end(True)
+        assert cluster.partition(2, "a").log.log_end_offset == 1
+        await cluster.assign("a", leader=2, isr=(2, 3), to=(2, 3))
+        await until(lambda: cluster.partition(2, "a").last_stable_offset == 2)
+
+
+async def test_a_partition_under_min_isr_answers_at_once(tmp_path: Path) -> None:
+    """The marker of another partition that came in the same request is written meanwhile."""
+    async with HandCluster(tmp_path, min_insync_replicas=2) as cluster:
+        for topic in ("poor", "rich"):
+            await cluster.assign(topic, leader=2)
+        await cluster.assign("poor", leader=2, isr=(2,), replicas=(2, 1), to=(2,))
+        topics = [WritableTxnMarkerTopic("poor", [0]), WritableTxnMarkerTopic("rich", [0])]
+        request = WriteTxnMarkersRequest([WritableTxnMarker(7, 0, True, topics, 0, 2)])
+        async with await cluster.connect(2) as raw:
+            answer = await raw.ask(ApiKey.WRITE_TXN_MARKERS, 2, request)
+        codes = {each.name: each.partitions[0].error_code for each in answer.markers[0].topics}
+        assert codes == {"poor": int(ErrorCode.NOT_ENOUGH_REPLICAS), "rich": 0}
+        assert cluster.partition(2, "poor").log.log_end_offset == 0
+
+
+def end_of(producer_id: int, epoch: int = 0) -> TransactionEnd:
+    return TransactionEnd(producer_id, epoch, 0, True, 2)
+
+
+class Counted:
+    """The markers of each request that is sent."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.requests: list[WriteTxnMarkersRequest] = []
+        original = Peer.request
+
+        async def request(peer: Peer, message: Any, *given: Any, **rest: Any) -> Any:
+            if isinstance(message, WriteTxnMarkersRequest):
+                self.requests.append(message)
+            return await original(peer, message, *given, **rest)
+
+        patch.setattr(Peer, "request", request)
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many markers each request has."""
+        return [sum(len(t.partition_indexes) for m in each.markers for t in m.topics) for each in self.requests]
+
+
+async def test_markers_for_one_broker_travel_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many transactions end at once; each gets the answer of its partition."""
+    counted = Counted(monkeypatch)
+    monkeypatch.setattr(remote_markers, "MAX_MARKERS", 200)
+    async with HandCluster(tmp_path) as cluster:
+        await cluster.assign("a", leader=2)
+        await cluster.assign("gone", leader=2)
+        await cluster.stop_replica(2, "gone", delete=True)
+        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        written = [markers.write("a" if number % 2 else "gone", 0, end_of(number)) for number in range(500)]
+        outcomes = await asyncio.gather(*written, return_exceptions=True)
+        assert [outcome is None for outcome in outcomes] == [bool(number % 2) for number in range(500)]
+        assert all(isinstance(each, KafkaError) for each in outcomes[::2])
+        assert counted.sizes == [200, 200, 100]
+        markers.close()
+
+
+async def test_two_ends_of_one_producer_do_not_travel_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A response tells them apart by the producer's id alone."""
+    counted = Counted(monkeypatch)
+    async with HandCluster(tmp_path) as cluster:
+        await cluster.assign("a", 0, leader=2)
+        await cluster.assign("a", 1, leader=2)
+        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        ends = [("a", 0, end_of(7, 1)), ("a", 1, end_of(7, 1)), ("a", 0, end_of(7, 2)), ("a", 1, end_of(8))]
+        await asyncio.gather(*(markers.write(*each) for each in ends))
+        assert counted.sizes == [3, 1]
+        markers.close()
+
+
+async def test_markers_that_wait_fail_when_the_broker_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_markers, "MAX_MARKERS", 1)
+    async with HandCluster(tmp_path) as cluster:
+        await cluster.assign("a", leader=2, to=(2,))
+        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        written = [markers.write("a", 0, end_of(number)) for number in (1, 2)]
+        await until(lambda: cluster.partition(2, "a").log.log_end_offset == 1)
+        markers.close()
+        outcomes = await asyncio.gather(*written, return_exceptions=True)
+        assert [type(each) for each in outcomes] == [KafkaError, KafkaError]
