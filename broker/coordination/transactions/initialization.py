@@ -36,7 +36,7 @@ def _may_have(transaction: Transaction, event: Initialize) -> bool:
     standing = transaction.standing
     if event.producer_id == NO_ID or standing.producer_epoch == NO_EPOCH:
         return True
-    if event.producer_id == standing.producer_id:
+    if event.producer_id in (standing.producer_id, standing.owner_after_end()[0]):
         return True
     # It repeats a request after which its epochs were used up and it got a new producer id.
     return event.producer_id == standing.previous_producer_id and event.producer_epoch >= LAST_TOLD_EPOCH

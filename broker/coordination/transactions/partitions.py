@@ -39,6 +39,9 @@ def verify_partitions(transaction: Transaction, event: VerifyPartitions, outcome
 def _check_owner(transaction: Transaction, producer_id: int, producer_epoch: int) -> ErrorCode:
     """Return why this producer may not write in a transaction now; NONE if it may."""
     standing = transaction.standing
+    if transaction.state in ENDING and (producer_id, producer_epoch) == standing.owner_after_end():
+        # The end was answered with a new producer id, because the epochs were used up. Kafka rejects it for good (49).
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if producer_id != standing.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if producer_epoch != standing.producer_epoch:
