@@ -20,6 +20,10 @@ from odradek.broker.cluster.operations import (
 )
 from odradek.broker.cluster.znodes import CONTROLLER_EPOCH, PERSISTENT
 
+# What ZooKeeper takes in one request (jute.maxbuffer), and what a change has in it besides its path and data.
+MAX_REQUEST_BYTES = 0xFFFFF
+CHANGE_BYTES = 50
+
 
 class SessionExpired(Exception):
     """The session has ended: nothing that it asks for is done."""
@@ -137,6 +141,8 @@ class FakeZookeeper:
         epoch = self.nodes.get(CONTROLLER_EPOCH)
         if fence is not None and (epoch is None or epoch.version != fence):
             raise ControllerMoved
+        size = sum(len(each.path) + len(getattr(each, "data", b"")) + CHANGE_BYTES for each in group)
+        assert size <= MAX_REQUEST_BYTES, f"ZooKeeper drops the connection of a client that sends {size} bytes"
         # No group of the broker's changes the same znode twice, so all checks come first.
         for change in group:
             failure = self._check(change)

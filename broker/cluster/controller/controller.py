@@ -85,12 +85,14 @@ class Controller:
         self._events: asyncio.Queue[str | _Asked] = asyncio.Queue()
         self._changed: set[str] = set()
         self._term: _Term | None = None
+        # Whether it may have won already, and does not know it yet.
+        self._is_standing = False
         self._tasks: list[asyncio.Future[None]] = []
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
-        return self._term is not None
+        """Whether this broker is the controller, as far as it knows, or will know in a moment."""
+        return self._term is not None or self._is_standing
 
     @property
     def machine(self) -> ControllerMachine | None:
@@ -126,7 +128,7 @@ class Controller:
 
         Raises NOT_CONTROLLER where this broker is not the controller, and what the steps raise.
         """
-        if self._term is None:
+        if not self.is_active:
             raise _not_controller()
         if self._is_full:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the controller.")
@@ -200,13 +202,15 @@ class Controller:
             if await self._zookeeper.run(is_elected(broker_id, term.machine.cluster.epoch)):
                 return
             self.resign()
-        while True:
-            outcome = await self._zookeeper.run(stand(broker_id, self._clock.now_ms()))
+        outcome: Won | Lost = Lost(-1)
+        self._is_standing = True
+        try:
+            while outcome == Lost(-1):
+                outcome = await self._zookeeper.run(stand(broker_id, self._clock.now_ms()))
             if isinstance(outcome, Won):
                 await self._take_over(outcome)
-                return
-            if outcome != Lost(-1):
-                return
+        finally:
+            self._is_standing = False
 
     async def _take_over(self, won: Won) -> None:
         config = self._config

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
-from odradek.broker.cluster.operations import Steps
+from odradek.broker.cluster.operations import Steps, children
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
 from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.replication.controller_door import OwnBroker
+from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
@@ -31,6 +32,9 @@ class Candidate:
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
         own = OwnBroker(carry_out)
         self.controller = Controller(config, cast("ZooKeeper", self), FakeClock(), own)
+        # Cleared while the answers of ZooKeeper are on their way.
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def run(self, steps: Steps[Any], fence: int | None = None) -> Any:
         """Stand in for ZooKeeper.run."""
@@ -41,6 +45,7 @@ class Candidate:
             except StopIteration as end:
                 return end.value
             result = self._fake.run(self._session, operation, fence)
+            await self.answers.wait()
 
     async def settle(self) -> None:
         """Let the controller take up all events, until nothing more comes."""
@@ -103,5 +108,34 @@ async def test_a_controller_whose_epoch_is_overwritten_leads_on_once_it_is_mende
         await candidate.settle()
         assert candidate.controller.is_active and fake.get(CONTROLLER_EPOCH) == b"6"
         assert fake.get(CONTROLLER) == encode_controller(1, FakeClock().now_ms())
+    finally:
+        candidate.controller.stop()
+
+
+@pytest.mark.parametrize("wins", [True, False])
+async def test_a_request_waits_while_the_broker_may_have_become_the_controller(wins: bool) -> None:
+    """Its znode may name it already: others ask it then."""
+    fake = FakeZookeeper()
+    candidate = Candidate(fake)
+    if not wins:
+        fake.make(CONTROLLER, encode_controller(7, 0))
+    with pytest.raises(KafkaError, match="not the controller"):
+        await candidate.controller.ask(lambda machine: children("/"))
+    candidate.answers.clear()
+    candidate.controller.start()
+    try:
+        await asyncio.sleep(0)
+        asking = asyncio.ensure_future(candidate.controller.ask(lambda machine: children("/brokers")))
+        while fake.get(CONTROLLER) is None:
+            candidate.answers.set()
+            await asyncio.sleep(0)
+            candidate.answers.clear()
+        assert not asking.done()
+        candidate.answers.set()
+        if wins:
+            assert "topics" in await asking
+        else:
+            with pytest.raises(KafkaError, match="not the controller"):
+                await asking
     finally:
         candidate.controller.stop()
