@@ -33,6 +33,8 @@ from .throttle import Throttle
 # Topic ids and the replica's broker epoch in a tag; what later versions have is of no use here.
 FETCH_VERSION = 15
 LIST_OFFSETS_VERSION = 5
+# Partitions of one fetcher: a leader takes 10,000 values in a Fetch, and a partition may be its topic's only one.
+MAX_FOLLOWED = 4_000
 # Kinds of errors that a fetcher tells of.
 MAX_REPORTED = 100
 _LATEST = -1
@@ -369,7 +371,9 @@ class Fetcher:
 
 
 class Fetchers:
-    """The fetchers of this broker: num.replica.fetchers for each leader that it follows."""
+    """The fetchers of this broker: num.replica.fetchers for each leader that it follows, and more for very many
+    partitions.
+    """
 
     def __init__(self, config: BrokerConfig, new: Callable[[Peer], Fetcher]) -> None:
         self._config = config
@@ -382,11 +386,16 @@ class Fetchers:
         """Fetch a partition from its leader at `address`, and from no other broker."""
         self.stop(following.key)
         place = following.partition
-        number = (crc32(place.topic.encode()) + place.index) % self._config.num_replica_fetchers
-        fetcher = self._by_leader.get((leader, number))
-        if fetcher is not None and (fetcher.peer.host, fetcher.peer.port) != address:
-            moved, fetcher = fetcher, None
-            self._end(moved)
+        count = self._config.num_replica_fetchers
+        number = (crc32(place.topic.encode()) + place.index) % count
+        while (fetcher := self._by_leader.get((leader, number))) is not None:
+            if (fetcher.peer.host, fetcher.peer.port) != address:
+                moved, fetcher = fetcher, None
+                self._end(moved)
+                break
+            if len(fetcher.following) < MAX_FOLLOWED:
+                break
+            number += count
         if fetcher is None:
             peer = Peer(*address, f"broker-{self._config.node_id}-fetcher-{number}")
             fetcher = self._by_leader[leader, number] = self._new(peer)

@@ -22,10 +22,10 @@ from ...protocol.messages.leader_and_isr import (
     LeaderAndIsrTopicState,
 )
 from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
+from ...protocol.messages.update_metadata import FULL as FULL_METADATA
 from ...protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataResponse,
-    UpdateMetadataTopicState,
 )
 from ...storage import checkpoints
 from ...storage.errors import StorageError
@@ -40,11 +40,12 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.topic import Topic
-from ..topics.topic_names import check_name, check_partition_index
 from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
+from .full_names import BEGINS, GOES_ON, FullNames
+from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .role import Role
 from .throttle import Rate, Throttle
@@ -54,7 +55,6 @@ from .view import PARTITIONS_A_STEP, ClusterView
 PARTITIONS_A_TURN = 8
 # LeaderAndIsr's type that names every partition of the broker.
 FULL = 1
-_ANY_EPOCH = -1
 # StopReplica's epoch for a topic that is deleted (Kafka's EpochDuringDelete), and for controllers without epochs.
 _EPOCH_DURING_DELETE = -2
 
@@ -94,7 +94,7 @@ class Replicas:
     ) -> None:
         self.view = ClusterView()
         # The czxid of this broker's registration; -1 before there is one.
-        self.broker_epoch = _ANY_EPOCH
+        self.broker_epoch = ANY_EPOCH
         self.controller_epoch = -1
         # Set once a controller has told this broker of the cluster, and of its partitions if it has any.
         self.is_ready = asyncio.Event()
@@ -131,6 +131,9 @@ class Replicas:
             lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
         )
         self._has_roles = False
+        self._named_topics: FullNames[str] = FullNames(FULL_METADATA)
+        # The id of its topic and the index of each partition.
+        self._named_roles: FullNames[tuple[bytes, int]] = FullNames(FULL)
         # Closed at the stop, together with the rest of what speaks to other brokers.
         self.at_stop: list[Callable[[], None]] = []
 
@@ -202,18 +205,23 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return LeaderAndIsrResponse(int(code))
-            # A name that no topic may have has no znode either.
-            sound = (each for each in request.topic_states if _why_impossible(each.topic_name, ()) is None)
-            ids = {each.topic_name: each.topic_id for each in sound}
-            if request.type == FULL:
-                ids = self._ids_in_view() | ids
-            try:
-                configs = await self._new_configs(ids)
-            except KafkaError as error:
-                return LeaderAndIsrResponse(int(error.code))
-            if request.type == FULL:
-                self._release_others(request, configs)
-            return await self._change_roles(request, configs)
+            with self._named_roles.losing():
+                return await self._take_roles(request)
+
+    async def _take_roles(self, request: LeaderAndIsrRequest) -> LeaderAndIsrResponse:
+        topics = request.topic_states
+        # A name that no topic may have has no znode either.
+        ids = {each.topic_name: each.topic_id for each in topics if why_impossible(each.topic_name, ()) is None}
+        listed = {(topic.topic_id, each.partition_index) for topic in topics for each in topic.partition_states}
+        named = self._named_roles.take(request.type, listed)
+        configs = await self._new_configs(ids if named is None else self._ids_in_view() | ids)
+        if named is not None:
+            self._release_others(named, configs)
+        response = await self._change_roles(request, configs)
+        if request.type not in (BEGINS, GOES_ON):
+            self._has_roles = True
+            self._note_ready()
+        return response
 
     def _ids_in_view(self) -> dict[str, bytes]:
         """Return the current ids of this broker's topics, of those that the cluster still has."""
@@ -251,8 +259,6 @@ class Replicas:
             if number % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
             self._assume(topic, state, live, error)
-        self._has_roles = True
-        self._note_ready()
         return response
 
     def _host(
@@ -266,7 +272,7 @@ class Replicas:
         name, topic_id, index = states.topic_name, states.topic_id, state.partition_index
         current = self._replicas.get((name, index))
         try:
-            if (impossible := _why_impossible(name, (index,))) is not None:
+            if (impossible := why_impossible(name, (index,))) is not None:
                 raise impossible
             if self._config.node_id not in state.replicas:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "this broker is not among the replicas")
@@ -335,14 +341,12 @@ class Replicas:
             following = Following(replica.partition, replica.topic_id, role.leader_epoch)
             self._fetchers.follow(following, role.leader, address)
 
-    def _release_others(self, request: LeaderAndIsrRequest, configs: dict[str, dict[str, str]]) -> None:
+    def _release_others(self, named: set[tuple[bytes, int]], configs: dict[str, dict[str, str]]) -> None:
         """Hold nothing but what a full request names: the rest was deleted or moved while this broker was away.
 
         A topic that was created again meanwhile has another id. The log of the deleted one is set aside when the new
         one needs its place, and otherwise by the next start.
         """
-        topics = request.topic_states
-        named = {(topic.topic_id, each.partition_index) for topic in topics for each in topic.partition_states}
         for topic in self._topics.all():
             strays = [index for index in sorted(topic.record.held) if (topic.id, index) not in named]
             seen = self.view.topics.get(topic.name)
@@ -364,7 +368,7 @@ class Replicas:
             if code:
                 return StopReplicaResponse(int(code))
             response = StopReplicaResponse()
-            for number, (name, index, epoch, delete) in enumerate(_to_stop(request)):
+            for number, (name, index, epoch, delete) in enumerate(partitions_to_stop(request)):
                 if number % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
                 code = self._stop(name, index, epoch, delete)
@@ -378,8 +382,8 @@ class Replicas:
         if topic is None or partition is None:
             return ErrorCode.NONE
         replica = self._replicas.get((name, index))
-        present = replica.role.leader_epoch if replica is not None else _ANY_EPOCH
-        if leader_epoch not in (_ANY_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < present:
+        present = replica.role.leader_epoch if replica is not None else ANY_EPOCH
+        if leader_epoch not in (ANY_EPOCH, _EPOCH_DURING_DELETE) and leader_epoch < present:
             return ErrorCode.FENCED_LEADER_EPOCH
         if not partition.is_online and index in topic.record.held:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -418,35 +422,37 @@ class Replicas:
             code = self._check(request.controller_epoch, request.broker_epoch, request.is_kraft_controller)
             if code:
                 return UpdateMetadataResponse(int(code))
-            request.topic_states = [each for each in request.topic_states if _may_exist(each)]
-            try:
-                ids = {each.topic_name: each.topic_id for each in request.topic_states}
-                configs = await self._new_configs(ids)
-            except KafkaError as error:
-                return UpdateMetadataResponse(int(error.code))
-            before, gone = set(self.view.brokers), self.view.unnamed(request)
-            for _ in self.view.update(request):
-                await asyncio.sleep(0)
-            for number, name in enumerate(gone, 1):
-                if number % PARTITIONS_A_TURN == 0:
-                    await asyncio.sleep(0)
-                self._know(name, {})
-            if before - self.view.brokers.keys():
-                await self._note_dead()
-            for number, states in enumerate(request.topic_states):
-                if number % PARTITIONS_A_TURN == 0:
-                    await asyncio.sleep(0)
-                self._know(states.topic_name, configs.get(states.topic_name, {}))
-                for count, state in enumerate(states.partition_states, 1):
-                    if count % PARTITIONS_A_STEP == 0:
-                        await asyncio.sleep(0)
-                    replica = self._replicas.get((states.topic_name, state.partition_index))
-                    if replica is not None and replica.is_leader and state.leader == self._config.node_id:
-                        # The answer to a change of the ISR may have been lost.
-                        replica.altered(state.leader_epoch, tuple(state.isr), state.zk_version)
-            self._topics.commit()
-            self._note_ready()
+            with self._named_topics.losing():
+                await self._take_metadata(request)
             return UpdateMetadataResponse()
+
+    async def _take_metadata(self, request: UpdateMetadataRequest) -> None:
+        request.topic_states = [each for each in request.topic_states if may_exist(each)]
+        ids = {each.topic_name: each.topic_id for each in request.topic_states}
+        named = self._named_topics.take(request.type, set(ids))
+        configs = await self._new_configs(ids)
+        before, gone = set(self.view.brokers), [] if named is None else sorted(self.view.topics.keys() - named)
+        for _ in self.view.update(request, gone):
+            await asyncio.sleep(0)
+        for number, name in enumerate(gone, 1):
+            if number % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            self._know(name, {})
+        if before - self.view.brokers.keys():
+            await self._note_dead()
+        for number, states in enumerate(request.topic_states):
+            if number % PARTITIONS_A_TURN == 0:
+                await asyncio.sleep(0)
+            self._know(states.topic_name, configs.get(states.topic_name, {}))
+            for count, state in enumerate(states.partition_states, 1):
+                if count % PARTITIONS_A_STEP == 0:
+                    await asyncio.sleep(0)
+                replica = self._replicas.get((states.topic_name, state.partition_index))
+                if replica is not None and replica.is_leader and state.leader == self._config.node_id:
+                    # The answer to a change of the ISR may have been lost.
+                    replica.altered(state.leader_epoch, tuple(state.isr), state.zk_version)
+        self._topics.commit()
+        self._note_ready()
 
     async def _note_dead(self) -> None:
         """Wake requests that wait for a follower whose broker is dead by now (DeleteRecords)."""
@@ -480,7 +486,7 @@ class Replicas:
             return ErrorCode.INVALID_REQUEST
         if controller_epoch < self.controller_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
-        if broker_epoch != _ANY_EPOCH and broker_epoch < self.broker_epoch:
+        if broker_epoch != ANY_EPOCH and broker_epoch < self.broker_epoch:
             return ErrorCode.STALE_BROKER_EPOCH
         self.controller_epoch = controller_epoch
         return ErrorCode.NONE
@@ -551,46 +557,9 @@ async def _no_configs(_: Iterable[str]) -> dict[str, dict[str, str]]:
     return {}
 
 
-def _may_exist(states: UpdateMetadataTopicState) -> bool:
-    """Return whether a topic may have its name and the indexes of its partitions; log it where it may not."""
-    indexes = [each.partition_index for each in states.partition_states]
-    error = _why_impossible(states.topic_name, (min(indexes), max(indexes)) if indexes else ())
-    if error is not None:
-        _log.warning("topic %r is passed over: %s", states.topic_name, error.message)
-    return error is None
-
-
-def _why_impossible(topic: str, indexes: Iterable[int]) -> KafkaError | None:
-    """Return why no topic has this name, or no partition such an index; None where both may be.
-
-    The name and the index become the name of a directory, and the highest index says how many partitions there are.
-    """
-    try:
-        check_name(topic)
-        for index in indexes:
-            check_partition_index(index)
-    except KafkaError as error:
-        return error
-    return None
-
-
 def _write(path: Path, marks: dict[tuple[str, int], int]) -> None:
     checkpoints.write_offsets(path / checkpoints.REPLICATION_OFFSET, marks)
 
 
 def _key(replica: Replica) -> tuple[str, bytes, int]:
     return replica.partition.topic, replica.topic_id, replica.partition.index
-
-
-def _to_stop(request: StopReplicaRequest) -> list[tuple[str, int, int, bool]]:
-    """Return (topic, index, leader epoch, whether to delete) of every partition, whatever the version."""
-    delete = request.delete_partitions
-    return [
-        *((each.topic_name, each.partition_index, _ANY_EPOCH, delete) for each in request.ungrouped_partitions),
-        *((topic.name, index, _ANY_EPOCH, delete) for topic in request.topics for index in topic.partition_indexes),
-        *(
-            (topic.topic_name, each.partition_index, each.leader_epoch, each.delete_partition)
-            for topic in request.topic_states
-            for each in topic.partition_states
-        ),
-    ]

@@ -7,10 +7,10 @@ broker that it asks.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ...protocol.messages.update_metadata import FULL, UpdateMetadataBroker, UpdateMetadataRequest
+from ...protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 from .role import NO_LEADER
 
 # Partitions that are taken over at once: a millisecond or two.
@@ -67,11 +67,11 @@ class ClusterView:
         """Wait for the next update."""
         await self._next_update.wait()
 
-    def update(self, request: UpdateMetadataRequest) -> Iterator[None]:
+    def update(self, request: UpdateMetadataRequest, gone: Iterable[str] = ()) -> Iterator[None]:
         """Take over a request of the present controller: all live brokers, and the partitions that it names.
 
-        What a full request does not name is gone: it was deleted while this broker was not registered. Each step takes
-        over some partitions; others may have their turn between two of them.
+        The topics `gone` were deleted while this broker was not registered. Each step takes over some partitions;
+        others may have their turn between two of them.
         """
         self.controller_id = request.controller_id
         self.brokers = {each.id: _broker(each) for each in request.live_brokers}
@@ -96,16 +96,10 @@ class ClusterView:
             if not known.partitions:
                 del self.topics[topic.topic_name]
             yield
-        for name in self.unnamed(request):
-            del self.topics[name]
+        for name in gone:
+            self.topics.pop(name, None)
         self._next_update.set()
         self._next_update = asyncio.Event()
-
-    def unnamed(self, request: UpdateMetadataRequest) -> list[str]:
-        """Return the topics that are known, and that a full request does not name."""
-        if request.type != FULL:
-            return []
-        return sorted(self.topics.keys() - {each.topic_name for each in request.topic_states})
 
     def partition(self, topic: str, index: int) -> PartitionView | None:
         """Return the state of a partition, None if there is none of that name."""

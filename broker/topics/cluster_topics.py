@@ -118,19 +118,20 @@ class ClusterTopics(Topics):
         partition = topic.partitions[index]
         if isinstance(partition, RemotePartition):
             return
+        partition.stop_leading(NO_LEADER_EPOCH)
+        log = None if isinstance(partition, OfflinePartition) else partition.log
+        if log is not None:
+            # Nothing in the background works on it any more.
+            partition.go_offline(StorageError(f"{topic.name}-{index} belongs to other brokers"), log=False)
+            if then is not None:
+                log.set_aside(durable=False)
+        # From here on no request finds the files.
         topic.partitions[index] = self.factory.remote(topic.record, index)
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) - {index}))
-        partition.stop_leading(NO_LEADER_EPOCH)
-        if isinstance(partition, OfflinePartition):
-            return
-        log = partition.log
-        self._dirs.of(log).count -= 1
-        # Nothing in the background works on it any more.
-        partition.go_offline(StorageError(f"{topic.name}-{index} belongs to other brokers"), log=False)
-        if then is None:
-            return
-        log.set_aside(durable=False)
-        then(topic, [log])
+        if log is not None:
+            self._dirs.of(log).count -= 1
+            if then is not None:
+                then(topic, [log])
 
     def forget(self, topic: Topic) -> None:
         """Forget a deleted topic, of which this broker holds nothing any more."""
@@ -144,9 +145,9 @@ class ClusterTopics(Topics):
             return
         self._dirs.sync()
         if self._has_made:
-            self._has_made = False
             self.take_checkpoint().write()
-        changed, self._changed = self._changed, set()
+            self._has_made = False
+        changed = self._changed
         known = self._metadata.topics
         kept = [topic.record for name in changed if (topic := self._by_name.get(name)) is not None]
         held = [record for record in kept if record.hosted]
@@ -154,6 +155,8 @@ class ClusterTopics(Topics):
         gone = (changed & known.keys()) - {record.name for record in held}
         replaced = {each.name for each in held if each.name in known and known[each.name].id != each.id}
         self._metadata.put_topics(held, gone | replaced)
+        # Not before: what a full disk has not taken is written by the next commit.
+        self._changed = set()
 
     def _set_record(self, topic: Topic, record: TopicRecord) -> None:
         topic.record = record

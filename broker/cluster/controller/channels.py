@@ -17,6 +17,7 @@ from ...replication.controller_door import OwnBroker
 from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
 from .outbox import Message, StopReplicas
+from .pieces import pieces_of
 from .requests import request_of
 
 # Messages that wait for one broker.
@@ -66,7 +67,7 @@ class Channels:
     def send(self, message: Message) -> None:
         """Send a message when those before it have been answered. One to a broker that is gone is dropped."""
         channel = self._channels.get(message.broker_id)
-        if channel is not None and not channel.send(message):
+        if channel is not None and not all(map(channel.send, pieces_of(message))):
             _log.error("broker %d does not keep up: the controller sends it everything again", message.broker_id)
             self._on_overflow(message.broker_id)
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ....protocol.messages.leader_and_isr import LeaderAndIsrResponse
-from ....protocol.messages.stop_replica import StopReplicaResponse
 from ....protocol.schema import Message as ProtocolMessage
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
@@ -26,7 +24,8 @@ from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
-from .requests import error_of, errors_of_roles
+from .repetition import Repetition
+from .requests import error_of, errors_of
 from .watches import event_of, subject_of
 
 # Requests that wait.
@@ -62,6 +61,7 @@ class _Term:
     machine: ControllerMachine
     fence: int
     channels: Channels
+    repetition: Repetition
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,7 @@ class Controller:
         term, self._term = self._term, None
         if term is not None:
             term.channels.close()
+            term.repetition.close()
             _log.info("broker %d is no longer the controller", self._config.broker_id)
         self._changed.clear()
         while not self._events.empty():
@@ -218,7 +219,7 @@ class Controller:
         machine = ControllerMachine(config.broker_id, won.epoch, config.unclean_elections)
         timeout_s = config.socket_timeout_ms / 1000
         channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own)
-        self._term = _Term(machine, won.fence, channels)
+        self._term = _Term(machine, won.fence, channels, Repetition(self._put))
         await self._run(self._term, machine.take_over())
 
     async def _answer(self, asked: _Asked) -> None:
@@ -252,6 +253,7 @@ class Controller:
         messages: Iterator[Message | None] = iter(())
         if self._term is term:
             term.channels.follow(term.machine.cluster.live)
+            term.repetition.forget(term.machine.cluster.live)
             messages = term.machine.take_messages()
         for message in messages:
             if message is None:
@@ -281,30 +283,29 @@ class Controller:
     # -- What comes back
 
     def _note_response(self, registration: Registration, message: Message, response: ProtocolMessage) -> None:
-        broker, code = registration.broker_id, error_of(response)
+        if self._term is None:
+            return
+        broker, code = registration.broker_id, ErrorCode.of(error_of(response))
+        errors = {} if code else errors_of(message, response)
+        repetition = self._term.repetition
+        level = logging.WARNING if repetition.is_first(broker, message) else logging.DEBUG
         if code:
             request = type(response).__name__.removesuffix("Response")
-            _log.error("broker %d rejects %s: %s", broker, request, ErrorCode.of(code).name)
-        elif isinstance(response, LeaderAndIsrResponse) and isinstance(message, BecomeLeaderOrFollower):
-            self._note_roles(registration, message, response)
-        elif isinstance(response, StopReplicaResponse) and isinstance(message, StopReplicas):
-            errors = {
-                TopicPartition(each.topic_name, each.partition_index): each.error_code
-                for each in response.partition_errors
-                if each.error_code
-            }
-            _log_errors(broker, "stopped", errors)
+            _log.log(level, "broker %d rejects %s: %s", broker, request, code.name)
+        _log_errors(level, broker, errors)
+        repetition.note(registration, message, code, errors)
+        if not code and isinstance(message, BecomeLeaderOrFollower):
+            self._note_roles(registration, message, errors)
+        elif not code and isinstance(message, StopReplicas):
             deleted = [place for place, (_, delete) in message.partitions.items() if delete and place not in errors]
             if deleted:
                 self._put(lambda machine: machine.deletion.note_stopped(broker, deleted))
 
     def _note_roles(
-        self, registration: Registration, message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse
+        self, registration: Registration, message: BecomeLeaderOrFollower, errors: Mapping[TopicPartition, int]
     ) -> None:
         """Note which replicas have no log directory, and which have one again, as Kafka's controller does."""
         broker, epoch = registration.broker_id, registration.epoch
-        errors = errors_of_roles(message, response)
-        _log_errors(broker, "led or followed", errors)
         failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
         known = self._term.machine.cluster.failed if self._term is not None else set[tuple[int, TopicPartition]]()
         back = [each.place for each in message.updates if (broker, each.place) in known and each.place not in errors]
@@ -325,12 +326,12 @@ def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
 
 
-def _log_errors(broker: int, what: str, errors: Mapping[TopicPartition, int]) -> None:
+def _log_errors(level: int, broker: int, errors: Mapping[TopicPartition, int]) -> None:
     """Log the errors of partitions in a response, with one partition for each error."""
     for code in sorted(set(errors.values())):
         places = [place for place, found in errors.items() if found == code]
-        text = "%d partitions are not %s by broker %d: %s, the first is %s"
-        _log.warning(text, len(places), what, broker, ErrorCode.of(code).name, places[0])
+        text = "broker %d cannot do what it is told of %d partitions: %s, the first is %s"
+        _log.log(level, text, broker, len(places), ErrorCode.of(code).name, places[0])
 
 
 def _log_error(outcome: asyncio.Future[Any]) -> None:

@@ -77,6 +77,10 @@ class Deletion:
         """Ask a broker again for what it has not deleted yet."""
         self._ask(each for left in self._left.values() for each in left if each[0] == broker)
 
+    def waits_for(self, broker: int, place: TopicPartition) -> bool:
+        """Return whether a broker still has to delete its replica of a partition."""
+        return (broker, place) in self._left.get(place.topic, ())
+
     def _ask(self, left: Iterable[tuple[int, TopicPartition]]) -> None:
         for broker, place in sorted(left):
             # -2 says that the topic is deleted, so it is not compared with the replica's own leader epoch.

@@ -265,6 +265,34 @@ class ControllerMachine:
         self.deletion.ask_again(broker)
         yield from ()
 
+    def tell_everything(self, broker: int, broker_epoch: int) -> Steps[None]:
+        """Tell a broker everything again, because it could not do what it was told; not after a new start."""
+        if self._is_registered(broker, broker_epoch):
+            yield from self.welcome(broker)
+
+    def tell_again(
+        self,
+        broker: int,
+        broker_epoch: int,
+        roles: Mapping[TopicPartition, bool],
+        stops: Mapping[TopicPartition, tuple[int, bool]],
+    ) -> Steps[None]:
+        """Tell a broker again which replicas it has, new ones or not, and which it has to stop, if that still holds."""
+        if self._is_registered(broker, broker_epoch):
+            held = self.cluster.replicas
+            for place, is_new in roles.items():
+                if place in self.cluster.states and broker in held[place].replicas:
+                    self._outbox.tell_role([broker], place, is_new=is_new)
+            for place, (leader_epoch, delete) in stops.items():
+                has_moved = place not in held or broker not in held[place].replicas
+                if has_moved or self.deletion.waits_for(broker, place):
+                    self._outbox.stop(broker, place, leader_epoch, delete=delete)
+        yield from ()
+
+    def _is_registered(self, broker: int, broker_epoch: int) -> bool:
+        registration = self.cluster.live.get(broker)
+        return registration is not None and registration.epoch == broker_epoch
+
     def log_dirs_failed(self) -> Steps[None]:
         """Ask the brokers that lost a log directory what they still have: the answer comes as a response."""
         names = yield from children(LOG_DIR_EVENTS, watch=True)
@@ -284,8 +312,7 @@ class ControllerMachine:
 
         A broker that has registered again since is asked again: its disk may work now.
         """
-        registration = self.cluster.live.get(broker)
-        if registration is None or registration.epoch != broker_epoch:
+        if not self._is_registered(broker, broker_epoch):
             return
         known = self.cluster.failed
         known -= {(broker, each) for each in back}
@@ -427,8 +454,7 @@ class ControllerMachine:
 
         Raises STALE_BROKER_EPOCH where another start of the broker is registered.
         """
-        registration = self.cluster.live.get(broker)
-        if registration is None or registration.epoch != broker_epoch:
+        if not self._is_registered(broker, broker_epoch):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
         errors = {place: self._check_alteration(broker, place, state) for place, state in wanted.items()}
         sound = {

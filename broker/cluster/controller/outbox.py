@@ -34,6 +34,8 @@ class BecomeLeaderOrFollower:
     leaders: tuple[Registration, ...]
     # Whether it names every partition of the broker, so that what the broker has beyond them is stray.
     is_full: bool = False
+    # Where it names them together with others: which piece it is (full_names.py).
+    piece: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class TellMetadata:
     updates: tuple[PartitionUpdate, ...]
     # Whether these are all partitions of the cluster: what is not named is gone.
     is_full: bool = False
+    # Where they are together with others: which piece it is (full_names.py).
+    piece: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

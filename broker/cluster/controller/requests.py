@@ -35,7 +35,7 @@ from .outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, StopReplic
 LEADER_AND_ISR_VERSION = 7
 STOP_REPLICA_VERSION = 4
 UPDATE_METADATA_VERSION = 8
-# Types of LeaderAndIsr.
+# Types of LeaderAndIsr. Without a type UpdateMetadata is not full either.
 _INCREMENTAL, _FULL = 0, 1
 
 
@@ -51,6 +51,12 @@ def request_of(
         return metadata, UPDATE_METADATA_VERSION, UpdateMetadataResponse
     stop = _stop_replica(message, controller_id, controller_epoch, broker_epoch)
     return stop, STOP_REPLICA_VERSION, StopReplicaResponse
+
+
+def _type(message: BecomeLeaderOrFollower | TellMetadata, full: int) -> int:
+    if not message.is_full:
+        return _INCREMENTAL
+    return full if message.piece is None else message.piece
 
 
 def _by_topic(updates: Iterable[PartitionUpdate]) -> Iterable[tuple[str, list[PartitionUpdate]]]:
@@ -74,7 +80,7 @@ def _leader_and_isr(
         controller_id=controller_id,
         controller_epoch=controller_epoch,
         broker_epoch=broker_epoch,
-        type=_FULL if message.is_full else _INCREMENTAL,
+        type=_type(message, _FULL),
         topic_states=topics,
         live_leaders=leaders,
     )
@@ -109,7 +115,7 @@ def _update_metadata(
     ]
     return UpdateMetadataRequest(
         controller_id=controller_id,
-        type=FULL_METADATA if message.is_full else 0,
+        type=_type(message, FULL_METADATA),
         controller_epoch=controller_epoch,
         broker_epoch=broker_epoch,
         topic_states=topics,
@@ -156,8 +162,15 @@ def _stop_replica(
     )
 
 
-def errors_of_roles(message: BecomeLeaderOrFollower, response: LeaderAndIsrResponse) -> dict[TopicPartition, int]:
-    """Return the error codes of a response to LeaderAndIsr, without those that are 0."""
+def errors_of(message: Message, response: ProtocolMessage) -> dict[TopicPartition, int]:
+    """Return the error codes of partitions in a response, without those that are 0."""
+    if isinstance(response, StopReplicaResponse):
+        found = response.partition_errors
+        return {
+            TopicPartition(each.topic_name, each.partition_index): each.error_code for each in found if each.error_code
+        }
+    if not isinstance(response, LeaderAndIsrResponse) or not isinstance(message, BecomeLeaderOrFollower):
+        return {}
     names = {each.topic_id: each.place.topic for each in message.updates}
     return {
         TopicPartition(names[topic.topic_id], each.partition_index): each.error_code

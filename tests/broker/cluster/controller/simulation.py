@@ -15,7 +15,13 @@ from typing import Any
 
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, TellMetadata
+from odradek.broker.cluster.controller.outbox import (
+    BecomeLeaderOrFollower,
+    Message,
+    PartitionUpdate,
+    StopReplicas,
+    TellMetadata,
+)
 from odradek.broker.cluster.controller.placement import place
 from odradek.broker.cluster.controller.topic_changes import add_partitions
 from odradek.broker.cluster.controller.watches import event_of, subject_of
@@ -62,6 +68,9 @@ NONSENSE = (
     b'{"version":1,"partitions":{"zero":[1]},"adding_replicas":7}',
 )
 
+# How many of the things that brokers are told go wrong there.
+FAILURES = 0.02
+
 MachineFactory = Callable[[int, int], ControllerMachine]
 
 
@@ -80,6 +89,8 @@ class Node:
     metadata: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
     # The brokers that it was told are alive.
     brokers: set[int] = field(default_factory=set[int])
+    # Whether it could not take note of the last message that told it so.
+    has_missed: bool = False
     # Replicas whose disk has failed, until the next start.
     offline: set[TopicPartition] = field(default_factory=set[TopicPartition])
     # Replicas that it has files of, and those whose files it gave up though it has to delete them. Starts keep both.
@@ -116,6 +127,7 @@ class Simulation:
         self._new_machine = new_machine
         self._is_fenced = is_fenced
         self._keeps_watches = keeps_watches
+        self._failures = FAILURES
         self._topics = 0
         self._scribbles = 0
         self._looked_at = 0
@@ -213,6 +225,7 @@ class Simulation:
 
     def mend_disks(self) -> None:
         """Start every broker again that has a replica without a disk."""
+        self._failures = 0
         for node in [each for each in self.nodes.values() if each.offline]:
             self._kill(node)
 
@@ -393,27 +406,55 @@ class Simulation:
         if not node.is_alive or epoch < node.controller_epoch or broker_epoch < node.broker_epoch:
             return
         node.controller_epoch = epoch
+        is_written = not self._fails()
+        if not is_written:
+            # Its disk is full.
+            self._repeat(controller, epoch, lambda machine: machine.tell_everything(receiver, broker_epoch))
+        if not is_written and not isinstance(message, StopReplicas):
+            node.has_missed |= isinstance(message, TellMetadata)
+            return
         if isinstance(message, BecomeLeaderOrFollower):
             if message.is_full:
                 node.roles.clear()
                 self._give_up(node, {each.place for each in message.updates})
             strangers = {each.broker_id for each in message.leaders} - node.brokers
             # Kafka's broker follows no leader that it does not know, and does not try again.
-            assert not strangers, f"broker {receiver} is to follow {strangers}, and was not told that they are alive"
+            assert node.has_missed or not strangers, (
+                f"broker {receiver} is to follow {strangers}, and was not told that they are alive"
+            )
+            refused = {each.place: each.is_new for each in message.updates if self._fails()}
             for update in message.updates:
-                if update.place not in node.offline:
+                if update.place not in node.offline and update.place not in refused:
                     self._take_role(node, update)
-            self._answer_roles(node, controller, epoch, {each.place for each in message.updates})
+            self._answer_roles(node, controller, epoch, {each.place for each in message.updates} - refused.keys())
+            if refused:
+                self._repeat(controller, epoch, lambda machine: machine.tell_again(receiver, broker_epoch, refused, {}))
         elif isinstance(message, TellMetadata):
-            node.brokers = {each.broker_id for each in message.brokers}
+            node.brokers, node.has_missed = {each.broker_id for each in message.brokers}, False
             node.metadata |= {each.place: each for each in message.updates}
         else:
-            for where in message.partitions:
+            kept = {where: each for where, each in message.partitions.items() if self._fails()}
+            # Files that could not be renamed stay as if their disk had failed.
+            node.offline |= {where for where, (_, delete) in kept.items() if delete} & node.held
+            stopped = {where: each for where, each in message.partitions.items() if where not in kept}
+            for where in stopped:
                 node.roles.pop(where, None)
-            deleted = [each for each, (_, delete) in message.partitions.items() if delete and each not in node.offline]
+            deleted = [each for each, (_, delete) in stopped.items() if delete and each not in node.offline]
             node.held -= set(deleted)
-            if controller.machine is not None and controller.machine.cluster.epoch == epoch:
-                controller.asked.append(lambda machine: machine.deletion.note_stopped(receiver, deleted))
+            if is_written:
+                self._repeat(controller, epoch, lambda machine: machine.deletion.note_stopped(receiver, deleted))
+            if kept and is_written:
+                self._repeat(controller, epoch, lambda machine: machine.tell_again(receiver, broker_epoch, {}, kept))
+
+    def _fails(self) -> bool:
+        """Whether a broker cannot do what it is told."""
+        return self.random.random() < self._failures
+
+    @staticmethod
+    def _repeat(controller: Node, epoch: int, event: Callable[[ControllerMachine], Steps[Any]]) -> None:
+        """Have the controller that sent a request take up what its answer asks for."""
+        if controller.machine is not None and controller.machine.cluster.epoch == epoch:
+            controller.asked.append(event)
 
     def _answer_roles(self, node: Node, controller: Node, epoch: int, told: set[TopicPartition]) -> None:
         """Tell the controller which replicas have no disk (KAFKA_STORAGE_ERROR), and which have one again."""
@@ -430,6 +471,8 @@ class Simulation:
         if known is None or known.state.leader_epoch <= update.state.leader_epoch:
             node.roles[update.place] = update
             node.held.add(update.place)
+            # The files that it gave up are in their place until the next start.
+            node.left_over.discard(update.place)
 
     def _give_up(self, node: Node, named: set[TopicPartition]) -> None:
         """Hold nothing but what a full message names. No later request finds the files.

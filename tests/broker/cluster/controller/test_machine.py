@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.cluster import operations
-from odradek.broker.cluster.controller import leadership, machine, outbox
+from odradek.broker.cluster.controller import leadership, machine, outbox, repetition
 from odradek.broker.cluster.controller.channels import Channels
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
 from odradek.broker.cluster.controller.machine import ControllerMachine
@@ -20,6 +21,7 @@ from odradek.broker.cluster.controller.outbox import (
     StopReplicas,
     TellMetadata,
 )
+from odradek.broker.cluster.controller.repetition import Repetition
 from odradek.broker.cluster.operations import Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     Assignment,
@@ -221,11 +223,24 @@ class Shell:
         self.world = world
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
         self.controller = Controller(config, cast("ZooKeeper", None), FakeClock(), cast("OwnBroker", None))
-        self.controller._term = _Term(world.machine, 0, cast("Channels", None))
+        again = Repetition(self.controller._put)
+        self.controller._term = _Term(world.machine, 0, cast("Channels", None), again)
 
     async def hear(self, broker: int, message: Message, response: Any) -> None:
         """Take a broker's response, and run what follows."""
         self.controller._note_response(self.world.machine.cluster.live[broker], message, response)
+        self.run_events()
+
+    async def repeated(self, broker: int) -> list[Message]:
+        """What a broker is told again, once the pause is over."""
+        self.world.messages()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+        self.run_events()
+        return [each for each in self.world.messages() if each.broker_id == broker and getattr(each, "updates", True)]
+
+    def run_events(self) -> None:
+        """Have the machine take up what waits."""
         while not self.controller._events.empty():
             event = self.controller._events.get_nowait()
             assert isinstance(event, _Asked)
@@ -283,9 +298,33 @@ async def test_errors_of_brokers_are_logged(caplog: pytest.LogCaptureFixture) ->
     await shell.hear(1, metadata, UpdateMetadataResponse(int(ErrorCode.STALE_BROKER_EPOCH)))
     await shell.hear(1, stop, StopReplicaResponse(partition_errors=[StopReplicaPartitionError("t", 2, int(storage))]))
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == [
-        "2 partitions are not led or followed by broker 1: UNKNOWN_SERVER_ERROR, the first is t-1",
-        "broker 1 rejects LeaderAndIsr: STALE_CONTROLLER_EPOCH",
+        "broker 1 cannot do what it is told of 2 partitions: UNKNOWN_SERVER_ERROR, the first is t-1",
         "broker 1 rejects UpdateMetadata: STALE_BROKER_EPOCH",
-        "1 partitions are not stopped by broker 1: KAFKA_STORAGE_ERROR, the first is t-2",
+        "broker 1 cannot do what it is told of 1 partitions: KAFKA_STORAGE_ERROR, the first is t-2",
     ]
     assert world.machine.cluster.failed == set()
+
+
+async def test_what_a_broker_could_not_do_is_repeated_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the whole of a request, and the stop of a replica; what is outdated is not."""
+    monkeypatch.setattr(repetition, "FIRST_PAUSE_S", 0.0)
+    world = World(3)
+    shell = Shell(world)
+    world.run(world.machine.take_over())
+    roles, storage = shell.roles_of(1), int(ErrorCode.KAFKA_STORAGE_ERROR)
+    fenced = answer({1: ErrorCode.FENCED_LEADER_EPOCH, 2: ErrorCode.FENCED_LEADER_EPOCH})
+    for response in (fenced, LeaderAndIsrResponse(int(ErrorCode.STALE_BROKER_EPOCH))):
+        await shell.hear(1, roles, response)
+        assert await shell.repeated(1) == []
+    for _ in range(3):
+        await shell.hear(1, roles, answer({1: ErrorCode.UNKNOWN_SERVER_ERROR}))
+        (again,) = [each for each in await shell.repeated(1) if isinstance(each, BecomeLeaderOrFollower)]
+        assert [str(each.place) for each in again.updates] == ["t-1"] and not again.is_full
+    await shell.hear(1, roles, LeaderAndIsrResponse(storage))
+    told = await shell.repeated(1)
+    assert [type(each) for each in told] == [TellMetadata, BecomeLeaderOrFollower]
+    assert all(each.is_full for each in told if not isinstance(each, StopReplicas))
+    stop = StopReplicas(1, {TopicPartition("gone", 0): (3, True), TopicPartition("t", 0): (0, False)})
+    errors = [StopReplicaPartitionError("gone", 0, storage), StopReplicaPartitionError("t", 0, storage)]
+    await shell.hear(1, stop, StopReplicaResponse(partition_errors=errors))
+    assert await shell.repeated(1) == [StopReplicas(1, {TopicPartition("gone", 0): (3, True)})]

@@ -113,6 +113,16 @@ class MissesRestarts(ControllerMachine):
         return set()
 
 
+class RepeatsNothing(ControllerMachine):
+    """Takes an error of a broker for its last word."""
+
+    def tell_everything(self, broker: int, broker_epoch: int) -> Generator[Any, Any, None]:
+        yield from ()
+
+    def tell_again(self, *given: Any) -> Generator[Any, Any, None]:
+        yield from ()
+
+
 # With the seed to begin at: it, or one soon after it, finds the bug.
 @pytest.mark.parametrize(
     ("machine", "first"),
@@ -121,8 +131,9 @@ class MissesRestarts(ControllerMachine):
         (ForgetsTheDead, 90),
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),
-        (BelievesOldAnswers, 790),
+        (BelievesOldAnswers, 700),
         (MissesRestarts, 0),
+        (RepeatsNothing, 0),
     ],
 )
 def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) -> None:

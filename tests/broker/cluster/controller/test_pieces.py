@@ -1,0 +1,71 @@
+"""Messages of very many partitions: in pieces that a broker takes, which say the same together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from odradek.broker.cluster.controller.outbox import (
+    BecomeLeaderOrFollower,
+    Message,
+    PartitionUpdate,
+    StopReplicas,
+    TellMetadata,
+)
+from odradek.broker.cluster.controller.pieces import pieces_of
+from odradek.broker.cluster.controller.requests import request_of
+from odradek.broker.cluster.znodes import LeaderAndIsr, Registration, Replicas, TopicPartition
+from odradek.broker.network.dispatcher import MAX_VALUES_BYTES
+from odradek.broker.network.large_messages import MAX_VALUES
+from odradek.broker.replication.full_names import BEGINS, ENDS, GOES_ON
+from odradek.protocol import frame
+
+BROKERS = tuple(Registration(each, (f"PLAINTEXT://h:{each}",), {"PLAINTEXT": "PLAINTEXT"}) for each in range(1, 101))
+
+
+def updates(count: int, replicas: int, per_topic: int) -> tuple[PartitionUpdate, ...]:
+    """A cluster's partitions, each on so many brokers."""
+    on = tuple(range(1, replicas + 1))
+    places = [TopicPartition(f"t{number // per_topic}", number % per_topic) for number in range(count)]
+    state = LeaderAndIsr(1, 0, on, 1)
+    return tuple(PartitionUpdate(each, state, Replicas(on), each.topic.encode().rjust(16), on[1:]) for each in places)
+
+
+@pytest.mark.parametrize(("replicas", "per_topic"), [(3, 1), (3, 30_000), (40, 7)])
+@pytest.mark.parametrize("kind", [TellMetadata, BecomeLeaderOrFollower])
+@pytest.mark.parametrize("is_full", [True, False])
+def test_every_piece_is_taken_by_a_broker(kind: type[Message], is_full: bool, replicas: int, per_topic: int) -> None:
+    every = updates(30_000 // replicas * 3, replicas, per_topic)
+    message = kind(7, BROKERS, every) if kind is TellMetadata else kind(7, every, BROKERS)
+
+    message = replace(message, is_full=is_full)
+    pieces = pieces_of(message)
+    assert len(pieces) > 2
+    assert tuple(each for piece in pieces for each in piece.updates) == every  # type: ignore[union-attr]
+    types: list[int] = []
+    for piece in pieces:
+        request, version, _ = request_of(piece, 1, 1, 1)
+        assert type(request).KEY is not None
+        data = b"".join(bytes(each) for each in frame.encode_request(type(request).KEY, version, 0, "", request))
+        assert len(data) < MAX_VALUES_BYTES
+        decoded = frame.request_decoder(type(request), version)(memoryview(data)[4:], MAX_VALUES)[2]
+        types.append(decoded.type)  # type: ignore[attr-defined]
+    assert types == ([BEGINS, *[GOES_ON] * (len(pieces) - 2), ENDS] if is_full else [0] * len(pieces))
+
+
+def test_a_message_that_fits_stays_as_it_is() -> None:
+    every = updates(5_000, 3, 10)
+    for message in (
+        TellMetadata(7, BROKERS, every, is_full=True),
+        TellMetadata(7, BROKERS, ()),
+        StopReplicas(7, {}),
+        BecomeLeaderOrFollower(7, (), (), is_full=True),
+    ):
+        assert pieces_of(message) == [message]
+
+
+def test_a_stop_of_very_many_replicas_is_cut() -> None:
+    places = {each.place: (3, True) for each in updates(120_000, 1, 10)}
+    pieces = pieces_of(StopReplicas(7, places))
+    assert len(pieces) == 3
+    assert {place: each for piece in pieces for place, each in piece.partitions.items()} == places  # type: ignore[union-attr]
