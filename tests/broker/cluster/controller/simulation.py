@@ -51,22 +51,13 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.protocol.errors import KafkaError
+from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
 from odradek.tests.support.fake_zookeeper import ControllerMoved, FakeZookeeper, SessionExpired
 
 # What people and tools write to ask the controller for something.
 ASKED_BY_HAND = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
 # A topic whose assignment nobody can read.
 SCRAWL = "scrawl"
-NONSENSE = (
-    b"",
-    b"{",
-    b"[]",
-    b'{"version":1,"partitions":3}',
-    b'{"version":1,"partitions":[{"topic":"t1"}]}',
-    b'{"version":1,"partitions":[7]}',
-    b'{"version":1,"partitions":{"0":[]}}',
-    b'{"version":1,"partitions":{"zero":[1]},"adding_replicas":7}',
-)
 
 # How many of the things that brokers are told go wrong there.
 FAILURES = 0.02
