@@ -36,7 +36,6 @@ from .known_logs import KnownLog
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
-from .producer_replay import rebuild_producers
 from .producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from .producers import ProducerStates
 from .recovery import Contents, Recovery
@@ -69,7 +68,7 @@ class Log(ReadableLog):
         self.flushed_bytes = 0
         # Whether the log was closed with nothing left for the next start to check.
         self.is_whole = False
-        self._last_append_ms = now_ms
+        self.last_append_ms = now_ms
         # No unflushed record is older.
         self._unflushed_since_ms = now_ms
         # Why the log takes no more writes; None: it takes them.
@@ -179,7 +178,7 @@ class Log(ReadableLog):
             active = self._roll(self.log_end_offset if reachable else header.base_offset, now_ms)
         if self.recovery_point >= self.log_end_offset:
             self._unflushed_since_ms = now_ms
-        self._last_append_ms = now_ms
+        self.last_append_ms = now_ms
         try:
             if marker is None:
                 active.append(batch, header, config.index_interval_bytes, staged)
@@ -280,7 +279,7 @@ class Log(ReadableLog):
         May run in a thread beside appends. Raises DiskError, after which the log takes no more writes.
         """
         self._check_writable()
-        since_ms = self._last_append_ms
+        since_ms = self.last_append_ms
         # An fsync of the active segment covers all of it.
         if up_to is None or up_to >= self._segments.active.base_offset:
             target = self.log_end_offset
@@ -376,10 +375,11 @@ class Log(ReadableLog):
             self._failure = error
             raise
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int, producers: ProducerStates) -> None:
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.
 
-        The recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
+        `producers` are those of the log that is left (LogView.producers_before): to find them may take seconds. The
+        recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
         """
         self._check_writable()
         if offset >= self.log_end_offset:
@@ -392,13 +392,13 @@ class Log(ReadableLog):
         self.recovery_point = min(self.recovery_point, self.log_end_offset)
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
-        self.producers = rebuild_producers(
-            self.directory, self.segments, self.log_start_offset, self.log_end_offset, self._last_append_ms, self._disk
-        )
+        self.producers = producers
         self._sync([active])
 
-    def give_up_lost(self, now_ms: int) -> None:
+    def give_up_lost(self, now_ms: int, producers: ProducerStates) -> None:
         """Remove every batch from `lost_from` on, durably, where another replica has them all.
+
+        `producers` are those of the log that is left.
 
         No flush may run. Write the checkpoint of the recovery point before anything is appended.
         """
@@ -408,7 +408,7 @@ class Log(ReadableLog):
         if offset <= self.segments[0].base_offset:
             self.start_over(offset, now_ms)
         else:
-            self.truncate_to(offset)
+            self.truncate_to(offset, producers)
         self.lost_from = None
 
     def start_over(self, offset: int, now_ms: int) -> None:

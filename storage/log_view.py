@@ -13,7 +13,8 @@ from typing import overload
 
 from .errors import DamagedFile, DiskError, OffsetOutOfRange, StorageError
 from .files import Disk, FileRange
-from .producer_replay import aborted_in
+from .producer_replay import aborted_in, rebuild_producers
+from .producers import ProducerStates
 from .segments import location, time_lookup
 from .segments.aborted_lookup import AbortedLookup
 from .segments.damage import Damage
@@ -72,6 +73,11 @@ class LogView:
         self._disk = disk
         self._active = segments[-1].twin()
         self.segments = Twins(segments, self._active)
+
+    def producers_before(self, offset: int, now_ms: int) -> ProducerStates:
+        """Return the producers as they are once the log is cut at `offset`. Raises DiskError."""
+        directory = self.originals[0].directory
+        return rebuild_producers(directory, self.segments, self.start_offset, offset, now_ms, self._disk)
 
     def locate(self, offset: int, up_to: int) -> Location | None:
         """Return where `offset` lies, as location.locate does. Raises OffsetOutOfRange, CorruptBatch, DiskError."""

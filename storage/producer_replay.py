@@ -31,11 +31,16 @@ def replay(
 def rebuild_producers(
     directory: Path, segments: Sequence[Segment], start_offset: int, end_offset: int, now_ms: int, disk: Disk
 ) -> ProducerStates:
-    """Return the producers at `end_offset`: the newest snapshot, and the batches behind it."""
+    """Return the producers at `end_offset`, where the log ends or is to be cut.
+
+    They are those of the newest snapshot, changed by the batches behind it.
+    """
     producers, snapshot_offset = load_snapshot(directory, end_offset, disk)
     start = start_offset if snapshot_offset is None else snapshot_offset
     for segment in segments[slot_of(segments, start) :]:
         for position, header in segment.sound_headers_from(start):
+            if header.last_offset >= end_offset:
+                return producers
             replay(producers, segment, position, header, now_ms, disk)
     return producers
 

@@ -16,9 +16,10 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, Marker, control_type, read_marker
 from ...protocol.records.errors import TruncatedBatch
 from ...storage.errors import StorageError
+from ...storage.producers import ProducerStates
 from ..clock import Clock
 from ..threads import DiskThreads
-from ..topics.disk_reads import warm_up
+from ..topics.disk_reads import read_from_disk, warm_up
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
@@ -102,15 +103,13 @@ class FollowerLog:
             return
         log = partition.log
         offset = truncation_offset(log.epochs, log.log_end_offset, leader_epoch, leader_end_offset)
-        self._truncate(partition, offset)
-        await self._checkpoint()
+        await self._truncate(partition, offset, is_current)
 
     async def go_back_to(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         """Truncate to `offset`. Raises StorageError."""
         await self._flusher.idle(partition)
         if is_current() and offset < partition.log.log_end_offset:
-            self._truncate(partition, offset)
-            await self._checkpoint()
+            await self._truncate(partition, offset, is_current)
 
     async def give_up_lost(self, partition: Partition, is_current: Callable[[], bool] = lambda: True) -> None:
         """Go back to before the first record that the start has found lost; the leader has it. Raises StorageError."""
@@ -118,10 +117,13 @@ class FollowerLog:
         log = partition.log
         if not is_current() or log.lost_from is None:
             return
+        producers = await self._producers_before(partition, log.lost_from)
+        if not is_current() or producers is None:
+            return
         text = "%s-%d lost records at its start: it goes back from offset %d to %d, and copies what its leader has"
         _log.warning(text, *_name(partition), log.log_end_offset, log.lost_from)
         try:
-            log.give_up_lost(self._clock.now_ms())
+            log.give_up_lost(self._clock.now_ms(), producers)
         except StorageError as error:
             partition.note_failure(error)
             raise
@@ -147,10 +149,28 @@ class FollowerLog:
         partition.advance(offset)
         await self._checkpoint()
 
-    def _truncate(self, partition: Partition, offset: int) -> None:
+    async def _producers_before(self, partition: Partition, offset: int) -> ProducerStates | None:
+        """Return the producers of a log that is cut at `offset`, None where it has changed meanwhile.
+
+        A thread finds them, and may read a whole segment for it. No flush runs when this returns.
+        """
+        log, end = partition.log, partition.log.log_end_offset
+        if offset >= end:
+            return log.producers
+        now_ms = log.last_append_ms
+        producers = await read_from_disk(partition, lambda view: view.producers_before(offset, now_ms), self._threads)
+        await self._flusher.idle(partition)
+        is_same = partition.is_online and partition.log is log and log.log_end_offset == end
+        return producers if is_same else None
+
+    async def _truncate(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         log, before, mark = partition.log, partition.log.log_end_offset, partition.high_watermark
+        producers = await self._producers_before(partition, offset)
+        if not is_current() or producers is None:
+            # Another leader, perhaps this broker: it knows better.
+            return
         try:
-            log.truncate_to(offset)
+            log.truncate_to(offset, producers)
         except StorageError as error:
             partition.note_failure(error)
             raise
@@ -159,6 +179,7 @@ class FollowerLog:
             text = "%s-%d loses committed records from offset %d to %d: its leader was not in the ISR"
             _log.warning(text, *_name(partition), log.log_end_offset, mark)
             partition.advance(log.log_end_offset)
+        await self._checkpoint()
 
 
 def _name(partition: Partition) -> tuple[str, int]:

@@ -82,3 +82,8 @@ def max_timestamp(log: Log) -> tuple[int, int]:
         return view.max_timestamp()
     finally:
         log.learn(view)
+
+
+def cut(log: Log, offset: int) -> None:
+    """Truncate a log as a follower does, with the producers that a thread finds."""
+    log.truncate_to(offset, log.view().producers_before(offset, log.last_append_ms))

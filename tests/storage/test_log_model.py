@@ -19,7 +19,7 @@ from odradek.storage.leader_epochs import LeaderEpochs
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.storage.retention import facts_of, new_start, standard
-from odradek.tests.storage.batches import batch, find_time, headers_of, read_all, roll
+from odradek.tests.storage.batches import batch, cut, find_time, headers_of, read_all, roll
 from odradek.tests.support.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, segment_index_bytes=84, segment_ms=5000)
@@ -139,7 +139,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, 30))
     def truncate(self, back: int) -> None:
         offset = max(self.log.log_end_offset - back, self.model.start)
-        self.log.truncate_to(offset)
+        cut(self.log, offset)
         if offset < self.model.end:
             self.model.keep_below(offset)
             # A batch that straddles the log's start goes whole, and the start with it.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
-from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all
+from odradek.tests.storage.batches import append, batch, cut, find_time, headers_of, read_all
 from odradek.tests.support.disk import FaultyDisk
 
 NEVER = 2**63 - 1
@@ -33,7 +33,7 @@ def filled(directory: Path, batches: int, records: int = 2, **config) -> Log:
 def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, offset: int) -> None:
     log = filled(directory, 10, segment_bytes=300, index_interval_bytes=0)
     log.flush()
-    log.truncate_to(offset)
+    cut(log, offset)
     kept = offset // 2 * 2
     assert log.log_end_offset == kept
     assert log.recovery_point == kept
@@ -49,7 +49,7 @@ def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
     log = opened(directory, segment_bytes=250)
     for number in range(9):
         append(log, batch(number, producer_id=7, sequence=number, leader_epoch=number // 3))
-    log.truncate_to(4)
+    cut(log, 4)
     assert log.epochs.entries == ((0, 0), (1, 3))
     producer = log.producers.get(7)
     assert producer is not None
@@ -66,7 +66,7 @@ def test_an_epoch_that_wrote_nothing_does_not_come_back_after_a_crash(directory:
     if is_forgotten_by == "a start":
         log = opened(directory, clean=False, point=1)
     else:
-        log.truncate_to(1)
+        cut(log, 1)
     append(log, batch(1, leader_epoch=0))
     append(log, batch(2, leader_epoch=2))
     assert opened(directory, clean=False, point=1).epochs.entries == ((0, 0), (2, 2))
@@ -79,7 +79,7 @@ def test_truncated_batches_do_not_come_back_after_a_power_cut(directory: Path, s
     for offset in range(10):
         append(log, batch(offset))
     log.flush()
-    log.truncate_to(4)
+    cut(log, 4)
     disk.lose(seed)
     assert opened(directory, clean=False, disk=disk, point=4).log_end_offset == 4
 
@@ -88,7 +88,7 @@ def test_truncating_to_the_end_takes_only_an_epoch_that_wrote_nothing(directory:
     log = filled(directory, 3)
     log.epochs.assign(5, 4)
     log.epochs.assign(8, 6)
-    log.truncate_to(6)
+    cut(log, 6)
     assert log.log_end_offset == 6
     assert log.epochs.latest == 5
 

@@ -91,7 +91,7 @@ class StoredNode(Node):
 
     def truncate(self, offset: int) -> None:
         super().truncate(offset)
-        self.store.truncate_to(offset)
+        self.store.truncate_to(offset, self.store.view().producers_before(offset, 1000))
         self._point = self.store.recovery_point
 
     def crash(self, chance: random.Random) -> None:

@@ -1,5 +1,7 @@
 """What people may write into znodes that the controller reads."""
 
+from __future__ import annotations
+
 NONSENSE = (
     b"",
     b"{",

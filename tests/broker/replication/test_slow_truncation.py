@@ -1,0 +1,78 @@
+"""A truncation whose producers take long to find: a thread looks for them, and the role may change meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.storage.log_view import LogView
+from odradek.tests.broker.replication.test_leader_changes import agree, produce
+from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
+
+
+class SlowSearch:
+    """Holds every search for producers until `go_on` is set."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.began, self.go_on = threading.Event(), threading.Event()
+        self.threads: set[int] = set()
+        search = LogView.producers_before
+
+        def slow(view: LogView, *given: Any) -> Any:
+            self.threads.add(threading.get_ident())
+            self.began.set()
+            assert self.go_on.wait(30)
+            return search(view, *given)
+
+        patch.setattr(LogView, "producers_before", slow)
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[HandCluster]:
+    async with HandCluster(tmp_path, 2, replica_fetch_wait_max_ms=50) as each:
+        yield each
+
+
+async def diverge(cluster: HandCluster) -> None:
+    """Let broker 1 have a record that broker 2, the leader by now, has not."""
+    await cluster.assign("t", leader=1)
+    assert (await produce(cluster, 1, b"kept")).error_code == 0
+    await cluster.assign("t", leader=2, isr=(2,), to=(2,))
+    assert (await produce(cluster, 1, b"lost", acks=1)).error_code == 0
+    assert (await produce(cluster, 2, b"new")).base_offset == 1
+
+
+async def test_the_loop_goes_on_while_a_thread_looks_for_the_producers(
+    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await diverge(cluster)
+    search = SlowSearch(monkeypatch)
+    await cluster.leader_and_isr(1, [("t", 0)])
+    await until(search.began.is_set)
+    # On one loop with the other broker, which answers.
+    assert (await produce(cluster, 2, b"newer")).base_offset == 2
+    assert cluster.partition(1).log.log_end_offset == 2
+    search.go_on.set()
+    await agree(cluster, 1, 2)
+    assert b"lost" not in bytes_of(cluster, 1)
+    assert threading.get_ident() not in search.threads
+
+
+async def test_a_follower_that_leads_by_then_is_not_cut(cluster: HandCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an unclean election: what it has is what there is now."""
+    await diverge(cluster)
+    search = SlowSearch(monkeypatch)
+    await cluster.leader_and_isr(1, [("t", 0)])
+    await until(search.began.is_set)
+    await cluster.assign("t", leader=1, isr=(1,), to=(1,))
+    assert (await produce(cluster, 1, b"later", acks=1)).base_offset == 2
+    search.go_on.set()
+    await asyncio.sleep(0.05)
+    assert b"lost" in bytes_of(cluster, 1) and cluster.partition(1).log.log_end_offset == 3
+    await cluster.leader_and_isr(2, [("t", 0)])
+    await agree(cluster, 1, 2)
+    assert b"new" not in bytes_of(cluster, 2)
