@@ -2,14 +2,18 @@
 
 A task knows the query's id, and the driver's side of a Python source does not. A batch begins where the batch before it
 ended, and Spark plans it only when that one is complete. So each task commits the beginning of its partition's range.
-Lag is therefore one batch late. A commit that fails is logged, and holds its task up for some seconds at most: Spark's
-checkpoint is what a restart goes by, and the next batch commits again.
+Lag is therefore one batch late. A thread commits while the task reads, so that a coordinator that is down costs a task
+half a second at most. A commit that fails is logged: Spark's checkpoint is what a restart goes by, and the next batch
+commits again.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -29,11 +33,22 @@ QUERY_ID = "sql.streaming.queryId"
 _GROUP = 0
 # The first version of FindCoordinator that names several keys at once.
 FIRST_WITH_KEYS = 4
-# How long a task waits for a connection, for a response, and for a commit with all that is tried again.
+# The limit of a connection, of a response, and of a commit with all that is tried again.
 WITHIN_MS = 5_000
+# How long a task that has read everything waits for its commit.
+PATIENCE_S = 0.5
 _BOUNDED = ("socket.connection.setup.timeout.ms", "request.timeout.ms", "default.api.timeout.ms")
 
 log = logging.getLogger(__name__)
+
+
+def begin_commit(wanted: OffsetRange, options: SourceOptions) -> Callable[[], None]:
+    """Have a thread do `commit_start`. Return a function that waits for it, no longer than PATIENCE_S."""
+    if not wanted.is_first:
+        return lambda: None
+    committing = threading.Thread(target=commit_start, args=(wanted, options), name="odradek-progress", daemon=True)
+    committing.start()
+    return partial(committing.join, PATIENCE_S)
 
 
 def commit_start(wanted: OffsetRange, options: SourceOptions) -> None:

@@ -41,11 +41,11 @@ from .errors import OptionError
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
-from .progress import commit_start
+from .progress import begin_commit
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -196,7 +196,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if wanted is None:
             return iter(())
         (only,) = wanted
-        return read_range(only, self._options, self._columns, lambda: commit_start(only, self._options))
+        return _committing(only, self._options, self._columns)
+
+
+def _committing(only: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
+    """Read a range, and commit its start meanwhile."""
+    wait = begin_commit(only, options)
+    yield from read_range(only, options, columns)
+    wait()
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
@@ -205,19 +212,12 @@ def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column
         yield from read_range(each, options, columns)
 
 
-def read_range(
-    wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column], meanwhile: Callable[[], None] | None = None
-) -> Iterator[ArrowBatch]:
-    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError.
-
-    `meanwhile` is called when the first fetch is under way.
-    """
+def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
+    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
     from .direct_read import range_reader
 
     fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while the decoder is loaded
-    if meanwhile is not None:
-        meanwhile()
 
     from .rows import RowDecoder
 

@@ -313,7 +313,9 @@ class Simulation:
         """Run a task as Spark does: up to four attempts, some with another one beside it. Return its participant."""
         for attempt in range(4):
             if self.chance.random() < 0.2:
-                self.tasks.append(self.attempt(run, batch, part, attempt + 10, numbers))
+                # A speculative one; after the retry of a stage numbers begin again, so it may have the same name.
+                twin = self.chance.choice((attempt, attempt + 10))
+                self.tasks.append(self.attempt(run, batch, part, twin, numbers))
             try:
                 return (yield from self.attempt(run, batch, part, attempt, numbers))
             except Dead:

@@ -14,7 +14,7 @@ from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
-from odradek.client.spark.progress import commit_start
+from odradek.client.spark.progress import begin_commit, commit_start
 from odradek.client.spark.stream import MicroBatches
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -103,6 +103,26 @@ async def test_a_group_that_has_no_coordinator_holds_a_task_up_for_some_seconds_
             await asyncio.wait_for(asyncio.to_thread(commit_start, place, wanted), WAIT_S / 2)
             assert "was not committed to group g" in caplog.text
         caplog.clear()
+
+
+async def test_a_task_does_not_wait_for_a_coordinator_that_is_silent() -> None:
+    """Neither before it reads, nor for long at its end."""
+    pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def silent(call: Call) -> object:
+        is_asked.set()
+        await may_answer.wait()
+        return FindCoordinatorResponse()
+
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.defaults[ApiKey.FIND_COORDINATOR] = silent
+        wanted = options(cluster, **{"kafka.group.id": "g"})
+        wait = begin_commit(OffsetRange("t", cluster.topic_id("t"), 0, 3, 5), wanted)
+        await is_asked.wait()
+        await asyncio.to_thread(wait)
+        assert "OFFSET_COMMIT" not in asked(cluster)
+        may_answer.set()
 
 
 async def test_planning_connects_once_to_each_broker() -> None:
