@@ -24,25 +24,31 @@ class FullNames(Generic[T]):
         self._full = full
         # None: no first piece, or one behind it is missing.
         self._gathered: set[T] | None = None
+        # Whether a full request has begun, and none has been carried out to its end since.
+        self.is_partial = False
 
     def take(self, kind: int, names: set[T]) -> set[T] | None:
         """Note the names of a request of this type. Return all names where it completes a full one."""
         gathered, self._gathered = self._gathered, None
+        whole: set[T] | None = None
         if kind == self._full:
-            return names
-        if kind == BEGINS:
+            whole = names
+        elif kind == BEGINS:
             self._gathered = names
         elif gathered is not None and kind == GOES_ON:
             self._gathered = gathered | names
         elif gathered is not None and kind == ENDS:
-            return gathered | names
-        return None
+            whole = gathered | names
+        self.is_partial = whole is None and (self.is_partial or kind in (BEGINS, GOES_ON, ENDS))
+        return whole
 
     @contextmanager
     def losing(self) -> Generator[None]:
         """Forget the pieces where a request is not carried out, because of an error."""
+        was_partial = self.is_partial
         try:
             yield
         except BaseException:
             self._gathered = None
+            self.is_partial |= was_partial
             raise

@@ -44,7 +44,7 @@ from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
-from .full_names import BEGINS, GOES_ON, FullNames
+from .full_names import FullNames
 from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .role import Role
@@ -218,9 +218,8 @@ class Replicas:
         if named is not None:
             self._release_others(named, configs)
         response = await self._change_roles(request, configs)
-        if request.type not in (BEGINS, GOES_ON):
-            self._has_roles = True
-            self._note_ready()
+        self._has_roles |= not self._named_roles.is_partial
+        self._note_ready()
         return response
 
     def _ids_in_view(self) -> dict[str, bytes]:
@@ -493,8 +492,9 @@ class Replicas:
 
     def _note_ready(self) -> None:
         """Kafka's own controller sends no LeaderAndIsr to a broker that has no partitions."""
-        own = self._config.node_id
-        if not self.is_ready.is_set() and own in self.view.brokers and (self._has_roles or not self._has_partitions()):
+        if self.is_ready.is_set() or self._named_topics.is_partial:
+            return
+        if self._config.node_id in self.view.brokers and (self._has_roles or not self._has_partitions()):
             self.is_ready.set()
 
     def _has_partitions(self) -> bool:

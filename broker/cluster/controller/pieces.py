@@ -13,15 +13,15 @@ from .outbox import Message, PartitionUpdate, StopReplicas
 MAX_VALUES = 50_000
 
 
-def pieces_of(message: Message) -> list[Message]:
+def pieces_of(message: Message, max_values: int = MAX_VALUES) -> list[Message]:
     """Return the messages that say the same together, in the order in which they are to be sent."""
     if isinstance(message, StopReplicas):
-        if len(message.partitions) <= MAX_VALUES:
+        if len(message.partitions) <= max_values:
             return [message]
         left = iter(message.partitions.items())
-        parts = iter(lambda: dict(islice(left, MAX_VALUES)), {})
+        parts = iter(lambda: dict(islice(left, max_values)), {})
         return [StopReplicas(message.broker_id, part) for part in parts]
-    pieces: list[Message] = [replace(message, updates=part) for part in _parts(message.updates)]
+    pieces: list[Message] = [replace(message, updates=part) for part in _parts(message.updates, max_values)]
     if len(pieces) < 2:
         return [message]
     if message.is_full:
@@ -30,12 +30,12 @@ def pieces_of(message: Message) -> list[Message]:
     return pieces
 
 
-def _parts(updates: tuple[PartitionUpdate, ...]) -> Iterator[tuple[PartitionUpdate, ...]]:
+def _parts(updates: tuple[PartitionUpdate, ...], max_values: int) -> Iterator[tuple[PartitionUpdate, ...]]:
     part: list[PartitionUpdate] = []
     values = 0
     for each in updates:
         values += _values(each)
-        if part and values > MAX_VALUES:
+        if part and values > max_values:
             yield tuple(part)
             part, values = [], _values(each)
         part.append(each)

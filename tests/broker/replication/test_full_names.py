@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.replication.full_names import BEGINS, ENDS, GOES_ON, FullNames
 from odradek.broker.replication.replicas import FULL
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
 from odradek.storage.errors import StorageError
 from odradek.tests.support.hand_cluster import HandCluster
@@ -112,3 +112,44 @@ async def test_what_a_full_disk_did_not_take_is_written_with_the_next_request(tm
         assert cluster.partition(1).not_leading is None
         await cluster.stop(1)
         assert (await cluster.start(1)).topics.get("t") is not None
+
+
+async def unheard(cluster: HandCluster, topic: str, kind: int) -> None:
+    """Tell broker 1 of a topic while it cannot read the topic's configs."""
+    replicas = cluster.brokers[1].services.replicas
+    assert replicas is not None
+    configs_of = replicas.configs_of
+
+    async def fail(_: Any) -> dict[str, dict[str, str]]:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    replicas.configs_of = fail
+    # Its answer is an error.
+    with pytest.raises(AssertionError):
+        await metadata(cluster, topic, kind)
+    replicas.configs_of = configs_of
+
+
+@pytest.mark.parametrize("is_first_lost", [True, False])
+async def test_a_broker_that_starts_is_not_ready_before_it_knows_every_piece(
+    tmp_path: Path, is_first_lost: bool
+) -> None:
+    """It would tell clients that topics are unknown which a later piece names."""
+    async with HandCluster(tmp_path, 1) as cluster:
+        for topic in ("a", "b"):
+            await cluster.assign(topic, leader=9, replicas=(9,), isr=(9,), to=())
+        await cluster.stop(1)
+        replicas = (await cluster.start(1)).services.replicas
+        assert replicas is not None
+        await (unheard if is_first_lost else metadata)(cluster, "a", BEGINS)
+        assert not replicas.is_ready.is_set()
+        await (metadata if is_first_lost else unheard)(cluster, "b", ENDS)
+        # A broker has come or gone.
+        await metadata(cluster, "none", 0)
+        await cluster.leader_and_isr(1, [], type=FULL)
+        assert not replicas.is_ready.is_set()
+        await metadata(cluster, "a", BEGINS)
+        assert not replicas.is_ready.is_set()
+        await metadata(cluster, "b", ENDS)
+        assert replicas.is_ready.is_set()
+        assert set(replicas.view.topics) == {"a", "b"}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
@@ -22,6 +21,7 @@ from odradek.broker.cluster.controller.outbox import (
     StopReplicas,
     TellMetadata,
 )
+from odradek.broker.cluster.controller.pieces import pieces_of
 from odradek.broker.cluster.controller.placement import place
 from odradek.broker.cluster.controller.topic_changes import add_partitions
 from odradek.broker.cluster.controller.watches import event_of, subject_of
@@ -51,6 +51,7 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.protocol.errors import KafkaError
+from odradek.tests.broker.cluster.controller.node import Node
 from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
 from odradek.tests.support.fake_zookeeper import ControllerMoved, FakeZookeeper, SessionExpired
 
@@ -61,41 +62,10 @@ SCRAWL = "scrawl"
 
 # How many of the things that brokers are told go wrong there.
 FAILURES = 0.02
+# Partitions in a request, of which a broker takes no more, and the values that one has at least.
+MAX_PARTITIONS, VALUES_OF_A_PARTITION = 5, 4
 
 MachineFactory = Callable[[int, int], ControllerMachine]
-
-
-@dataclass
-class Node:
-    """A broker: what it was told as a replica, and its controller while it is elected."""
-
-    broker_id: int
-    session: int = 0
-    is_alive: bool = True
-    # A paused process: it does nothing, and its session may expire meanwhile.
-    is_paused: bool = False
-    broker_epoch: int = -1
-    controller_epoch: int = 0
-    roles: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
-    metadata: dict[TopicPartition, PartitionUpdate] = field(default_factory=dict[TopicPartition, PartitionUpdate])
-    # The brokers that it was told are alive.
-    brokers: set[int] = field(default_factory=set[int])
-    # Whether it could not take note of the last message that told it so.
-    has_missed: bool = False
-    # Replicas whose disk has failed, until the next start.
-    offline: set[TopicPartition] = field(default_factory=set[TopicPartition])
-    # Replicas that it has files of, and those whose files it gave up though it has to delete them. Starts keep both.
-    held: set[TopicPartition] = field(default_factory=set[TopicPartition])
-    left_over: set[TopicPartition] = field(default_factory=set[TopicPartition])
-    # -- As a controller
-    machine: ControllerMachine | None = None
-    fence: int | None = None
-    steps: Steps[Any] | None = None
-    result: Any = None
-    asked: deque[Callable[[ControllerMachine], Steps[Any]]] = field(
-        default_factory=deque[Callable[["ControllerMachine"], Steps[Any]]]
-    )
-    must_stand: bool = True
 
 
 class Simulation:
@@ -109,6 +79,7 @@ class Simulation:
         *,
         is_fenced: bool = True,
         keeps_watches: bool = True,
+        pieces_of: Callable[[Message, int], list[Message]] = pieces_of,
     ) -> None:
         self.random = random.Random(seed)
         self.zookeeper = FakeZookeeper()
@@ -118,6 +89,7 @@ class Simulation:
         self._new_machine = new_machine
         self._is_fenced = is_fenced
         self._keeps_watches = keeps_watches
+        self._pieces_of = pieces_of
         self._failures = FAILURES
         self._topics = 0
         self._scribbles = 0
@@ -335,7 +307,8 @@ class Simulation:
             else:
                 self._continue(node)
         except SessionExpired:
-            self._forget(node)
+            # The process goes on, and knows what it was told before.
+            self._resign(node)
             self._register(node)
         except ControllerMoved:
             self._resign(node)
@@ -388,13 +361,19 @@ class Simulation:
             for message in filter(None, node.machine.take_messages()):
                 wire = self.wires.setdefault((node.broker_id, message.broker_id), deque())
                 known = node.machine.cluster.live[message.broker_id].epoch
-                wire.append((node.machine.cluster.epoch, known, message))
+                pieces = self._pieces_of(message, VALUES_OF_A_PARTITION * MAX_PARTITIONS)
+                wire.extend((node.machine.cluster.epoch, known, each) for each in pieces)
 
     def _deliver(self, sender: int, receiver: int) -> None:
-        epoch, broker_epoch, message = self.wires[sender, receiver].popleft()
+        wire = self.wires[sender, receiver]
+        # Where an answer is lost, the request is sent again.
+        epoch, broker_epoch, message = wire[0] if self._fails() else wire.popleft()
         node, controller = self.nodes[receiver], self.nodes[sender]
         # STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH
         if not node.is_alive or epoch < node.controller_epoch or broker_epoch < node.broker_epoch:
+            return
+        if not isinstance(message, StopReplicas) and len(message.updates) > MAX_PARTITIONS:
+            # The broker closes the connection.
             return
         node.controller_epoch = epoch
         is_written = not self._fails()
@@ -403,11 +382,13 @@ class Simulation:
             self._repeat(controller, epoch, lambda machine: machine.tell_everything(receiver, broker_epoch))
         if not is_written and not isinstance(message, StopReplicas):
             node.has_missed |= isinstance(message, TellMetadata)
+            node.lose_pieces()
             return
         if isinstance(message, BecomeLeaderOrFollower):
-            if message.is_full:
-                node.roles.clear()
-                self._give_up(node, {each.place for each in message.updates})
+            named = node.named_by(message)
+            if named is not None:
+                node.roles = {place: each for place, each in node.roles.items() if place in named}
+                self._give_up(node, named)
             strangers = {each.broker_id for each in message.leaders} - node.brokers
             # Kafka's broker follows no leader that it does not know, and does not try again.
             assert node.has_missed or not strangers, (
@@ -421,8 +402,7 @@ class Simulation:
             if refused:
                 self._repeat(controller, epoch, lambda machine: machine.tell_again(receiver, broker_epoch, refused, {}))
         elif isinstance(message, TellMetadata):
-            node.brokers, node.has_missed = {each.broker_id for each in message.brokers}, False
-            node.metadata |= {each.place: each for each in message.updates}
+            node.take_metadata(message)
         else:
             kept = {where: each for where, each in message.partitions.items() if self._fails()}
             # Files that could not be renamed stay as if their disk had failed.
@@ -492,10 +472,7 @@ class Simulation:
 
     def _forget(self, node: Node) -> None:
         self._resign(node)
-        node.roles.clear()
-        node.metadata.clear()
-        node.brokers.clear()
-        node.controller_epoch = 0
+        node.end_process()
         for pair in [pair for pair in self.wires if node.broker_id in pair]:
             del self.wires[pair]
 
@@ -564,6 +541,11 @@ class Simulation:
         assert self.zookeeper.children_of("/admin/delete_topics") == []
         kept = {each.broker_id: each.left_over for each in self.nodes.values() if each.left_over}
         assert not kept, f"brokers keep files of deleted topics: {kept}"
+        if all(path != topic_path(SCRAWL) for path, _ in self.zookeeper.history):
+            # Otherwise no message is full, because a topic that cannot be read may be there all the same.
+            for node in self.nodes.values():
+                gone = node.metadata.keys() - self._known.keys()
+                assert not gone, f"broker {node.broker_id} knows partitions that were deleted: {sorted(gone)}"
         assert [each for each in ASKED_BY_HAND if self.zookeeper.get(each) is not None] == []
         assert self.zookeeper.children_of(LOG_DIR_EVENTS) == self.zookeeper.children_of(ISR_CHANGES) == []
         for topic in self.zookeeper.children_of(TOPICS):

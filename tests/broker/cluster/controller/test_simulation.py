@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from odradek.broker.cluster.controller.machine import ControllerMachine
+from odradek.broker.cluster.controller.outbox import Message, StopReplicas, TellMetadata
+from odradek.broker.cluster.controller.pieces import pieces_of
 from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.znodes import TopicPartition
 
@@ -131,7 +134,7 @@ class RepeatsNothing(ControllerMachine):
         (ForgetsTheDead, 90),
         (AsksNobodyForDisks, 0),
         (WelcomesNobody, 0),
-        (BelievesOldAnswers, 700),
+        (BelievesOldAnswers, 4_700),
         (MissesRestarts, 0),
         (RepeatsNothing, 0),
     ],
@@ -140,6 +143,30 @@ def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) ->
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(first, first + SEEDS):
             run(Simulation(seed, new_machine=machine))
+
+
+def in_one_piece(message: Message, max_values: int) -> list[Message]:
+    """Send what a broker does not take."""
+    return [message]
+
+
+def every_piece_full(message: Message, max_values: int) -> list[Message]:
+    """Let a broker take each piece for all there is."""
+    pieces = pieces_of(message, max_values)
+    return [each if isinstance(each, StopReplicas) else replace(each, piece=None) for each in pieces]
+
+
+def no_piece_full(message: Message, max_values: int) -> list[Message]:
+    """Let a broker take no piece for a part of all there is."""
+    pieces = pieces_of(message, max_values)
+    return [replace(each, is_full=False) if isinstance(each, TellMetadata) else each for each in pieces]
+
+
+@pytest.mark.parametrize("wrong", [in_one_piece, every_piece_full, no_piece_full])
+def test_wrong_pieces_are_found(wrong: Callable[[Message, int], list[Message]]) -> None:
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(SEEDS):
+            run(Simulation(seed, pieces_of=wrong))
 
 
 def test_a_missing_fence_is_found() -> None:
