@@ -17,6 +17,7 @@ from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ..core.arguments import check_apart, check_list, check_mapping
+from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets
 from ..core.coordinator import Coordinator
@@ -186,7 +187,9 @@ class Admin:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_mapping("list_offsets", wanted, "TopicPartition and time")
         if node_id is not None:
-            return await list_replica_offsets(self._running(), node_id, wanted)
+            cluster = self._running()
+            limit_ms = cluster.options.default_api_timeout_ms
+            return await api_result(list_replica_offsets(cluster, node_id, wanted), limit_ms)
         return await list_offsets(self._running(), wanted, ISOLATION_LEVELS[isolation_level])
 
     # -- Configs
