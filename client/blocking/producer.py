@@ -24,6 +24,7 @@ from ..producer.deliveries import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
 from .derivation import BlockingClient, at_once, options_of, waiting
+from .loop_thread import Closer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,9 +160,8 @@ class Producer(BlockingClient, Generic[K, V]):
         """
         self._stop_by(lambda: self._inner.stop(timeout_ms))
 
-    async def _close_at_exit(self, limit_ms: float) -> None:
-        if self._thread is not None:
-            await self._end(self._thread, lambda: self._inner.stop(limit_ms))
+    def _closer(self) -> Closer:
+        return self._inner.stop
 
     @property
     def is_connected(self) -> bool:
