@@ -41,6 +41,7 @@ from ..core.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offs
 from ..core.metadata import Node, TopicInfo
 from ..core.option_values import check_switches
 from ..core.options import ClusterOptions, check_choice
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..errors import ClientStopped, raise_error
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -48,7 +49,7 @@ from . import acls, configs, features, groups, log_dirs, quotas, reassignments, 
 from . import topics as topics_admin
 
 
-class Admin:
+class Admin(KnowsOtherNames):
     """Administration of a cluster. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(

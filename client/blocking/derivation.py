@@ -20,6 +20,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
+from ..core.other_names import KnowsOtherNames
 from ..errors import ClientStopped
 from .loop_thread import Closer, LoopThread, leased
 
@@ -40,7 +41,7 @@ class AsyncioClient(Protocol):
         ...
 
 
-class BlockingClient:
+class BlockingClient(KnowsOtherNames):
     """A client whose calls are carried out on the shared thread. Use `with`, or `start()` and `stop()`.
 
     Any thread may call it. A client that was stopped is not started again: make a new one.

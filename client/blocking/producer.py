@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
+from ..core.arguments import check_records
 from ..producer.deliveries import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
@@ -239,6 +240,7 @@ class Producer(BlockingClient, Generic[K, V]):
         At most `buffer_memory` bytes of them wait at a time, so `records` may be a generator over more than fits into
         memory; it runs in this thread. Raises the first error of a record; the rest of `records` is then not read.
         """
+        check_records("send_many", records)
         if isinstance(records, Collection):
             return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
         queue = self._inner._queue_many

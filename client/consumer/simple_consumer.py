@@ -34,6 +34,7 @@ from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import check_numbers, check_switches, check_texts
 from ..core.options import check_choice
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
@@ -70,7 +71,7 @@ def _in_time(
     return call
 
 
-class SimpleConsumer:
+class SimpleConsumer(KnowsOtherNames):
     """Fetches from one broker: "host:port", or host and port apart. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(

@@ -15,6 +15,7 @@ from ..core.lifetime import Lifetime
 from ..core.metadata import ClusterView
 from ..core.option_values import check_numbers, check_stop_timeout, check_switches
 from ..core.options import ClusterOptions
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..core.serialization import Deserializer, Deserializers
 from ..errors import ClientStopped, InvalidOption, NotAssigned
@@ -41,7 +42,7 @@ class Run:
         self.index = 0
 
 
-class Subscriber:
+class Subscriber(KnowsOtherNames):
     """Starts and stops a consumer, and takes its topics or partitions."""
 
     _assigned_by_user: tuple[TopicPartition, ...] = ()
