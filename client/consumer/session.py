@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -301,3 +302,33 @@ class Session:
         self.signals.wake_fetcher()
         self.signals.wake_poll()
         self.signals.positions_changed()
+
+
+# They close the sessions of lost consumers.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def lose(loop: asyncio.AbstractEventLoop, session: Session) -> None:
+    """Have the loop close the session of a consumer that nobody can stop any more, if the loop is there.
+
+    A finalizer calls this, in any thread and at any moment.
+    """
+
+    def close() -> None:
+        task = loop.create_task(_close_lost(session))
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+    with suppress(RuntimeError):  # the loop is closed: its connections are, too
+        loop.call_soon_threadsafe(close)
+
+
+async def _close_lost(session: Session) -> None:
+    session.stopping = True
+    try:
+        async with asyncio.timeout(session.cluster.options.request_timeout_ms / 1000):
+            await session.leave_and_commit()
+    except (KafkaError, TimeoutError) as error:
+        _log.warning("a consumer that was lost could not commit and leave its group: %s", error)
+    finally:
+        await session.close()
