@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .admin.scram_users import ScramPassword
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
+    from .consumer.assignment import RebalanceListener
     from .consumer.dead_letters import DeadLetterTopic
     from .consumer.explanation import Explanation
     from .consumer.fetched_batch import FetchedBatch
@@ -77,6 +78,7 @@ __all__ = [
     "PrometheusBridge",
     "QuotaEntity",
     "RangeAssignor",
+    "RebalanceListener",
     "RecordColumns",
     "RecordMetadata",
     "RoundRobinAssignor",
@@ -124,6 +126,7 @@ _HOMES = {
     "PrometheusBridge": "core.metrics",
     "QuotaEntity": "admin.quotas",
     "RangeAssignor": "assignors",
+    "RebalanceListener": "consumer.assignment",
     "RecordColumns": "consumer.record_columns",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",

@@ -17,6 +17,7 @@ from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ..core.arguments import check_apart, check_list, check_mapping
+from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets
 from ..core.coordinator import Coordinator
@@ -40,6 +41,7 @@ from ..core.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offs
 from ..core.metadata import Node, TopicInfo
 from ..core.option_values import check_switches
 from ..core.options import ClusterOptions, check_choice
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..errors import ClientStopped, raise_error
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -47,7 +49,7 @@ from . import acls, configs, features, groups, log_dirs, quotas, reassignments, 
 from . import topics as topics_admin
 
 
-class Admin:
+class Admin(KnowsOtherNames):
     """Administration of a cluster. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
@@ -186,7 +188,9 @@ class Admin:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
         check_mapping("list_offsets", wanted, "TopicPartition and time")
         if node_id is not None:
-            return await list_replica_offsets(self._running(), node_id, wanted)
+            cluster = self._running()
+            limit_ms = cluster.options.default_api_timeout_ms
+            return await api_result(list_replica_offsets(cluster, node_id, wanted), limit_ms)
         return await list_offsets(self._running(), wanted, ISOLATION_LEVELS[isolation_level])
 
     # -- Configs

@@ -35,6 +35,7 @@ from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
 from .derivation import BlockingClient, at_once, options_of, waiting
+from .loop_thread import Closer
 from .polled_consumer import PolledConsumer
 from .streams import Stream
 
@@ -92,9 +93,8 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         else:
             self._stop_by(self._inner.stop_by_other)
 
-    async def _close_at_exit(self, limit_ms: float) -> None:
-        if self._thread is not None:
-            await self._end(self._thread, lambda: self._inner.stop_by_other(limit_ms))
+    def _closer(self) -> Closer:
+        return self._inner.stop_by_other
 
     @property
     def is_connected(self) -> bool:

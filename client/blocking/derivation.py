@@ -14,13 +14,15 @@ from __future__ import annotations
 # Derived methods are functions outside of the class whose protected members they use.
 # pyright: reportPrivateUsage=false
 import asyncio
+import weakref
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
+from ..core.other_names import KnowsOtherNames
 from ..errors import ClientStopped
-from .loop_thread import LoopThread, leased, release, take_lease
+from .loop_thread import Closer, LoopThread, leased
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,7 +41,7 @@ class AsyncioClient(Protocol):
         ...
 
 
-class BlockingClient:
+class BlockingClient(KnowsOtherNames):
     """A client whose calls are carried out on the shared thread. Use `with`, or `start()` and `stop()`.
 
     Any thread may call it. A client that was stopped is not started again: make a new one.
@@ -51,6 +53,7 @@ class BlockingClient:
         self._thread: LoopThread | None = None
         self._was_stopped = False
         self._starting: asyncio.Lock | None = None
+        self._finalizer: weakref.finalize[..., Any]
 
     def start(self) -> None:
         """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
@@ -66,8 +69,11 @@ class BlockingClient:
                 raise ClientStopped("this client was stopped: make a new one")
             if self._thread is None:
                 await self._inner.start()
-                self._thread = take_lease()
-                thread.clients[self] = self._close_at_exit
+                thread.add_client(self._inner, self._closer())
+                self._thread = thread
+                # The thread must not hold this object: then a notebook's cell that runs twice would not let it go.
+                self._finalizer = weakref.finalize(self, thread.lose_client, self._inner)
+                self._finalizer.atexit = False
 
     def _stop_by(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Stop by `work`. In a forked process the client is only forgotten: it belongs to the parent."""
@@ -80,18 +86,17 @@ class BlockingClient:
 
     async def _end(self, thread: LoopThread, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            await work()
+            await thread.end_client(self._inner, work)
         finally:
             self._was_stopped = True
             if self._thread is thread:
                 self._thread = None
-                thread.clients.pop(self, None)
-                release(thread)
+                self._finalizer.detach()
 
-    async def _close_at_exit(self, limit_ms: float) -> None:
-        """Close at the end of the program."""
-        if self._thread is not None:
-            await asyncio.wait_for(self._end(self._thread, self._inner.stop), limit_ms / 1000)
+    def _closer(self) -> Closer:
+        """Return what closes the asyncio client where nobody stops this one. It does not hold this one."""
+        inner = self._inner
+        return lambda limit_ms: asyncio.wait_for(inner.stop(), limit_ms / 1000)
 
     def __enter__(self) -> Self:
         try:

@@ -4,8 +4,8 @@
 
 A call holds a lease while it lasts, and a client from its start to its stop. A thread that waits for a call can be
 interrupted (Ctrl-C, an exception of a signal handler). The call is then cancelled, and what it had returned but nobody
-received is given back to the client. At the interpreter's exit, clients that nobody stopped are stopped. A forked
-process gets a thread of its own with its first client.
+received is given back to the client. A client that the program has lost is stopped when it is collected, and at the
+interpreter's exit those are that nobody stopped. A forked process gets a thread of its own with its first client.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ Closer = Callable[[float], Coroutine[Any, Any, None]]
 
 # For the clients that the program did not stop before its end.
 _EXIT_TIMEOUT_MS = 5_000.0
+# For a client that was lost: its records may still be sent.
+_LOST_TIMEOUT_MS = 30_000.0
 # For the clients of a loop that broke.
 _BROKEN_TIMEOUT_MS = 500.0
 # The loop's last steps close connections; a name look-up that hangs is not waited for.
@@ -131,8 +133,10 @@ class LoopThread:
         self.is_ending = False
         # Set in the child of a fork, where the thread does not exist.
         self.is_forked = False
-        # The clients that are started; used on the loop alone.
-        self.clients: dict[object, Closer] = {}
+        # The asyncio clients of those that are started, each of which has a lease; used on the loop alone.
+        self._clients: dict[object, Closer] = {}
+        # They close clients that were lost.
+        self._closing: set[asyncio.Task[None]] = set()
         # A daemon: an ordinary thread would keep the interpreter from coming to its exit handlers.
         self._thread = threading.Thread(target=self._run, name="odradek-client", daemon=True)
 
@@ -153,7 +157,7 @@ class LoopThread:
                 except BaseException as error:  # noqa: BLE001 - such as SystemExit of a callback, which ends a loop
                     _log.error("the thread of the blocking clients has failed, and all of them with it: %r", error)
                     _forget(self)
-                    runner.run(_close_all(self, _BROKEN_TIMEOUT_MS))
+                    runner.run(self.close_clients(_BROKEN_TIMEOUT_MS))
         finally:
             _forget(self)
             for call in list(self._calls):
@@ -182,6 +186,53 @@ class LoopThread:
             self._loop.call_soon_threadsafe(callback)
         except RuntimeError as error:  # the loop is closed
             _log.debug("a callback came after the loop's end: %r", error)
+
+    # -- Clients
+
+    def add_client(self, client: object, closer: Closer) -> None:
+        """Take a client that has started, with a lease of its own: `closer` closes it where the program does not."""
+        take_lease()
+        self._clients[client] = closer
+
+    async def end_client(self, client: object, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Stop a client by `work`, and end its lease."""
+        try:
+            await work()
+        finally:
+            if self._clients.pop(client, None) is not None:
+                release(self)
+
+    def lose_client(self, client: object) -> None:
+        """Have the loop close a client that nobody can stop any more.
+
+        A finalizer calls this, in any thread and at any moment: it must take no lock.
+        """
+        if not (self.is_forked or self.is_ending):
+            self.post(lambda: self._close_lost(client))
+
+    def _close_lost(self, client: object) -> None:
+        if client in self._clients:
+            _log.warning("a client was lost before it was stopped: it is stopped now; use `with`, or call stop()")
+            task = asyncio.get_running_loop().create_task(self._close_client(client, _LOST_TIMEOUT_MS))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def _close_client(self, client: object, limit_ms: float) -> None:
+        closer = self._clients[client]
+        try:
+            await self.end_client(client, lambda: closer(limit_ms))
+        except Exception as error:  # noqa: BLE001 - nobody is there to get it
+            _log.warning("a client could not be stopped in order: %s", error)
+
+    async def close_clients(self, limit_ms: float) -> None:
+        """Close all clients, within the limit."""
+        await asyncio.gather(*(self._close_client(client, limit_ms) for client in self._clients))
+
+    def count_clients(self) -> int:
+        """Return how many clients are started."""
+        return len(self._clients)
+
+    # -- Calls
 
     def check_caller(self) -> None:
         """Raise ClientForked or LoopThreadCall if this thread must not wait for the loop."""
@@ -272,18 +323,9 @@ def _stop_at_exit() -> None:
         if _shared is None:
             return
     with leased() as thread:
-        if thread.clients:
-            text = "%d clients were not stopped before the program's end: they are stopped now"
-            _log.warning(text, len(thread.clients))
-        thread.run(lambda: _close_all(thread, _EXIT_TIMEOUT_MS))
-
-
-async def _close_all(thread: LoopThread, limit_ms: float) -> None:
-    closers = list(thread.clients.values())
-    ends = await asyncio.gather(*(close(limit_ms) for close in closers), return_exceptions=True)
-    for error in ends:
-        if error is not None:
-            _log.warning("a client could not be stopped in order: %s", error)
+        if left := thread.count_clients():
+            _log.warning("%d clients were not stopped before the program's end: they are stopped now", left)
+        thread.run(lambda: thread.close_clients(_EXIT_TIMEOUT_MS))
 
 
 def _after_fork() -> None:

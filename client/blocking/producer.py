@@ -20,10 +20,12 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
+from ..core.arguments import check_records
 from ..producer.deliveries import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
 from .derivation import BlockingClient, at_once, options_of, waiting
+from .loop_thread import Closer
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -159,9 +161,8 @@ class Producer(BlockingClient, Generic[K, V]):
         """
         self._stop_by(lambda: self._inner.stop(timeout_ms))
 
-    async def _close_at_exit(self, limit_ms: float) -> None:
-        if self._thread is not None:
-            await self._end(self._thread, lambda: self._inner.stop(limit_ms))
+    def _closer(self) -> Closer:
+        return self._inner.stop
 
     @property
     def is_connected(self) -> bool:
@@ -239,6 +240,7 @@ class Producer(BlockingClient, Generic[K, V]):
         At most `buffer_memory` bytes of them wait at a time, so `records` may be a generator over more than fits into
         memory; it runs in this thread. Raises the first error of a record; the rest of `records` is then not read.
         """
+        check_records("send_many", records)
         if isinstance(records, Collection):
             return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
         queue = self._inner._queue_many

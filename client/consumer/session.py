@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -83,6 +84,8 @@ class Session:
         self._watched: set[asyncio.Task[Any]] = set()
         # Topics that cannot be read, as a poll has raised.
         self._topic_errors: dict[str, ErrorCode] = {}
+        # Those that do not exist yet, or have no leader.
+        self._retried_topics: frozenset[str] = frozenset()
         # Set at the begin of a stop: no more records are returned.
         self.stopping = False
 
@@ -132,7 +135,10 @@ class Session:
         task.add_done_callback(ended)
 
     def note_topic_errors(self, topics: Collection[str], view: ClusterView) -> None:
-        """Have the next poll raise why one of these topics cannot be read, once for each new error."""
+        """Have the next poll raise why one of these topics cannot be read, once for each new error.
+
+        A topic that does not exist may be created yet: that is logged after a second.
+        """
         found = {topic: view.errors[topic] for topic in topics if topic in view.errors}
         final = {topic: code for topic, code in found.items() if not code.retriable}
         for topic, code in final.items():
@@ -140,6 +146,13 @@ class Session:
                 self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
                 self.signals.wake_poll()
         self._topic_errors = final
+        retried = {topic: code for topic, code in found.items() if code.retriable}
+        for topic in self._retried_topics - retried.keys():
+            self.cluster.retries.done(("topic", topic))
+        for topic, code in retried.items():
+            text = f"topic {topic!r} cannot be read yet: {code.text}"
+            self.cluster.retries.failed(("topic", topic), KafkaError(code, text))
+        self._retried_topics = frozenset(retried)
 
     async def leave_and_commit(self) -> None:
         """Leave the group, and commit processed records with auto-commit."""
@@ -289,3 +302,33 @@ class Session:
         self.signals.wake_fetcher()
         self.signals.wake_poll()
         self.signals.positions_changed()
+
+
+# They close the sessions of lost consumers.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def lose(loop: asyncio.AbstractEventLoop, session: Session) -> None:
+    """Have the loop close the session of a consumer that nobody can stop any more, if the loop is there.
+
+    A finalizer calls this, in any thread and at any moment.
+    """
+
+    def close() -> None:
+        task = loop.create_task(_close_lost(session))
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+    with suppress(RuntimeError):  # the loop is closed: its connections are, too
+        loop.call_soon_threadsafe(close)
+
+
+async def _close_lost(session: Session) -> None:
+    session.stopping = True
+    try:
+        async with asyncio.timeout(session.cluster.options.request_timeout_ms / 1000):
+            await session.leave_and_commit()
+    except (KafkaError, TimeoutError) as error:
+        _log.warning("a consumer that was lost could not commit and leave its group: %s", error)
+    finally:
+        await session.close()

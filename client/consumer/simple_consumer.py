@@ -4,16 +4,17 @@
         leader = await consumer.find_leader("flights", 0)
         found = await consumer.fetch("flights", 0, offset=0)
 
-Each call is one request to this broker. A partition that it does not lead is an error: ask `find_leader`, and connect
-to the leader.
+Each call is one request to this broker, and ends within `default_api_timeout_ms`. A partition that the broker does not
+lead is an error: ask `find_leader`, and connect to the leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -26,18 +27,23 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..core.addresses import broker_address
+from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import check_numbers, check_switches, check_texts
 from ..core.options import check_choice
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
 from . import simple_offsets
 from .completed_fetch import CompletedFetch
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _LAST_NAMED_FETCH = 12  # Fetch 13 goes by topic id
 _SEVERAL_OFFSETS = 0  # ListOffsets 0 returns several offsets, later versions one
@@ -53,7 +59,19 @@ class Fetched:
     log_start_offset: int
 
 
-class SimpleConsumer:
+def _in_time(
+    method: Callable[Concatenate[SimpleConsumer, P], Awaitable[T]],
+) -> Callable[Concatenate[SimpleConsumer, P], Coroutine[Any, Any, T]]:
+    """Have a call raise RequestTimedOut after `default_api_timeout_ms`."""
+
+    @wraps(method)
+    async def call(self: SimpleConsumer, *args: P.args, **options: P.kwargs) -> T:
+        return await api_result(method(self, *args, **options), self._default_api_timeout_ms)  # pyright: ignore
+
+    return call
+
+
+class SimpleConsumer(KnowsOtherNames):
     """Fetches from one broker: "host:port", or host and port apart. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
@@ -64,17 +82,19 @@ class SimpleConsumer:
         client_id: str = "odradek-simple-consumer",
         isolation_level: str = "read_uncommitted",
         request_timeout_ms: float = 30_000,
+        default_api_timeout_ms: float = 60_000,
         check_crcs: bool = True,
         **security: Unpack[SecurityArguments],
     ) -> None:
         check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        check_numbers(request_timeout_ms=request_timeout_ms)
+        check_numbers(request_timeout_ms=request_timeout_ms, default_api_timeout_ms=default_api_timeout_ms)
         check_switches(check_crcs=check_crcs)
         check_texts(client_id=client_id)
         self._address = broker_address(host, port)
         self._client_id = client_id
         self._isolation_level = ISOLATION_LEVELS[isolation_level]
         self._request_timeout_ms = request_timeout_ms
+        self._default_api_timeout_ms = default_api_timeout_ms
         self._check_crcs = check_crcs
         self._security = security_options("SimpleConsumer", security)
         self._connection: Connection | None = None
@@ -132,6 +152,7 @@ class SimpleConsumer:
             raise found
         return found
 
+    @_in_time
     async def multifetch(
         self,
         offsets: Mapping[TopicPartition, int],
@@ -185,6 +206,7 @@ class SimpleConsumer:
 
     # -- Offsets
 
+    @_in_time
     async def offsets_before(
         self, topic: str, partition: int, time_ms: int = LATEST, max_offsets: int = 1
     ) -> list[int]:
@@ -227,6 +249,7 @@ class SimpleConsumer:
 
     # -- Leaders
 
+    @_in_time
     async def find_leader(self, topic: str, partition: int) -> Node:
         """Return the broker that leads a partition, as this broker knows it. Raises KafkaError."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
@@ -244,10 +267,12 @@ class SimpleConsumer:
 
     # -- Committed offsets
 
+    @_in_time
     async def find_coordinator(self, group_id: str) -> Node:
         """Return the broker that keeps a group's offsets: connect to it for these. Raises KafkaError."""
         return await simple_offsets.find_coordinator(self._running(), group_id)
 
+    @_in_time
     async def commit_offsets(
         self,
         group_id: str,
@@ -262,6 +287,7 @@ class SimpleConsumer:
         """
         await simple_offsets.commit(self._running(), group_id, offsets, storage)
 
+    @_in_time
     async def fetch_offsets(
         self, group_id: str, partitions: Collection[TopicPartition], *, storage: str = simple_offsets.KAFKA
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -15,6 +16,7 @@ from ..core.lifetime import Lifetime
 from ..core.metadata import ClusterView
 from ..core.option_values import check_numbers, check_stop_timeout, check_switches
 from ..core.options import ClusterOptions
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..core.serialization import Deserializer, Deserializers
 from ..errors import ClientStopped, InvalidOption, NotAssigned
@@ -23,7 +25,7 @@ from .assignment import RebalanceListener
 from .offset_store import OffsetStore
 from .options import assignors_of, fetch_options, group_options
 from .positions import PartitionState, Positions
-from .session import Session
+from .session import Session, lose
 from .workers import Workers
 
 _log = logging.getLogger(__name__)
@@ -41,7 +43,7 @@ class Run:
         self.index = 0
 
 
-class Subscriber:
+class Subscriber(KnowsOtherNames):
     """Starts and stops a consumer, and takes its topics or partitions."""
 
     _assigned_by_user: tuple[TopicPartition, ...] = ()
@@ -49,6 +51,7 @@ class Subscriber:
     _pattern: re.Pattern[str] | None = None
     # None before start() and after stop().
     _session: Session | None = None
+    _finalizer: weakref.finalize[..., Subscriber]
     _run: Run | None = None
     # While `consume` runs.
     _workers: Workers | None = None
@@ -156,7 +159,11 @@ class Subscriber:
         )
         session.assignment.listener = self._listener
         session.note_topic_errors(topics, session.cluster.view)
-        session.cluster.on_update(self._metadata_changed)
+        # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
+        held = weakref.ref(self)
+        session.cluster.on_update(lambda view: _changed(held(), view))
+        self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
+        self._finalizer.atexit = False
         if self._assigned_by_user:
             session.take_partitions(self._assigned_by_user)
         elif self._pattern is not None:
@@ -215,6 +222,7 @@ class Subscriber:
     async def _end(self) -> None:
         session, self._session, self._stopped = self._session, None, True
         if session is not None:
+            self._finalizer.detach()
             await session.close()
 
     @property
@@ -303,14 +311,19 @@ class Subscriber:
             self._follow_topics(session.cluster.view)
             session.cluster.refresh_soon()
         else:
-            session.join_group(lambda: self._topics)
+            session.join_group(self._subscribed())
 
     def _take_pattern(self, session: Session) -> None:
         """Join or read what matches now. The metadata of all topics comes soon, and again and again."""
         session.cluster.watch_all(True)
         session.cluster.refresh_soon()
         if self._group_options is not None:
-            session.join_group(lambda: self._topics)
+            session.join_group(self._subscribed())
+
+    def _subscribed(self) -> Callable[[], Iterable[str]]:
+        """Return what tells the subscribed topics of a consumer that is there; it does not hold the consumer."""
+        held = weakref.ref(self)
+        return lambda: () if (consumer := held()) is None else consumer._topics
 
     def _match_pattern(self, session: Session, view: ClusterView) -> None:
         """Read the topics that match now; with a group, join again if these are others than before."""
@@ -344,3 +357,8 @@ class Subscriber:
             run.state.rewind()
             if self._session is not None:
                 self._session.signals.wake_fetcher()
+
+
+def _changed(consumer: Subscriber | None, view: ClusterView) -> None:
+    if consumer is not None:
+        consumer._metadata_changed(view)  # pyright: ignore[reportPrivateUsage] - of this module

@@ -6,7 +6,8 @@ needs brackets: "[::1]:9092".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from ..errors import InvalidOption
 
@@ -19,7 +20,13 @@ def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
     """Return the addresses in the given order. Raises InvalidOption, which names the wrong entry."""
     if isinstance(servers, Mapping):
         raise InvalidOption("bootstrap_servers is HOST:PORT or a list of it, not a dict: options are given by name")
+    given: object = servers
+    if not isinstance(given, Iterable):
+        raise InvalidOption(f"bootstrap_servers is HOST:PORT or a list of it, not {given!r:.100}")
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
+    for entry in cast("Iterable[object]", entries):
+        if not isinstance(entry, str):
+            raise InvalidOption(f"bootstrap_servers takes each server as a text HOST:PORT, not as {entry!r:.100}")
     addresses = [_address(entry.strip()) for entry in entries if entry.strip()]
     if not addresses:
         raise InvalidOption(f"bootstrap_servers names no server: {servers!r}")

@@ -6,7 +6,7 @@ Other clients take a list where this one takes names, and the other way round. P
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterable, Iterable, Mapping
 from operator import index
 from typing import SupportsIndex, cast
 
@@ -73,3 +73,12 @@ def check_list(call: str, given: object) -> None:
     """Raise TypeError if the argument of `call`, which takes several things, is one of them."""
     if isinstance(given, str) or is_partition(given) or not isinstance(given, Iterable):
         raise TypeError(f"{call} takes several things, not one alone: write {call}([...]), with brackets around it")
+
+
+def check_records(call: str, given: object) -> None:
+    """Raise TypeError unless the records that `call` takes come from a plain iterable."""
+    if isinstance(given, AsyncIterable):
+        text = f"{call} takes an iterable, not an async one: write `async for key, value in ...: await send(...)`"
+        raise TypeError(text)
+    if not isinstance(given, Iterable):
+        raise TypeError(f"{call} takes an iterable of pairs of key and value, not a {type(given).__name__}")

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from ..errors import RequestTimedOut
+
+T = TypeVar("T")
 
 
 def monotonic_ms() -> float:
@@ -23,3 +29,15 @@ async def wait_for(event: asyncio.Event, limit_ms: float | None) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
+
+
+async def api_result(call: Awaitable[T], limit_ms: float) -> T:
+    """Return the result of a call. Raises RequestTimedOut after `limit_ms`: it may have been carried out."""
+    limit = asyncio.timeout(limit_ms / 1000)
+    try:
+        async with limit:
+            return await call
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise RequestTimedOut(f"no broker has answered within {limit_ms:g} ms (default_api_timeout_ms)") from None

@@ -152,14 +152,15 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError as error:
             what = "takes no connection" if tls is None else "takes no TLS connection"
             raise NotConnected(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
-        except UnicodeError as error:
-            raise NotConnected(f"cannot connect to {host}:{port}: that is no host name") from error
         except OSError as error:
             if meant := handshake_error(self.address, error):
                 raise meant from error
             if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
                 raise closed_in_handshake(self.address) from error
             raise NotConnected(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
+        # Behind OSError, because a certificate that is not trusted is both.
+        except (ValueError, OverflowError) as error:  # a name as ".a", with a zero, or of 64 letters; a port as 70000
+            raise NotConnected(f"cannot connect to {host}:{port}: that is no address") from error
 
     async def _agree_on_versions(self) -> None:
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)

@@ -1,9 +1,11 @@
-"""Options of other Python clients that have another name here, or nothing to set: what an unknown option is told.
+"""Names of other Python clients that are others here, or are not needed: what one who tries them is told.
 
 The page docs/from-other-clients.md has all of them; a test compares the two.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 _INSTEAD = {
     "allow_auto_create_topics": "a producer always asks for it",
@@ -25,6 +27,32 @@ _INSTEAD = {
     "ssl_ciphers": "set them in an ssl_context",
     "ssl_crlfile": "set it in an ssl_context",
 }
+
+_METHODS_INSTEAD = {
+    "bootstrap_connected": "is_connected tells it",
+    "close": "call stop(), or use `with` or `async with`",
+    "commit_async": "call commit()",
+    "highwater": "call high_watermark(partition)",
+    "init_transactions": "start() does it",
+    "list_topics": "call Admin.list_topics(), or partitions_for(topic)",
+    "partitions_for_topic": "call partitions_for(topic)",
+    "poll": "a consumer has getmany(timeout_ms=...) and getone(); a producer needs no polls",
+    "produce": "call send(topic, value, key=...)",
+    "seek_to_committed": "call seek(partition, offset) with the offset that committed(partition) returns",
+    "topics": "call Admin.list_topics()",
+    "unassign": "call unsubscribe()",
+}
+
+
+class KnowsOtherNames:
+    """A client that says what to call where somebody calls a method of another client."""
+
+    if not TYPE_CHECKING:  # a type checker would take every name
+
+        def __getattr__(self, name: str) -> object:
+            instead = _METHODS_INSTEAD.get(name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(text if instead is None else f"{text}: {instead}", name=name, obj=self)
 
 
 def instead_of(name: str) -> str:

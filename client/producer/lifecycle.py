@@ -14,6 +14,7 @@ from ..core.lifetime import Lifetime
 from ..core.metadata import TopicInfo
 from ..core.option_values import check_stop_timeout
 from ..core.options import ClusterOptions
+from ..core.other_names import KnowsOtherNames
 from ..core.security_options import SecurityArguments, security_options
 from ..core.serialization import Serializer, serializer
 from ..core.task_ends import broken_task
@@ -34,7 +35,7 @@ from .transactions.transactions import Transactions
 _log = logging.getLogger(__name__)
 
 
-class Lifecycle(Generic[K, V]):
+class Lifecycle(KnowsOtherNames, Generic[K, V]):
     """Starts and stops a producer."""
 
     # These exist from start() to stop().

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...protocol.records.batch import encode_value_batch
-from ..core.arguments import check_mapping, checked_offset
+from ..core.arguments import check_mapping, check_records, checked_offset
 from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
@@ -187,6 +187,7 @@ class Producer(Lifecycle[K, V]):
     ) -> asyncio.Future[BulkMetadata]:
         """Put all records into the buffer; return what `send_many` waits for. What is queued then comes behind them."""
         self._running_here()
+        check_records("send_many", records)
         bulk = BulkDelivery(self._loop.create_future())
         try:
             if self._is_plain:
@@ -382,8 +383,13 @@ class Producer(Lifecycle[K, V]):
 
     # -- Flush and metadata
 
-    async def flush(self) -> None:
-        """Send the queued records without lingering. Return when all are acknowledged or have failed."""
+    async def flush(self, timeout: None = None) -> None:  # noqa: ASYNC109 - it is not taken
+        """Send the queued records without lingering. Return when all are acknowledged or have failed.
+
+        There is no `timeout`, because `delivery_timeout_ms` bounds it: one that is given raises TypeError.
+        """
+        if timeout is not None:
+            raise TypeError("flush takes no timeout: delivery_timeout_ms bounds it; to wait for less, cancel the call")
         self._running_here()
         assert self._sender is not None
         await self._sender.flush()

@@ -24,6 +24,7 @@ from odradek.client import (
     Producer,
     QuotaEntity,
     ScramPassword,
+    SimpleConsumer,
     TopicPartition,
 )
 from odradek.client.admin.transactions import ActiveProducer
@@ -102,6 +103,7 @@ ADMIN: dict[str, Call] = {
     "list_group_offsets": lambda each: each.list_group_offsets("g"),
     "list_groups": lambda each: each.list_groups(),
     "list_offsets": lambda each: each.list_offsets({P: -1}),
+    "list_offsets of a node": lambda each: each.list_offsets({P: -1}, node_id=1),
     "list_partition_reassignments": lambda each: each.list_partition_reassignments(),
     "list_queries": lambda each: each.list_queries(),
     "list_topics": lambda each: each.list_topics(),
@@ -111,22 +113,34 @@ ADMIN: dict[str, Call] = {
     "update_features": lambda each: each.update_features({"transaction.version": 2}),
 }
 
+SIMPLE: dict[str, Call] = {
+    "commit_offsets": lambda each: each.commit_offsets("g", {P: 1}),
+    "fetch": lambda each: each.fetch("t", 0, 0),
+    "fetch_offsets": lambda each: each.fetch_offsets("g", [P]),
+    "find_coordinator": lambda each: each.find_coordinator("g"),
+    "find_leader": lambda each: each.find_leader("t", 0),
+    "multifetch": lambda each: each.multifetch({P: 0}),
+    "offsets_before": lambda each: each.offsets_before("t", 0),
+    "stop": lambda each: each.stop(),
+}
+
 # What has no limit of these: polls that wait for records, and calls whose limits are connect_timeout_ms (start),
 # drain_timeout_ms (consume) and delivery_timeout_ms, as for each record that was sent.
 UNLIMITED = {
     Consumer: {"batches", "consume", "getone", "start"},
     Producer: {"flush", "send_and_wait", "send_batch", "send_many", "send_values", "start"},
     Admin: {"start"},
+    SimpleConsumer: {"start"},
 }
 OPTIONS: dict[type[Any], dict[str, Any]] = {Consumer: {"group_id": "g", "auto_offset_reset": "earliest"}, Admin: {}}
-CALLS: dict[type[Any], dict[str, Call]] = {Consumer: CONSUMER, Producer: PRODUCER, Admin: ADMIN}
+CALLS: dict[type[Any], dict[str, Call]] = {Consumer: CONSUMER, Producer: PRODUCER, Admin: ADMIN, SimpleConsumer: SIMPLE}
 
 
 @pytest.mark.parametrize("kind", CALLS)
 def test_every_call_that_waits_is_tried(kind: type[Any]) -> None:
     public = {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
     waits = {name for name, it in public.items() if inspect.iscoroutinefunction(it) or inspect.isasyncgenfunction(it)}
-    assert waits == CALLS[kind].keys() | UNLIMITED[kind]
+    assert waits == {name.partition(" ")[0] for name in CALLS[kind]} | UNLIMITED[kind]
 
 
 @asynccontextmanager
@@ -137,6 +151,9 @@ async def started(kind: type[Any], address: str) -> AsyncGenerator[Any]:
         await client.start()
         await client.begin_transaction()
         await client.send_and_wait("t", b"x")
+    elif kind is SimpleConsumer:
+        client = SimpleConsumer(address, default_api_timeout_ms=LIMIT_MS)
+        await client.start()
     else:
         client = kind(bootstrap_servers=address, default_api_timeout_ms=LIMIT_MS, **OPTIONS[kind])
         await client.start()
@@ -147,7 +164,7 @@ async def started(kind: type[Any], address: str) -> AsyncGenerator[Any]:
     try:
         yield client
     finally:
-        await (client.stop() if kind is Admin else client.stop(timeout_ms=1))
+        await (client.stop() if kind in (Admin, SimpleConsumer) else client.stop(timeout_ms=1))
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +19,13 @@ from odradek.client import NewTopic, TopicPartition
 from odradek.client.blocking import Admin, Consumer, Producer, wait_for_broker
 from odradek.client.blocking.loop_thread import leased
 from odradek.client.errors import ClientStopped, NoBrokerReachable
+from odradek.protocol.apis import ApiKey
 from odradek.tests.support.cluster_thread import cluster_in_thread
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.process import BrokerProcess
 
 WITHIN_S = 20
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "heartbeat_interval_ms": 5}
 
 
 @pytest.fixture
@@ -32,6 +36,11 @@ def cluster() -> Iterator[FakeCluster]:
 
 def runs() -> int:
     return [each.name for each in threading.enumerate()].count("odradek-client")
+
+
+def started(producer: Producer[bytes, bytes]) -> Producer[bytes, bytes]:
+    producer.start()
+    return producer
 
 
 def test_clients_share_one_thread_that_ends_with_the_last_of_them(cluster: FakeCluster) -> None:
@@ -136,6 +145,33 @@ with Producer(address) as producer:
     assert producer.send_and_wait("t", b"and again").offset == 3
 print("done")
 """
+
+
+@pytest.mark.parametrize("in_cycle", [False, True])
+def test_a_consumer_that_is_lost_leaves_its_group(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, in_cycle: bool
+) -> None:
+    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", **QUICK)
+    consumer.start()
+    while not consumer.assignment():
+        consumer.getmany(timeout_ms=5)
+    if in_cycle:
+        vars(consumer)["itself"] = consumer
+    thread = next(each for each in threading.enumerate() if each.name == "odradek-client")
+    del consumer
+    before_s = time.monotonic() + WITHIN_S
+    while thread.is_alive() and time.monotonic() < before_s:
+        gc.collect()  # again: the last call's task may end after the call has returned
+        thread.join(0.01)
+    assert not thread.is_alive()
+    assert len(cluster.calls(ApiKey.LEAVE_GROUP)) == 1
+    assert "a client was lost before it was stopped" in caplog.text
+
+
+def test_the_records_of_a_producer_that_is_lost_are_sent(cluster: FakeCluster) -> None:
+    future = started(Producer(cluster.address, linger_ms=60_000)).send("t", b"x")
+    gc.collect()
+    assert future.result(WITHIN_S).offset == 0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

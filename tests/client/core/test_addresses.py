@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from odradek.client.core.addresses import bootstrap_addresses, broker_address
 from odradek.client.errors import InvalidOption
@@ -29,6 +31,12 @@ def test_hosts_and_ports_are_found(servers: str | list[str], addresses: list[tup
 )
 def test_what_is_no_address_is_refused_by_name(servers: str | list[str]) -> None:
     with pytest.raises(InvalidOption, match="bootstrap_servers"):
+        bootstrap_addresses(servers)
+
+
+@pytest.mark.parametrize("servers", [[("a", 1)], ("a", 1), [b"a:1"], b"a:1", 9092, None])
+def test_servers_of_another_type_are_refused_with_what_is_taken(servers: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"bootstrap_servers .* HOST:PORT.*, not "):
         bootstrap_addresses(servers)
 
 

@@ -259,6 +259,20 @@ def test_a_client_that_nobody_stopped_is_named_in_a_warning(kind: str) -> None:
         assert "use `async with`, or await stop() before the event loop ends" in named[0]
 
 
+async def test_a_consumer_that_is_lost_leaves_its_group_while_the_loop_runs() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g")
+        await consumer.start()
+        while not consumer.assignment():
+            await consumer.getmany(timeout_ms=5)
+        with pytest.warns(ResourceWarning, match="a consumer was not stopped"):
+            del consumer
+            gc.collect()
+        async with asyncio.timeout(10):
+            while not cluster.calls(ApiKey.LEAVE_GROUP) or any(node.writers for node in cluster.nodes.values()):
+                await asyncio.sleep(0)
+
+
 async def test_a_program_that_cancels_all_tasks_learns_that_its_clients_are_over() -> None:
     async with cluster_with_records() as cluster:
         producer, consumer = make("Producer", cluster), make("Consumer", cluster)

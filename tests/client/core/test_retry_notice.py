@@ -116,3 +116,18 @@ async def test_what_was_given_up_is_forgotten(
         notice.failed(key, error)
         await asyncio.sleep(0.001)
     assert len(caplog.messages) == 3
+
+
+@pytest.mark.parametrize("group_id", [None, "g"])
+async def test_a_subscription_to_a_topic_that_does_not_exist_is_named_once(
+    caplog: pytest.LogCaptureFixture, group_id: str | None
+) -> None:
+    options: dict[str, Any] = {**QUICK, "group_id": group_id, "allow_auto_create_topics": False}
+    async with FakeCluster() as fake, Consumer("missing", bootstrap_servers=fake.address, **options) as consumer:
+        text = await warned(caplog)
+        assert text.startswith("topic 'missing' cannot be read yet: ")
+        assert text.endswith("(UNKNOWN_TOPIC_OR_PARTITION); it is retried")
+        before = len(fake.calls(ApiKey.METADATA))
+        while len(fake.calls(ApiKey.METADATA)) < before + 5:
+            await consumer.getmany(timeout_ms=1)
+        assert len(caplog.messages) == 1

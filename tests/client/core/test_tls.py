@@ -14,7 +14,14 @@ from odradek.client.core.connection import Connection
 from odradek.client.core.frame_buffer import no_frame
 from odradek.client.core.security_options import SecurityOptions
 from odradek.client.core.tls import TlsContexts
-from odradek.client.errors import AuthenticationFailed, ConnectionLost, InvalidOption, KafkaError, NoBrokerReachable
+from odradek.client.errors import (
+    AuthenticationFailed,
+    ConnectionLost,
+    InvalidOption,
+    KafkaError,
+    NoBrokerReachable,
+    NotConnected,
+)
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.fake_cluster import FakeCluster
 
@@ -162,3 +169,11 @@ async def test_a_peer_that_says_nothing_in_the_handshake_is_given_up_in_time(cer
             "127.0.0.1", server.sockets[0].getsockname()[1], client_id="test", connect_timeout_ms=50, tls=context
         )
     server.close()
+
+
+@pytest.mark.parametrize(("host", "port"), [(".leading", 9092), ("a\0b", 9092), ("127.0.0.1", 70_000), ("a..b", 9092)])
+@pytest.mark.parametrize("uses_tls", [False, True])
+async def test_an_advertised_address_that_is_none_is_a_failed_connection(host: str, port: int, uses_tls: bool) -> None:
+    tls = ssl.create_default_context() if uses_tls else None
+    with pytest.raises(NotConnected, match="cannot connect to "):
+        await Connection.open(host, port, client_id="test", tls=tls)
