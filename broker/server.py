@@ -208,6 +208,9 @@ class Broker:
         acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
         self._running = _Running(services, acceptor)
         try:
+            if member is not None:
+                assert services.replicas is not None
+                await member.leave_isrs(services.replicas)
             await acceptor.bind()
             if member is not None:
                 await self._register(member, services, dispatch)

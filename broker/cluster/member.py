@@ -1,9 +1,9 @@
 """A broker as a member of a cluster: it joins, registers, stands for controller, and leaves.
 
 Start: `join` opens the session with ZooKeeper and finds the cluster's id and the broker's number, before the data
-directories are opened. `register` makes the broker known. It comes before the broker listens, because it may have to
-wait for an earlier session of the same broker to end. `serve` stands for controller, and returns when the present
-controller has told the broker everything.
+directories are opened. `leave_isrs` follows their opening. `register` makes the broker known. It comes before the
+broker listens, because it may have to wait for an earlier session of the same broker to end. `serve` stands for
+controller, and returns when the present controller has told the broker everything.
 
 When the session expires, this broker is no controller any more; it registers again as soon as there is a new session.
 Stop: the controller moves leaders away (controlled shutdown), then the session ends, and with it the registration.
@@ -158,6 +158,18 @@ class Member:
 
     # -- Register
 
+    async def leave_isrs(self, replicas: Replicas) -> None:
+        """Be in sync no more, before anybody may elect this broker, where its start has found records lost.
+
+        It comes before all that may end a start: the stop that follows would leave logs in which nothing is missing.
+        Raises StartError.
+        """
+        lost = [TopicPartition(*each) for each in replicas.with_losses()]
+        try:
+            await replicas.give_up_lost(await self.zookeeper.run(leave_isrs(self.broker_id, lost)))
+        except (SessionExpired, BadZnode) as error:
+            raise _start_error(self._config, error) from error
+
     async def register(self, parts: BrokerParts, addresses: list[str]) -> None:
         """Make the broker known. It is to listen at `addresses`, HOST:PORT each, and then to `serve`.
 
@@ -197,7 +209,6 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await self.producer_ids.fetch()
-            await self._leave_isrs(parts.replicas)
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
@@ -221,11 +232,6 @@ class Member:
             epoch = metadata.leader_epoch
             if await run(adopt_topic(topic.name, topic.id, topic.partitions, topic.configs, self.broker_id, epoch)):
                 _log.info("topic %s of this data directory is now the cluster's", topic.name)
-
-    async def _leave_isrs(self, replicas: Replicas) -> None:
-        """Be in sync no more, before anybody may elect this broker, where its start has found records lost."""
-        lost = [TopicPartition(*each) for each in replicas.with_losses()]
-        await replicas.give_up_lost(await self.zookeeper.run(leave_isrs(self.broker_id, lost)))
 
     async def _take_number(self, registration: Registration, patience_s: float = math.inf) -> None:
         """Register. An earlier session of this broker is waited for until it has expired.

@@ -71,6 +71,8 @@ class Replica:
             return False
         partition = self.partition
         min_isr, lag_ms = partition.min_insync_replicas, self._lag_time_max_ms()
+        # What it holds is what the partition is from now on. A later role must not cut what others copy from here.
+        partition.log.lost_from = None
         end, mark = partition.log.log_end_offset, partition.high_watermark
         self.leadership = Leadership(self._node_id, role, end, mark, min_isr, lag_ms, now_ms)
         partition.begin_leading(role.leader_epoch, self)

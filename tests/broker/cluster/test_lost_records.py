@@ -25,6 +25,7 @@ from odradek.broker.cluster.znodes import (
     state_path,
     topic_path,
 )
+from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.topics.partition import Partition
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.tests.support.members import Members, member
@@ -60,7 +61,9 @@ async def write_state(broker: Broker, leader: int, isr: tuple[int, ...]) -> None
     assert await member(broker).zookeeper.run(write(Put(state_path(PLACE), encode_state(wanted)))) is None
 
 
-async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster: Members) -> None:
+@pytest.mark.parametrize("fails_first", [False, True])
+async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster: Members, fails_first: bool) -> None:
+    """Also one whose first start ends after its logs are open: that start alone can see that records are missing."""
     first, second = await cluster.start(1), await cluster.start(2)
     raw = await cluster.raw(first)
     assert (await raw.create_topic("t", 1, 2)).error_code == 0
@@ -78,6 +81,9 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster:
     # As after a power cut of all: no controller has seen them go.
     await write_state(witness, 1, (1, 2))
     shutil.rmtree(Path(first.config.data_dir) / "t-0")
+    if fails_first:
+        with pytest.raises(StartError, match="in use"):
+            await cluster.start(1, listeners=(f"PLAINTEXT://{witness.address}",))
     first = await cluster.start(1)
     znode = await member(first).zookeeper.run(read(state_path(PLACE)))
     assert znode is not None

@@ -15,7 +15,13 @@ from odradek.storage.log import Log
 from odradek.storage.recovery import Recovery
 from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import batch_of
-from odradek.tests.support.whole_replicas import LOSSES, WholeReplicas, check_in_sync, offsets_on_disk
+from odradek.tests.support.whole_replicas import (
+    LOSSES,
+    WholeReplicas,
+    check_in_sync,
+    crash_with_hole,
+    offsets_on_disk,
+)
 
 RECORDS = 30
 
@@ -64,6 +70,25 @@ async def test_a_member_of_the_isr_that_lost_records_leaves_it_at_once(
     await until(lambda: ("t", 0, (1, 3)) in cluster.controller.changes)
     await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
     check_in_sync(cluster)
+
+
+async def test_a_leader_that_had_lost_records_keeps_what_it_was_given_since(cluster: HandCluster) -> None:
+    """The last of the ISR leads although a batch is damaged. What it acknowledges then is cut by no later role."""
+    await fill(cluster)
+    await cluster.stop(2)
+    crash_with_hole(Path(cluster.configs[2].data_dir) / "t-0")
+    await cluster.start(2)
+    await cluster.update_metadata()
+    await cluster.assign("t", leader=2, isr=(2,))
+    async with await cluster.connect(2) as raw:
+        assert (await raw.produce("t", batch_of(b"more"), acks=-1, timeout_ms=20_000)).error_code == 0
+    await until(lambda: set(cluster.controller.states["t", 0].isr) == {1, 2, 3})
+    before = len(cluster.controller.changes)
+    await cluster.assign("t", leader=1)
+    async with await cluster.connect(1) as raw:
+        assert (await raw.produce("t", batch_of(b"last"), acks=-1, timeout_ms=20_000)).error_code == 0
+    assert cluster.controller.changes[before:] == []
+    assert cluster.partition(2).log.log_end_offset == RECORDS + 2
 
 
 SEEDS = 6
