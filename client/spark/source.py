@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import (
@@ -41,11 +42,11 @@ from .errors import OptionError
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
-from .progress import commit_start
+from .progress import start_committed
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -196,7 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if wanted is None:
             return iter(())
         (only,) = wanted
-        return read_range(only, self._options, self._columns, lambda: commit_start(only, self._options))
+        return read_range(only, self._options, self._columns, start_committed(only, self._options))
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
@@ -206,27 +207,28 @@ def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column
 
 
 def read_range(
-    wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column], meanwhile: Callable[[], None] | None = None
+    wanted: OffsetRange,
+    options: SourceOptions,
+    columns: Sequence[Column],
+    beside: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - it has no state
 ) -> Iterator[ArrowBatch]:
     """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError.
 
-    `meanwhile` is called when the first fetch is under way.
+    `beside` is entered when the first fetch is under way, and left behind the last row.
     """
     from .direct_read import range_reader
 
     fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while the decoder is loaded
-    if meanwhile is not None:
-        meanwhile()
+    with beside:
+        from .rows import RowDecoder
 
-    from .rows import RowDecoder
-
-    decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
-    for section in fetch.sections():
-        yield from decoder.feed(section)
-    rest = decoder.rest()
-    if rest is not None:
-        yield rest
+        decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
+        for section in fetch.sections():
+            yield from decoder.feed(section)
+        rest = decoder.rest()
+        if rest is not None:
+            yield rest
 
 
 def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowBatch]:
