@@ -2,16 +2,17 @@
 
 A task knows the query's id, and the driver's side of a Python source does not. A batch begins where the batch before it
 ended, and Spark plans it only when that one is complete. So each task commits the beginning of its partition's range.
-Lag is therefore one batch late. A thread commits while the task reads, so that a coordinator that is down costs a task
-half a second at most. A commit that fails is logged: Spark's checkpoint is what a restart goes by, and the next batch
-commits again.
+Lag is therefore one batch late. The commit runs in a thread beside the rows, and is given up with a warning where it
+takes longer than them: Spark's checkpoint is what a restart goes by, and the next batch commits again. Given up it has
+to be, because a commit that is late would take the place of the next batch's.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -33,38 +34,45 @@ QUERY_ID = "sql.streaming.queryId"
 _GROUP = 0
 # The first version of FindCoordinator that names several keys at once.
 FIRST_WITH_KEYS = 4
-# The limit of a connection, of a response, and of a commit with all that is tried again.
+# How long the thread waits for a connection, for a response, and for a commit with all that is tried again.
 WITHIN_MS = 5_000
-# How long a task that has read everything waits for its commit.
-PATIENCE_S = 0.5
+# How long a task waits at its end for a commit that is under way: the rows of a small batch come sooner than it.
+AT_END_MS = 500
 _BOUNDED = ("socket.connection.setup.timeout.ms", "request.timeout.ms", "default.api.timeout.ms")
 
 log = logging.getLogger(__name__)
 
 
-def begin_commit(wanted: OffsetRange, options: SourceOptions) -> Callable[[], None]:
-    """Have a thread do `commit_start`. Return a function that waits for it, no longer than PATIENCE_S."""
-    if not wanted.is_first:
-        return lambda: None
-    committing = threading.Thread(target=commit_start, args=(wanted, options), name="odradek-progress", daemon=True)
-    committing.start()
-    return partial(committing.join, PATIENCE_S)
-
-
-def commit_start(wanted: OffsetRange, options: SourceOptions) -> None:
-    """Commit that everything before a range was processed. An error is logged."""
+@contextmanager
+def start_committed(wanted: OffsetRange, options: SourceOptions) -> Generator[None, None, None]:
+    """Commit that everything before a range was processed, beside the rows of its task."""
     group = group_of(options, _query_id())
     if group is None or not wanted.is_first:
+        yield
         return
+    given_up = threading.Event()
+    work = partial(_commit_start, wanted, options, group, given_up)
+    committing = threading.Thread(target=work, name=f"progress of {group}", daemon=True)
+    committing.start()
+    try:
+        yield
+    finally:
+        committing.join(AT_END_MS / 1000)
+        given_up.set()
+        if committing.is_alive():
+            log.warning("the progress of %s was not committed to group %s while its task ran", wanted, group)
+
+
+def _commit_start(wanted: OffsetRange, options: SourceOptions, group: str, given_up: threading.Event) -> None:
     try:
         with Brokers(_hurried(options.client), first=wanted.partition, keeps_connections=True) as brokers:
-            brokers.retry(lambda: commit(brokers, group, wanted))
+            brokers.retry(lambda: commit(brokers, group, wanted, given_up))
     except KafkaError as error:
         log.warning("the progress of %s was not committed to group %s: %s", wanted, group, error.message)
 
 
 def _hurried(client: ClientOptions) -> ClientOptions:
-    """Return the options of connections on which a task waits for no longer than WITHIN_MS."""
+    """Return the options of connections on which nothing is waited for longer than WITHIN_MS."""
     bounded = {each: min(client.numbers[each], WITHIN_MS) for each in _BOUNDED}
     return replace(client, numbers={**client.numbers, **bounded})
 
@@ -85,12 +93,14 @@ def _query_id() -> str | None:
     return None if context is None else context.getLocalProperty(QUERY_ID)
 
 
-def commit(brokers: Brokers, group: str, wanted: OffsetRange) -> None:
-    """Commit the start of a range. Raises KafkaError."""
+def commit(brokers: Brokers, group: str, wanted: OffsetRange, given_up: threading.Event) -> None:
+    """Commit the start of a range, unless that is given up before the request is sent. Raises KafkaError."""
     partition = OffsetCommitRequestPartition(wanted.partition, wanted.start, committed_leader_epoch=-1)
     topic = OffsetCommitRequestTopic(wanted.topic, topic_id=wanted.topic_id, partitions=[partition])
     request = OffsetCommitRequest(group, generation_id_or_member_epoch=-1, member_id="", topics=[topic])
     with brokers.to(_coordinator(brokers, group)) as connection:
+        if given_up.is_set():
+            return
         response = connection.request(request, OffsetCommitResponse)
     code = ErrorCode.of(response.topics[0].partitions[0].error_code)
     if code is not ErrorCode.NONE:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.datasource import (
@@ -41,7 +42,7 @@ from .errors import OptionError
 from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
-from .progress import begin_commit
+from .progress import start_committed
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
@@ -196,14 +197,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if wanted is None:
             return iter(())
         (only,) = wanted
-        return _committing(only, self._options, self._columns)
-
-
-def _committing(only: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
-    """Read a range, and commit its start meanwhile."""
-    wait = begin_commit(only, options)
-    yield from read_range(only, options, columns)
-    wait()
+        return read_range(only, self._options, self._columns, start_committed(only, self._options))
 
 
 def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
@@ -212,21 +206,29 @@ def read_ranges(wanted: Ranges, options: SourceOptions, columns: Sequence[Column
         yield from read_range(each, options, columns)
 
 
-def read_range(wanted: OffsetRange, options: SourceOptions, columns: Sequence[Column]) -> Iterator[ArrowBatch]:
-    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError."""
+def read_range(
+    wanted: OffsetRange,
+    options: SourceOptions,
+    columns: Sequence[Column],
+    beside: AbstractContextManager[object] = nullcontext(),  # noqa: B008 - it has no state
+) -> Iterator[ArrowBatch]:
+    """Fetch and decode one range. Raises DataLoss, KafkaError, DecodeError.
+
+    `beside` is entered when the first fetch is under way, and left behind the last row.
+    """
     from .direct_read import range_reader
 
     fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while the decoder is loaded
+    with beside:
+        from .rows import RowDecoder
 
-    from .rows import RowDecoder
-
-    decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
-    for section in fetch.sections():
-        yield from decoder.feed(section)
-    rest = decoder.rest()
-    if rest is not None:
-        yield rest
+        decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
+        for section in fetch.sections():
+            yield from decoder.feed(section)
+        rest = decoder.rest()
+        if rest is not None:
+            yield rest
 
 
 def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowBatch]:

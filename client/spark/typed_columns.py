@@ -185,13 +185,24 @@ def _from_rows(column: Array, raw: Any, final: Any, bad: Marks, unpack: Callable
                 row = unpack(value)
             except _BAD_BYTES:
                 row = None
-            bad[number] = not isinstance(row, dict)
+            bad[number] = not isinstance(row, dict) or not _fits(row, raw)
         rows.append(None if bad[number] else row)
 
     def read(first: int, end: int) -> Array:
         return _cast(pa.array(rows[first:end], raw), final)
 
     return _divided(read, pa.array([None], final), 0, len(rows), bad) if rows else []
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether pyarrow changes no number: in silence it cuts fractions off, and takes true for 1.0."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return all(_fits(value.get(each.name), each.type) for each in kind)
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return all(_fits(each, kind.value_type) for each in value)
+    if isinstance(value, float) and pa.types.is_integer(kind):
+        return value.is_integer()
+    return not (isinstance(value, bool) and pa.types.is_floating(kind))
 
 
 _READERS: dict[str, Callable[[Array, Any, Any, Marks, Format], Sequence[Array]]] = {

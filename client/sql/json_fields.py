@@ -1,7 +1,8 @@
 """The fields of JSON values as columns: their names and types, and the SQL that takes each from a value.
 
-A field that does not fit its type is null. DuckDB would round 10.6 to 11 where the type is a whole number, and take 1
-for true, so whole numbers and booleans are read as text, and checked.
+A field that does not fit its type is null. DuckDB would round 10.6 to 11 where the type is a whole number, round what
+has more decimals than a DECIMAL, and take 1 for true and true for 1. So numbers and booleans are read as text or as
+JSON, and checked.
 """
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # A type is what json.loads makes of DuckDB's answer: a str, a dict of types, or a list of one.
@@ -19,8 +20,12 @@ _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
 _WHOLE = frozenset(
     f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 )
-# 10.0 is whole. Beyond 15 digits DuckDB has read it as a double, which has no fraction there.
-_WHOLE_TEXT = r"-?(\d+|\d{1,15}\.0+)"
+_FLOATING = frozenset(("FLOAT", "DOUBLE"))
+# DuckDB reads a number with a fraction as a double, which has 15 digits for certain.
+_SURE_DIGITS = 15
+# 10.0 is whole.
+_WHOLE_TEXT = rf"-?(\d+|\d{{1,{_SURE_DIGITS}}}\.0+)"
+_DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -71,6 +76,8 @@ def as_read(kind: Any) -> Any:
         return {name: as_read(each) for name, each in kind.items()}
     if isinstance(kind, list):
         return [as_read(each) for each in kind]
+    if _DECIMAL.fullmatch(kind):
+        return "JSON"  # a text keeps its quotes: it has all of its digits
     return "VARCHAR" if _is_checked(kind) else kind
 
 
@@ -85,13 +92,24 @@ def checked(kind: Any, value: str, depth: int = 0) -> str:
         return f"list_transform({value}, lambda e{depth}: {checked(kind[0], f'e{depth}', depth + 1)})"
     if kind == "BOOLEAN":
         return f"CASE {value} WHEN 'true' THEN true WHEN 'false' THEN false END"
-    return f"CASE WHEN regexp_full_match({value}, '{_WHOLE_TEXT}') THEN TRY_CAST({value} AS {kind}) END"
+    if kind in _FLOATING:
+        return f"TRY_CAST(TRY_CAST({value} AS DOUBLE) AS {kind})"  # a text of 1e300 would be an infinite FLOAT
+    fits = f"regexp_full_match({value}, '{_WHOLE_TEXT}')"
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal:
+        digits = rf"-?\d+(\.\d{{0,{decimal[1]}}}0*)?"
+        is_sure = f"({value} NOT LIKE '%.%' OR {value} LIKE '\"%' OR length(ltrim({value}, '-')) <= {_SURE_DIGITS + 1})"
+        fits = f"regexp_full_match({value}, '{digits}|\"{digits}\"') AND {is_sure}"
+        value = f"trim({value}, '\"')"
+    return f"CASE WHEN {fits} THEN TRY_CAST({value} AS {kind}) END"
 
 
 def _is_checked(kind: Any) -> bool:
     if isinstance(kind, dict):
         return any(map(_is_checked, kind.values()))
-    return any(map(_is_checked, kind)) if isinstance(kind, list) else kind == "BOOLEAN" or kind in _WHOLE
+    if isinstance(kind, list):
+        return any(map(_is_checked, kind))
+    return kind == "BOOLEAN" or kind in _WHOLE | _FLOATING or bool(_DECIMAL.fullmatch(kind))
 
 
 def quoted(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from dataclasses import replace
 
@@ -11,10 +12,11 @@ from odradek.client.errors import NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark import progress
 from odradek.client.spark.brokers import Brokers
+from odradek.client.spark.columns import Column
 from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
-from odradek.client.spark.progress import begin_commit, commit_start
+from odradek.client.spark.progress import start_committed
 from odradek.client.spark.stream import MicroBatches
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -71,58 +73,80 @@ async def test_a_trigger_without_news_costs_a_look_at_the_metadata_and_one_at_ea
             assert asked(cluster) == {"METADATA": 5, "LIST_OFFSETS": 5 * 2}
 
 
-async def test_a_task_commits_where_its_stream_is_over_one_connection_where_one_broker_does_all() -> None:
+def progress_of(place: OffsetRange, wanted: SourceOptions) -> None:
+    """Run a task that has no rows."""
+    with start_committed(place, wanted):
+        pass
+
+
+async def committing_ended() -> None:
+    for each in threading.enumerate():
+        if each.name == "progress of g":
+            await asyncio.to_thread(each.join, WAIT_S)
+            assert not each.is_alive()
+
+
+async def test_a_task_commits_where_its_stream_is_over_one_connection_where_one_broker_does_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
+    monkeypatch.setattr(progress, "AT_END_MS", WAIT_S * 1000)
     async with FakeCluster({"t": 1}) as cluster:
         wanted = options(cluster, **{"kafka.group.id": "g"})
         place = OffsetRange("t", cluster.topic_id("t"), 0, 3, 5)
-        await asyncio.to_thread(commit_start, place, wanted)
+        await asyncio.to_thread(progress_of, place, wanted)
         assert asked(cluster) == {"API_VERSIONS": 1, "FIND_COORDINATOR": 1, "OFFSET_COMMIT": 1}
-        await asyncio.to_thread(commit_start, replace(place, is_first=False), wanted)
+        await asyncio.to_thread(progress_of, replace(place, is_first=False), wanted)
         assert asked(cluster) == {}
 
 
-async def test_a_group_that_has_no_coordinator_holds_a_task_up_for_some_seconds_at_most(
+async def test_a_commit_ends_after_some_seconds_where_a_group_has_no_coordinator(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
-    monkeypatch.setattr(progress, "WITHIN_MS", 200, raising=False)
+    monkeypatch.setattr(progress, "WITHIN_MS", 200)
+    monkeypatch.setattr(progress, "AT_END_MS", WAIT_S * 1000)
 
     async def none(call: Call) -> object:
         return FindCoordinatorResponse(coordinators=[Coordinator("g", error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)])
 
-    async def silent(call: Call) -> object:
-        await asyncio.Event().wait()
-        return FindCoordinatorResponse()
-
-    for step in (none, silent):
+    for step in (none, keep_silent):
         async with FakeCluster({"t": 1}) as cluster:
             cluster.defaults[ApiKey.FIND_COORDINATOR] = step
             place = OffsetRange("t", cluster.topic_id("t"), 0, 3, 5)
             wanted = options(cluster, **{"kafka.group.id": "g"})
-            await asyncio.wait_for(asyncio.to_thread(commit_start, place, wanted), WAIT_S / 2)
-            assert "was not committed to group g" in caplog.text
+            await asyncio.wait_for(asyncio.to_thread(progress_of, place, wanted), WAIT_S / 2)
+            assert "was not committed to group g: " in caplog.text
         caplog.clear()
 
 
-async def test_a_task_does_not_wait_for_a_coordinator_that_is_silent() -> None:
-    """Neither before it reads, nor for long at its end."""
+async def test_a_task_has_its_rows_and_its_end_while_a_group_has_no_coordinator(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     pytest.importorskip("pyspark", reason="the name of the query comes from pyspark (extra `spark`)")
-    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+    from odradek.client.spark.source import read_range
 
-    async def silent(call: Call) -> object:
-        is_asked.set()
-        await may_answer.wait()
-        return FindCoordinatorResponse()
+    monkeypatch.setattr(progress, "AT_END_MS", 0)
+    monkeypatch.setattr(progress, "WITHIN_MS", 600_000)
+    has_ended = asyncio.Event()
 
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.defaults[ApiKey.FIND_COORDINATOR] = silent
+    async def late(call: Call) -> object:
+        await has_ended.wait()
+        return await found(call)
+
+    async with two_nodes() as cluster:
+        found, cluster.defaults[ApiKey.FIND_COORDINATOR] = cluster.defaults[ApiKey.FIND_COORDINATOR], late
         wanted = options(cluster, **{"kafka.group.id": "g"})
-        wait = begin_commit(OffsetRange("t", cluster.topic_id("t"), 0, 3, 5), wanted)
-        await is_asked.wait()
-        await asyncio.to_thread(wait)
+        place = OffsetRange("t", cluster.topic_id("t"), 0, 0, 3)
+        columns = [Column("offset")]
+        read = read_range(place, wanted, columns, start_committed(place, wanted))
+        batches = await asyncio.wait_for(asyncio.to_thread(list, read), WAIT_S / 2)
+        assert sum(each.num_rows for each in batches) == 3
+        assert "was not committed to group g while its task ran" in caplog.text
+        # A commit that came now would take the place of the next batch's.
+        has_ended.set()
+        await committing_ended()
         assert "OFFSET_COMMIT" not in asked(cluster)
-        may_answer.set()
 
 
 async def test_planning_connects_once_to_each_broker() -> None:

@@ -129,6 +129,21 @@ def test_msgpack_becomes_a_struct() -> None:
     assert bad == [2, 3, 4, 5, 6]
 
 
+def test_a_number_that_its_type_would_change_makes_its_row_bad() -> None:
+    cases = [
+        (spark.IntegerType(), 10.6),
+        (spark.LongType(), True),
+        (spark.DoubleType(), True),
+        (spark.FloatType(), False),
+        (spark.DecimalType(5, 2), "1.239"),
+        (spark.ArrayType(spark.StructType([spark.StructField("x", spark.IntegerType())])), [{"x": 1}, {"x": 0.5}]),
+    ]
+    for kind, value in cases:
+        for packed, name in ((msgpack.packb({"a": value}), "msgpack"), (json.dumps({"a": value}).encode(), "json")):
+            assert decoded([packed], Format(name), struct(a=kind)) == ([{"a": None}], [0]), (name, kind, value)
+    assert decoded([msgpack.packb({"a": 10.0})], Format("msgpack"), struct(a=spark.IntegerType()))[0] == [{"a": 10}]
+
+
 @pytest.mark.parametrize("name", ["json", "msgpack"])
 def test_nulls_of_any_depth_stay_nulls(name: str) -> None:
     day = struct(d=spark.DateType(), x=spark.DecimalType(5, 2))

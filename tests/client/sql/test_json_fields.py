@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -54,7 +55,11 @@ def agrees(shown: Any, value: Any) -> bool:
         return shown is value or value == ("true" if shown else "false")
     if isinstance(shown, int):
         return not isinstance(value, bool) and (shown == value or str(shown) == str(value))
-    return not isinstance(shown, float) or isinstance(value, bool | str) or shown == pytest.approx(value)
+    if isinstance(shown, Decimal):
+        return not isinstance(value, bool) and shown == Decimal(str(value))
+    if not isinstance(shown, float):
+        return True
+    return not isinstance(value, bool) and (isinstance(value, str) or shown == pytest.approx(value))
 
 
 @given(OBJECTS, OBJECTS)
@@ -63,6 +68,12 @@ def test_a_column_has_what_the_value_says_or_null(first: dict[str, Any], later: 
     if kinds:
         found = columns(kinds, later)
         assert all(agrees(shown, later.get(name)) for name, shown in found.items()), (kinds, found)
+
+
+@given(st.sampled_from(["DOUBLE", "FLOAT", "DECIMAL(9,2)", "DECIMAL(38,20)"]), LEAVES | st.decimals(-9, 9).map(str))
+def test_a_number_has_what_the_value_says_or_null(kind: str, value: object) -> None:
+    (shown,) = columns({"a": kind}, {"a": value}).values()
+    assert agrees(shown, value), (kind, value, shown)
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b b"]), st.integers(-(2**63), 2**63 - 1) | st.booleans(), min_size=1))
@@ -79,6 +90,24 @@ def test_whole_numbers_and_booleans_come_through(value: dict[str, Any]) -> None:
         ("BIGINT", True, None),
         ("INTEGER", 2**31, None),
         ("TINYINT", -128, -128),
+        ("DOUBLE", True, None),
+        ("DOUBLE", "1.5", 1.5),
+        ("DOUBLE", 2**53, float(2**53)),
+        ("FLOAT", False, None),
+        ("FLOAT", 1e300, None),
+        ("DECIMAL(5,2)", True, None),
+        ("DECIMAL(5,2)", 1.005, None),
+        ("DECIMAL(5,2)", "1.005", None),
+        ("DECIMAL(5,2)", -1.5, Decimal("-1.50")),
+        ("DECIMAL(5,2)", "1.500", Decimal("1.50")),
+        ("DECIMAL(5,2)", 1000, None),
+        ("DECIMAL(5,2)", None, None),
+        ("DECIMAL(5,2)", "", None),
+        ("DECIMAL(18,0)", 0.5, None),
+        ("DECIMAL(38,20)", 0.1234567890123456, None),
+        ("DECIMAL(38,20)", "0.12345678901234567891", Decimal("0.12345678901234567891")),
+        ("DECIMAL(38,0)", 2**70, Decimal(2**70)),
+        ([{"x": "DECIMAL(4,1)", "y": "DOUBLE"}], [{"x": 0.25, "y": True}], [{"x": None, "y": None}]),
         ("BOOLEAN", 1, None),
         ("BOOLEAN", True, True),
         (["BIGINT"], [1, 2.5], [1, None]),
