@@ -26,6 +26,8 @@ _SHARE = (
     *("under_replicated", "under_min_isr", "max_lag"),
 )
 _CHECK = ("check", "healthy", "finding")
+_LISTED_BROKER = ("kind", "broker", "address", "rack", "controller")
+_LISTED_PARTITION = ("kind", "topic", "partition", "leader", "replicas", "isr")
 _MIN_ISR = "min.insync.replicas"
 # The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
 _FULL_BELOW_BYTES = 2 << 20
@@ -40,6 +42,7 @@ def command() -> None:
     \b
     Examples:
       odradek cluster start --nodes 3
+      odradek cluster list
       odradek cluster info
       odradek cluster describe
       odradek cluster health
@@ -77,6 +80,46 @@ def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) ->
     is_controller = node.node_id == cluster.controller_id
     values = (cluster.cluster_id, node.node_id, node.host, node.port, node.rack, is_controller, led)
     return dict(zip(_BROKER, values, strict=True))
+
+
+@command.command("list", short_help="Print brokers, topics and partitions, all at a glance.")
+@click.option("--internal", is_flag=True, help="Also internal topics, such as __consumer_offsets.")
+@row_options
+@bootstrap_option
+def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
+    """Print every broker, then every partition with its leader, its replicas and those that are in sync.
+
+    In a pipe each line begins with its kind, broker or partition.
+
+    \b
+    Examples:
+      odradek cluster list
+      odradek cluster list | grep ^partition
+    """
+
+    async def work(admin: Admin) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        cluster, topics = await admin.describe_cluster(), (await admin.describe_topics()).values()
+        brokers = [_listed_broker(cluster, node) for node in cluster.nodes]
+        shown = sorted((each for each in topics if internal or not each.is_internal), key=lambda each: each.name)
+        return brokers, [_listed_partition(topic.name, each) for topic in shown for each in topic.partitions]
+
+    brokers, partitions = with_admin(bootstrap_server, work)
+    for columns, found in ((_LISTED_BROKER, brokers), (_LISTED_PARTITION, partitions)):
+        with Rows(columns, as_json) as rows:
+            for row in found:
+                rows.add(row)
+
+
+def _listed_broker(cluster: ClusterDescription, node: Node) -> dict[str, Any]:
+    is_controller = node.node_id == cluster.controller_id
+    values = ("broker", node.node_id, f"{node.host}:{node.port}", node.rack, is_controller)
+    return dict(zip(_LISTED_BROKER, values, strict=True))
+
+
+def _listed_partition(topic: str, each: PartitionInfo) -> dict[str, Any]:
+    leader = None if each.leader < 0 else each.leader
+    values = ("partition", topic, each.partition, leader, each.replicas, each.isr)
+    return dict(zip(_LISTED_PARTITION, values, strict=True))
 
 
 @command.command(short_help="Print what each broker leads, holds and lacks.")

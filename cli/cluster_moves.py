@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .cluster_throttle import Moves, throttled
+from .dry_run import dry_run_option
 from .errors import CliError
 from .output import Rows, row_options
 from .session import bootstrap_option, with_admin
@@ -44,22 +45,36 @@ _throttle_option: Callable[[Any], Any] = click.option(
 
 
 @click.command("elect-leaders", short_help="Make preferred replicas leaders again.")
+@dry_run_option
 @row_options
 @bootstrap_option
-def elect_leaders(as_json: bool, bootstrap_server: str) -> None:
+def elect_leaders(dry_run: bool, as_json: bool, bootstrap_server: str) -> None:
     """Make the first replica of every partition its leader again, and print the partitions that have a new leader.
 
     \b
     Examples:
+      odradek cluster elect-leaders --dry-run
       odradek cluster elect-leaders
     """
 
     async def work(admin: Admin) -> list[TopicPartition]:
-        return await admin.elect_leaders()
+        return _led_elsewhere((await admin.describe_topics()).values()) if dry_run else await admin.elect_leaders()
 
     with Rows(_ELECTED, as_json) as rows:
         for each in with_admin(bootstrap_server, work):
             rows.add({"topic": each.topic, "partition": each.partition})
+
+
+def _led_elsewhere(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
+    """Return the partitions whose first replica is in sync and does not lead."""
+    from ..client import TopicPartition
+
+    return [
+        TopicPartition(topic.name, each.partition)
+        for topic in sorted(topics, key=lambda each: each.name)
+        for each in topic.partitions
+        if each.leader != each.replicas[0] and each.replicas[0] in each.isr
+    ]
 
 
 @click.command(short_help="Give a partition other replicas.")
@@ -67,10 +82,17 @@ def elect_leaders(as_json: bool, bootstrap_server: str) -> None:
 @click.argument("partition", type=int)
 @click.option("--to", "brokers", required=True, metavar="1,2,3", help="The brokers, the preferred leader first.")
 @click.option("--no-wait", is_flag=True, help="Return once the move has begun.")
+@dry_run_option
 @_throttle_option
 @bootstrap_option
 def reassign(
-    topic: str, partition: int, brokers: str, no_wait: bool, throttle: int | None, bootstrap_server: str
+    topic: str,
+    partition: int,
+    brokers: str,
+    no_wait: bool,
+    dry_run: bool,
+    throttle: int | None,
+    bootstrap_server: str,
 ) -> None:
     """Move a partition to other brokers, and wait until its records are there.
 
@@ -90,14 +112,24 @@ def reassign(
 
     async def work(admin: Admin) -> None:
         place = TopicPartition(topic, partition)
-        await _move(admin, {place: (await _replicas_of(admin, place), wanted)}, throttle=throttle, wait=not no_wait)
+        moves = {place: (await _replicas_of(admin, place), wanted)}
+        if dry_run:
+            _show_moves(moves, as_json=False)
+        else:
+            await _move(admin, moves, throttle=throttle, wait=not no_wait)
 
     with_admin(bootstrap_server, work)
 
 
+def _show_moves(moves: Moves, *, as_json: bool) -> None:
+    with Rows(_MOVE, as_json) as rows:
+        for place, (before, after) in moves.items():
+            rows.add(dict(zip(_MOVE, (place.topic, place.partition, before, after), strict=True)))
+
+
 @click.command(short_help="Move all replicas away from a broker.")
 @click.argument("broker", type=int)
-@click.option("--dry-run", is_flag=True, help="Only print what would move.")
+@dry_run_option
 @_throttle_option
 @row_options
 @bootstrap_option
@@ -112,20 +144,15 @@ def drain(broker: int, dry_run: bool, throttle: int | None, as_json: bool, boots
       odradek cluster drain 3 --throttle 10MB
     """
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> Moves:
         cluster = await admin.describe_cluster()
         others = [node.node_id for node in cluster.nodes if node.node_id != broker]
         moves = plan_drain((await admin.describe_topics()).values(), broker, others)
         if moves and not dry_run:
             await _move(admin, moves, throttle=throttle)
-        return [
-            dict(zip(_MOVE, (place.topic, place.partition, before, after), strict=True))
-            for place, (before, after) in moves.items()
-        ]
+        return moves
 
-    with Rows(_MOVE, as_json) as rows:
-        for each in with_admin(bootstrap_server, work):
-            rows.add(each)
+    _show_moves(with_admin(bootstrap_server, work), as_json=as_json)
 
 
 def plan_drain(topics: Any, broker: int, others: list[int]) -> dict[TopicPartition, tuple[list[int], list[int]]]:

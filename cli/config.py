@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .dry_run import validate_option
 from .errors import CliError
 from .names import TOPIC
 from .output import Rows, row_options
@@ -130,7 +131,7 @@ def _list_advice(topic: str | None) -> str:
 @click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
 @click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.")
 @click.option("--all-brokers", is_flag=True, help="The configs of every broker of the cluster.")
-@click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")
+@validate_option
 @bootstrap_option
 def set_(
     pairs: tuple[str, ...],

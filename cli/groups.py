@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, deletion_question, for_each
+from .dry_run import dry_run_option, show_groups, show_places
 from .group_lag import lag_times_ms, lags
 from .names import GROUP
 from .offset_migration import migrate_offsets
@@ -184,8 +185,9 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
 @command.command(short_help="Delete groups that have no members.")
 @click.argument("groups", metavar="GROUP...", nargs=-1, required=True, type=GROUP)
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_run_option
 @bootstrap_option
-def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
+def delete(groups: tuple[str, ...], yes: bool, dry_run: bool, bootstrap_server: str) -> None:
     """Delete each GROUP with all its committed offsets. A group that has members cannot be deleted.
 
     It asks first; without a terminal it needs --yes. Every group is tried. Status 1 if the only one failed; of several,
@@ -193,9 +195,12 @@ def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
 
     \b
     Examples:
-      odradek groups delete delays
+      odradek groups delete delays --dry-run
       odradek groups delete delays arrivals --yes
     """
+    if dry_run:
+        show_groups(bootstrap_server, groups, _count)
+        return
     confirm(deletion_question("group", groups, "offsets"), yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:
@@ -207,21 +212,33 @@ def delete(groups: tuple[str, ...], yes: bool, bootstrap_server: str) -> None:
 @command.command("delete-offsets", short_help="Delete committed offsets of a group.")
 @click.argument("group", type=GROUP)
 @partition_option("The partitions; repeatable.", required=True)
+@dry_run_option
 @bootstrap_option
-def delete_offsets(group: str, topics: tuple[str, ...], bootstrap_server: str) -> None:
+def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool, bootstrap_server: str) -> None:
     """Delete the committed offsets of GROUP in a topic, or in some of its partitions. A topic that a member of the
     group reads is rejected.
 
     \b
     Examples:
       odradek groups delete-offsets delays --topic flights
-      odradek groups delete-offsets delays --topic flights:0,3
+      odradek groups delete-offsets delays --topic flights:0,3 --dry-run
     """
 
-    async def work(admin: Admin) -> None:
-        await admin.delete_group_offsets(group, await partitions_of(admin, topics))
+    async def work(admin: Admin) -> dict[TopicPartition, int]:
+        partitions = await partitions_of(admin, topics)
+        if dry_run:
+            committed = await _committed(admin, group)
+            return {each: committed[each] for each in partitions if each in committed}
+        await admin.delete_group_offsets(group, partitions)
+        return {}
 
-    with_admin(bootstrap_server, work)
+    deleted = with_admin(bootstrap_server, work)
+    if dry_run:
+        show_places(deleted, "offset")
+
+
+async def _count(admin: Admin, group: str) -> int:
+    return len(await _committed(admin, group))
 
 
 async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -1,7 +1,9 @@
 """Rows on standard output, in the form that suits the reader.
 
-A terminal gets a table with a header, cut to its width; `--wide` shows all of each cell. A pipe gets tab-separated
-values, one row a line (for cut and awk), under a header with `--header`. `--json` prints one JSON object a line.
+A terminal gets a table with a header, cut to its width; `--wide` shows all of each cell. Where cells would be cut to
+nothing, the last columns are left out, which is said: columns stand in the order in which they are needed. A pipe gets
+tab-separated values, one row a line (for cut and awk), under a header with `--header`. `--json` prints one JSON object
+a line.
 
 Rows are printed as they come: the first ones decide the widths of a table, so a file of any length is shown in bounded
 memory.
@@ -23,8 +25,11 @@ import click
 _ROWS_TO_MEASURE = 200
 # The widest column of a table that is not cut. A longer value only moves the rest of its own line.
 _MAX_WIDTH = 60
-# Columns are cut to the first width, and to the second where the table is still too wide.
-_LEAST_WIDTHS = (8, 4)
+# Columns are cut to this width. Where the table is still too wide, the last ones are left out, but for so many, which
+# are cut further.
+_LEAST_WIDTH = 8
+_LEAST_COLUMNS = 2
+_SMALLEST_WIDTH = 4
 _GAP = "  "
 # Where the choices of --header and --wide are kept in a click context.
 _CHOICES = "odradek.rows"
@@ -89,28 +94,40 @@ class Rows:
             titles = [_title(column) for column in self._columns]
             columns = zip(titles, *self._waiting, strict=True)
             self._widths = self._fitted([max(map(len, column)) for column in columns])
+            left_out = titles[len(self._widths) :]
+            if left_out:
+                text = f"this terminal has no room for {', '.join(left_out).lower()}: --wide and --json have them"
+                click.secho(text, dim=True, err=True)
             click.secho(self._line(titles), bold=True)
         for row in self._waiting:
             click.echo(self._line(row))
         self._waiting.clear()
 
     def _fitted(self, widths: list[int]) -> list[int]:
-        """Return widths that fit the terminal: the widest columns give way first."""
+        """Return the widths of the columns that fit the terminal: the widest ones give way first, then the last."""
         if self._is_wide:
             return [min(width, _MAX_WIDTH) for width in widths]
-        room = shutil.get_terminal_size().columns - len(_GAP) * (len(widths) - 1)
-        fitted = list(widths)
-        for least in _LEAST_WIDTHS:
-            while sum(fitted) > room and max(fitted) > least:
-                widest = max(fitted)
-                fitted[fitted.index(widest)] = widest - 1
+        columns = shutil.get_terminal_size().columns
+        count = len(widths)
+        while count > _LEAST_COLUMNS and _narrowest(widths[:count]) > columns:
+            count -= 1
+        fitted, room = widths[:count], columns - len(_GAP) * (count - 1)
+        while sum(fitted) > room and max(fitted) > _SMALLEST_WIDTH:
+            widest = max(fitted)
+            fitted[fitted.index(widest)] = widest - 1
         return fitted
 
     def _line(self, cells: Sequence[str]) -> str:
         assert self._widths is not None
+        cells = cells[: len(self._widths)]
         if not self._is_wide:
             cells = [_cut(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
         return _GAP.join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+
+
+def _narrowest(widths: Sequence[int]) -> int:
+    """Return how wide a table is whose columns are cut as far as may be."""
+    return sum(min(width, _LEAST_WIDTH) for width in widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _cut(cell: str, width: int) -> str:

@@ -20,12 +20,15 @@ from .errors import CliError
 from .escapes import unescape
 from .line_input import MAX_LINE_BYTES, LineCutter, chunks
 from .names import TOPIC
+from .output import Rows
 from .pairs import parse_pair
 from .record_input import BadLine, Headers, InputRecord, LineForm, parse_time_ms
-from .session import CLIENT_ID, PATIENCE_MS, client_options, run
+from .session import CLIENT_ID, PATIENCE_MS, client_options, run, with_advice
 
 if TYPE_CHECKING:
-    from ..client import Producer
+    from collections.abc import Iterable
+
+    from ..client import Producer, RecordMetadata
     from ..client.errors import KafkaError
 
 # Room for the longest line in a request, and for a second one while the first is on its way.
@@ -47,16 +50,18 @@ class _Sending:
     file: Path | None
     compression: str
     acks: str
+    # Whether to print where each record is.
+    is_verbose: bool
 
     @property
     def has_only_values(self) -> bool:
-        """Whether records have no key and no headers."""
-        return self.form.is_plain and not self.headers
+        """Whether records have no key and no headers, and nobody asks where they are."""
+        return self.form.is_plain and not self.headers and not self.is_verbose
 
     @property
     def has_only_pairs(self) -> bool:
-        """Whether records have a key and a value, and nothing of their own besides."""
-        return not (self.form.is_json or self.headers or self.timestamp_ms is not None)
+        """Whether records have a key and a value, nothing of their own besides, and nobody asks where they are."""
+        return not (self.form.is_json or self.headers or self.timestamp_ms is not None or self.is_verbose)
 
 
 @click.command(short_help="Send lines from standard input as records.")
@@ -101,6 +106,7 @@ class _Sending:
     show_default=True,
     help="Which replicas must have a record: all in sync, the leader, or none.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Print partition and offset of each record.")
 @connection_options("producer")
 def command(
     topic: str,
@@ -118,6 +124,7 @@ def command(
     partition: int | None,
     compression: str,
     acks: str,
+    verbose: bool,
     bootstrap_server: str,
 ) -> None:
     """Send each line of standard input as a record to TOPIC. It ends when all are acknowledged.
@@ -125,6 +132,7 @@ def command(
     \b
     Examples:
       seq 1000 | odradek produce numbers
+      seq 3 | odradek produce numbers -v
       odradek produce users --key-separator : < users.txt
       printf 'ann\\tNONE\\n' | odradek produce ages --key-separator '\\t' --null NONE
       echo ann | odradek produce users --tombstones
@@ -150,8 +158,9 @@ def command(
         is_json=as_json,
     )
     sending = _Sending(
-        topic, form, partition, keep_partitions, _headers(headers), _timestamp_ms(timestamp), file, compression, acks
-    )
+        topic, form, partition, keep_partitions, _headers(headers), _timestamp_ms(timestamp), file, compression, acks,
+        verbose,
+    )  # fmt: skip
     run(_produce(sending, bootstrap_server))
 
 
@@ -204,9 +213,17 @@ async def _send_file(producer: Producer, sending: _Sending, file: Path) -> None:
         value = await asyncio.to_thread(_content, file)
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}") from error
-    await producer.send_and_wait(
+    metadata = await producer.send_and_wait(
         sending.topic, value, sending.form.key, sending.partition, sending.timestamp_ms, sending.headers
     )
+    if sending.is_verbose:
+        _show([metadata])
+
+
+def _show(sent: Iterable[RecordMetadata]) -> None:
+    with Rows(("partition", "offset"), False) as rows:
+        for each in sent:
+            rows.add({"partition": each.partition, "offset": each.offset})
 
 
 def _content(file: Path) -> bytes:
@@ -284,7 +301,9 @@ class _Sender:
             )
             for record in records
         ]
-        await asyncio.gather(*sent)
+        acknowledged = await asyncio.gather(*sent)
+        if sending.is_verbose:
+            _show(acknowledged)
 
     def _failure(self, error: KafkaError, cut: list[bytes]) -> str:
         from ..client.errors import ErrorCode
@@ -296,5 +315,5 @@ class _Sender:
             advice = "the topic's max.message.bytes allows no batch of that size"
             why = f"line {before + longest + 1} is too large ({len(cut[longest]):,} bytes): {advice}"
         else:
-            why = str(error).removesuffix(".")
+            why = with_advice(error)
         return f"{why}; lines 1 to {before} were sent, later ones possibly not" if before else why

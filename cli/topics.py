@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, deletion_question, for_each
+from .dry_run import dry_run_option, show_places, show_topics, validate_option
 from .names import TOPIC
 from .output import Rows, row_options
 from .pairs import config_pairs
@@ -47,8 +48,6 @@ def command() -> None:
 
 command.add_command(copy)
 
-_validate_option = click.option("--validate-only", is_flag=True, help="Only check whether it could be done.")
-
 
 @command.command(short_help="Create topics.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
@@ -70,7 +69,7 @@ _validate_option = click.option("--validate-only", is_flag=True, help="Only chec
 )
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A topic config; repeatable.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists is no error.")
-@_validate_option
+@validate_option
 @bootstrap_option
 def create(
     topics: tuple[str, ...],
@@ -87,7 +86,7 @@ def create(
     Examples:
       odradek topics create flights --partitions 6
       odradek topics create audit --config flush.messages=1 --if-not-exists
-      odradek topics create much --partitions 5000 --validate-only
+      odradek topics create much --partitions 5000 --dry-run
     """
     pairs = config_pairs(configs, "--config")
 
@@ -250,7 +249,7 @@ async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
 )
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
-@_validate_option
+@validate_option
 @bootstrap_option
 def alter(
     topics: tuple[str, ...],
@@ -299,10 +298,17 @@ def alter(
     help="The first offset to keep.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_run_option
 @row_options
 @bootstrap_option
 def delete_records(
-    named: tuple[str, ...], topics: tuple[str, ...], before: int | None, yes: bool, as_json: bool, bootstrap_server: str
+    named: tuple[str, ...],
+    topics: tuple[str, ...],
+    before: int | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+    bootstrap_server: str,
 ) -> None:
     """Delete the records of topics, or of the partitions after the colon, below an offset, and print the new start
     offsets. It asks first; without a terminal it needs --yes.
@@ -310,28 +316,35 @@ def delete_records(
     \b
     Examples:
       odradek topics delete-records flights:0 --before 1000
+      odradek topics delete-records flights --dry-run
       odradek topics delete-records flights --yes
     """
     topics = named + topics
     if not topics:
         raise click.UsageError("say which: TOPIC, or TOPIC:0,1 for some of its partitions")
-    confirm(f"Delete records of {', '.join(topics)}?", yes, "nothing was deleted")
+    confirm(f"Delete records of {', '.join(topics)}?", yes or dry_run, "nothing was deleted")
 
     async def work(admin: Admin) -> dict[TopicPartition, int]:
+        from ..client import EARLIEST, LATEST
+
         partitions = await partitions_of(admin, topics)
+        if dry_run:
+            starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+            ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+            wanted = {each: end.offset if before is None else before for each, end in ends.items()}
+            return {each: max(starts[each].offset, offset) for each, offset in wanted.items()}
         return await admin.delete_records(dict.fromkeys(partitions, -1 if before is None else before))
 
-    with Rows(("topic", "partition", "start_offset"), as_json) as rows:
-        for (topic, partition), start in sorted(with_admin(bootstrap_server, work).items()):
-            rows.add({"topic": topic, "partition": partition, "start_offset": start})
+    show_places(with_admin(bootstrap_server, work), "start_offset", as_json)
 
 
 @command.command(short_help="Delete topics with all their records.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
+@dry_run_option
 @bootstrap_option
-def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server: str) -> None:
+def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, dry_run: bool, bootstrap_server: str) -> None:
     """Delete topics with all their records. It asks first; without a terminal it needs --yes.
 
     Every topic is tried. Status 1 if the only one failed; of several, 10 and the number of those that failed.
@@ -339,11 +352,15 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, bootstrap_server
     \b
     Examples:
       odradek topics delete flights
+      odradek topics delete 'flights-*' --dry-run
       odradek topics delete flights --yes --if-exists
     """
     if any(map(has_wildcard, topics)):
         known = with_admin(bootstrap_server, lambda admin: admin.list_topics())
         topics = tuple(matching(topics, known))
+    if dry_run:
+        show_topics(bootstrap_server, topics, if_exists=if_exists)
+        return
     confirm(deletion_question("topic", topics, "records"), yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:

@@ -9,6 +9,7 @@ import click
 from ..broker.coordination.transactions.participant_names import query_of
 from ..client.errors import UnsupportedVersion
 from .confirmation import confirm
+from .dry_run import dry_run_option, show_places
 from .errors import CliError
 from .output import Rows, row_options
 from .partition_option import partition_option, partitions_of
@@ -49,6 +50,7 @@ def command() -> None:
       odradek transactions queries
       odradek transactions describe orders-1
       odradek transactions describe --topic flights:0
+      odradek transactions abort --topic flights:0 --start-offset 1234 --dry-run
       odradek transactions abort --topic flights:0 --start-offset 1234
     """
 
@@ -202,16 +204,18 @@ def _producer(topic: str, number: int, each: ActiveProducer) -> dict[str, Any]:
     help="Where the transaction begins.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@dry_run_option
 @bootstrap_option
-def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_server: str) -> None:
+def abort(topics: tuple[str, ...], start_offset: int, yes: bool, dry_run: bool, bootstrap_server: str) -> None:
     """Abort a transaction that hangs: a partition waits for it, and no coordinator will ever end it. The leader of the
     partition gets an abort marker without the coordinator. `describe --topic` shows where transactions begin.
 
     \b
     Examples:
+      odradek transactions abort --topic flights:0 --start-offset 1234 --dry-run
       odradek transactions abort --topic flights:0 --start-offset 1234
     """
-    confirm(f"Abort the transaction in {', '.join(topics)}?", yes, "nothing was aborted")
+    confirm(f"Abort the transaction in {', '.join(topics)}?", yes or dry_run, "nothing was aborted")
 
     async def work(admin: Admin) -> None:
         partitions = await partitions_of(admin, topics)
@@ -222,6 +226,9 @@ def abort(topics: tuple[str, ...], start_offset: int, yes: bool, bootstrap_serve
         if not hanging:
             advice = f"`odradek transactions describe --topic {topics[0]}` shows where they begin"
             raise CliError(f"no open transaction of {topics[0]} begins at {start_offset}; {advice}")
-        await admin.abort_transaction(partitions[0], hanging[0])
+        if dry_run:
+            show_places({partitions[0]: hanging[0].producer_id}, "producer_id")
+        else:
+            await admin.abort_transaction(partitions[0], hanging[0])
 
     with_admin(bootstrap_server, work)

@@ -21,7 +21,7 @@ def bootstrap_addresses(servers: str | Sequence[str]) -> list[Address]:
     if isinstance(servers, Mapping):
         raise InvalidOption("bootstrap_servers is HOST:PORT or a list of it, not a dict: options are given by name")
     given: object = servers
-    if not isinstance(given, Iterable):
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - what a caller may pass
         raise InvalidOption(f"bootstrap_servers is HOST:PORT or a list of it, not {given!r:.100}")
     entries = servers.split(",") if isinstance(servers, str) else list(servers)
     for entry in cast("Iterable[object]", entries):

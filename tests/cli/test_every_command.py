@@ -53,6 +53,7 @@ LINES = {
     "cluster elect-leaders": "",
     "cluster health": "",
     "cluster info": "",
+    "cluster list": "",
     "cluster reassign": "t 0 --to 1",
     "doctor": "--data-dir data",
     "profile delete": "made --yes",

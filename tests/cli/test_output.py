@@ -80,6 +80,17 @@ def test_a_narrow_terminal_still_shows_both_ends_of_each_cell(
     assert capsys.readouterr().out.splitlines()[1] == "xx…x  yy…y"
 
 
+def test_a_narrow_terminal_leaves_the_last_columns_out_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 30)
+    with Rows(("first", "second", "third", "fourth"), False) as rows:
+        rows.add(dict.fromkeys(("first", "second", "third", "fourth"), "a long value"))
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[1].count("…") == 3
+    assert "no room for fourth: --wide and --json have them" in shown.err
+
+
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_the_widest_tables_fit_usual_terminals(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
