@@ -2,9 +2,9 @@
 
 The coordinator is the real one. Around it are a log that may answer late, fail or lose what was not answered,
 partitions that check epochs and keep markers, and drivers as Spark has them: they plan a batch, write the plan into a
-checkpoint, run tasks (some twice at once, some twice in turn), send one commit, and note the batch as complete. The
-coordinator and the drivers crash between any two steps, a driver may go on although another has taken its checkpoint,
-and requests and responses are lost.
+checkpoint, run tasks (some twice at once, also under one name, some twice in turn), send one commit, and note the batch
+as complete. The coordinator and the drivers crash between any two steps, a driver may go on although another has taken
+its checkpoint, and requests and responses are lost.
 
 The source is the numbers 0, 1, 2, ... A batch is a range of them. `check` is the promise: read_committed readers see
 each number once, without a gap, up to what the last driver knows to be complete.
@@ -24,7 +24,9 @@ from odradek.broker.coordination.replay import Ended, Written
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.events import LookForTimeout
 from odradek.broker.coordination.transactions.markers import TransactionEnd
+from odradek.client.producer.transactions.query_batches import MAX_NAMESAKES
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
@@ -242,7 +244,7 @@ class Simulation:
         if self.chance.random() < 0.03:
             raise Lost
         generation, target = self.generation, self.coordinator
-        asked: Any = target.initialize if method == "initialize" else getattr(target.queries, method)
+        asked: Any = getattr(target if method in ("initialize", "describe") else target.queries, method)
         response = asked(Context(), request)
         while isinstance(response, asyncio.Future) and not response.done():
             yield
@@ -273,10 +275,16 @@ class Simulation:
 
     def task(self, run: str, batch: int, name: str, numbers: list[int]) -> Steps:
         """Write numbers, and return the participant; None if there is nothing to commit. Raises Dead."""
-        joined = yield from self.insist("join", OdradekJoinQueryRequest(QUERY, run, batch, name))
-        self.starting.pop(run, None)
-        if joined.is_done:
-            return None
+        for number in range(MAX_NAMESAKES):
+            of = f"{name}.{number}" if number else name
+            joined = yield from self.insist("join", OdradekJoinQueryRequest(QUERY, run, batch, of))
+            self.starting.pop(run, None)
+            if joined.is_done:
+                return None
+            if not (yield from self.is_open(joined.transactional_id)):
+                break
+        else:
+            raise Dead
         request = InitProducerIdRequest(joined.transactional_id, TIMEOUT_MS)
         producer = yield from self.insist("initialize", request)
         who = producer.producer_id, producer.producer_epoch
@@ -285,6 +293,16 @@ class Simulation:
             yield from self.write(joined.transactional_id, *who, number)
             assert not self.is_aborted(run), f"a task of {run} writes after the abort of its driver"
         return Participant(joined.transactional_id, *who) if numbers else None
+
+    def is_open(self, transactional_id: str) -> Steps:
+        while True:
+            try:
+                response = yield from self.ask("describe", DescribeTransactionsRequest([transactional_id]))
+            except Lost:
+                continue
+            (found,) = response.transaction_states
+            if ErrorCode.of(found.error_code) not in RETRIED:
+                return found.transaction_state == "Ongoing"
 
     def write(self, transactional_id: str, producer_id: int, epoch: int, number: int) -> Steps:
         who = transactional_id, producer_id, epoch
@@ -313,14 +331,22 @@ class Simulation:
         """Run a task as Spark does: up to four attempts, some with another one beside it. Return its participant."""
         for attempt in range(4):
             if self.chance.random() < 0.2:
-                # A speculative one; after the retry of a stage numbers begin again, so it may have the same name.
-                twin = self.chance.choice((attempt, attempt + 10))
-                self.tasks.append(self.attempt(run, batch, part, twin, numbers))
+                self.tasks.append(self.attempt(run, batch, part, attempt + 10, numbers))
+            before: list[Participant | None] = []
+            if self.chance.random() < 0.2:
+                # The stage is repeated: its attempts have the names of those before, which are alive.
+                self.tasks.append(self.noted(before, self.attempt(run, batch, part, attempt, numbers)))
             try:
-                return (yield from self.attempt(run, batch, part, attempt, numbers))
+                result = yield from self.attempt(run, batch, part, attempt, numbers)
             except Dead:
-                continue
+                if not before:
+                    continue
+                result = before[0]
+            return self.chance.choice([result, *before])
         raise Dead
+
+    def noted(self, results: list[Participant | None], attempt: Steps) -> Steps:
+        results.append((yield from attempt))
 
     def driver(self, run: str, checkpoint: Checkpoint) -> Steps:
         first = max(checkpoint.planned, default=0)

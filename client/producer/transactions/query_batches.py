@@ -5,7 +5,8 @@
     ... the task writes in a transaction and hands it over ...
     await batches.end(batch_id, open_transactions, commit=True)   # the driver
 
-A run is one start of the query. The first task of a new run fences the run before.
+A run is one start of the query. The first task of a new run fences the run before. When Spark repeats a stage, attempts
+of a task begin to count again while older ones are alive: a task whose name has an open transaction gets another name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, Od
 from ...core.cluster import Cluster
 from ...core.coordinator import TRANSACTION, Coordinator
 from .transactions import OpenTransaction
+
+# Attempts of one name in a batch that are alive or done: one for each time that Spark repeats the stage.
+MAX_NAMESAKES = 10
 
 
 async def has_query_batches(cluster: Cluster) -> bool:
@@ -46,6 +50,14 @@ class QueryBatches:
         Raises PRODUCER_FENCED for a run that another has taken the place of, INVALID_TXN_STATE for a batch that lies
         before the last one, UnsupportedVersion.
         """
+        for number in range(MAX_NAMESAKES):
+            transactional_id = await self._join(batch_id, f"{task}.{number}" if number else task)
+            if transactional_id is None or not await self._is_open(transactional_id):
+                return transactional_id
+        why = f"batch {batch_id} of query {self._query_id!r}: {MAX_NAMESAKES} transactions of task {task} are open"
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, f"{why}; the driver ends them when it ends the batch")
+
+    async def _join(self, batch_id: int, task: str) -> str | None:
         request = OdradekJoinQueryRequest(self._query_id, self._run_id, batch_id, task)
 
         async def attempt() -> OdradekJoinQueryResponse:
@@ -55,6 +67,19 @@ class QueryBatches:
 
         response = await self._cluster.retry(attempt)
         return None if response.is_done else response.transactional_id
+
+    async def _is_open(self, transactional_id: str) -> bool:
+        """Return whether a task of the same name has an open transaction, which the driver may want to commit."""
+        request = DescribeTransactionsRequest([transactional_id])
+
+        async def attempt() -> bool:
+            response = await self._coordinator.request(request, DescribeTransactionsResponse)
+            (found,) = response.transaction_states
+            if ErrorCode.of(found.error_code) is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                self._coordinator.raise_error(found.error_code, f"describing {transactional_id}")
+            return found.transaction_state == "Ongoing"
+
+        return await self._cluster.retry(attempt)
 
     async def end(self, batch_id: int, transactions: Sequence[OpenTransaction], *, commit: bool) -> bool:
         """Commit these transactions together, or abort them. Return whether the batch was committed before.

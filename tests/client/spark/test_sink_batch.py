@@ -191,6 +191,20 @@ async def test_a_speculative_attempt_is_aborted_with_the_commit(sink: SinkOption
     assert [(each.committed_batch_id, each.transactional_ids) for each in described.queries] == [(0, [])]
 
 
+@pytest.mark.parametrize("chosen", [0, 1, 2])
+async def test_a_stage_that_is_repeated_leaves_every_attempt_its_transaction(
+    sink: SinkOptions, broker: Broker, chosen: int
+) -> None:
+    # Attempts count from 0 again, and those of the stage before are alive: Spark takes the one that ends first.
+    place = Place("q", "a", 0, "0.0")
+    attempts = [await task(sink, place, "1", "2") for _ in range(3)]
+    await end(sink, attempts[chosen], await task(sink, replace(place, task="1.0"), "3"))
+    assert await visible(broker.address) == [b"1", b"2", b"3"]
+    again = await task(sink, replace(place, batch_id=1), "4")
+    await end(sink, again)
+    assert await visible(broker.address) == [b"1", b"2", b"3", b"4"]
+
+
 async def test_admin_and_command_show_the_query_with_its_batch(sink: SinkOptions, broker: Broker) -> None:
     await end(sink, await task(sink, Place("q", "a", 6, "0.0"), "1"))
     opened = await task(sink, Place("q", "a", 7, "0.0"), "2")
