@@ -6,6 +6,8 @@ import ast
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -189,3 +191,27 @@ def test_the_index_of_the_documents_names_every_page() -> None:
     assert [
         page.name for page in folder.glob("*.md") if f"]({page.name})" not in index and page.name != "README.md"
     ] == []
+
+
+def test_the_page_of_commands_is_what_the_tool_prints_and_has_every_option() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    tool_path = ROOT / "tools" / "command_docs.py"
+    made = subprocess.run([sys.executable, tool_path], capture_output=True, text=True, check=True).stdout
+    assert page == made, "run: python tools/command_docs.py > docs/commands.md"
+    sections = {name: text for name, _, text in (each.partition("\n") for each in page.split("\n## ")[1:])}
+    for path, command in leaves(main, "odradek"):
+        (section,) = (text for name, text in sections.items() if f"{name} ".startswith(f"{path} "))
+        named = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", section))
+        wanted = {name for each in command.params if isinstance(each, click.Option) for name in each.opts}
+        assert wanted <= named, path
+
+
+def leaves(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Each command that does something, with all the words of its name."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(context := click.Context(command)):
+        below = command.get_command(context, name)
+        assert below
+        yield from leaves(below, f"{path} {name}")
