@@ -98,7 +98,11 @@ def main() -> None:
 
     Thread(target=listen, daemon=True).start()
     while True:
-        run(jobs.get(), sys.stdout)
+        try:
+            run(jobs.get(), sys.stdout)
+        except BrokenPipeError:
+            # The broker was killed in the middle of a job. The other thread may not have noticed yet.
+            os._exit(0)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ async def test_an_item_that_the_broker_leaves_out_is_an_error() -> None:
         return CreateTopicsResponse(topics=[CreatableTopicResult(name="a")])
 
     async with FakeCluster() as cluster, Admin(cluster.address, default_api_timeout_ms=300) as client:
-        cluster.on(ApiKey.CREATE_TOPICS, step)
+        cluster.defaults[ApiKey.CREATE_TOPICS] = step
         with pytest.raises(ItemsFailed, match="left 'b' out of its answer"):
             await client.create_topics([NewTopic("a"), NewTopic("b")])
 
