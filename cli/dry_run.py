@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .output import Rows
+from .session import with_admin
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from ..client import Admin, TopicPartition
 
 dry_run_option: Callable[[Any], Any] = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
@@ -30,11 +29,12 @@ def show_places(places: Mapping[TopicPartition, Any], column: str, as_json: bool
 
 def show_topics(bootstrap_server: str, topics: Sequence[str], *, if_exists: bool) -> None:
     """Print the topics that would be deleted, with their partitions. UnknownTopic for one that is not there."""
-    from .session import with_admin
 
     async def work(admin: Admin) -> dict[str, int]:
         known = await admin.list_topics() if if_exists else topics
-        described = await admin.describe_topics(*(each for each in topics if each in known))
+        wanted = [each for each in topics if each in known]
+        # Without names all topics would be described.
+        described = await admin.describe_topics(*wanted) if wanted else {}
         return {name: len(found.partitions) for name, found in described.items()}
 
     with Rows(("topic", "partitions"), False) as rows:
@@ -44,7 +44,6 @@ def show_topics(bootstrap_server: str, topics: Sequence[str], *, if_exists: bool
 
 def show_groups(bootstrap_server: str, groups: Sequence[str], count: Callable[[Admin, str], Awaitable[int]]) -> None:
     """Print the groups that would be deleted, with their state and how many offsets each has committed."""
-    from .session import with_admin
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
         described = await admin.describe_groups(*groups)

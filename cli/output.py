@@ -96,7 +96,7 @@ class Rows:
             self._widths = self._fitted([max(map(len, column)) for column in columns])
             left_out = titles[len(self._widths) :]
             if left_out:
-                text = f"this terminal has no room for {', '.join(left_out).lower()}: --wide and --json have them"
+                text = f"this terminal has no room for {', '.join(left_out).lower()}: --wide and --json show them"
                 click.secho(text, dim=True, err=True)
             click.secho(self._line(titles), bold=True)
         for row in self._waiting:

@@ -21,6 +21,7 @@ from .znodes import (
     encode_state,
     partition_path,
     partitions_path,
+    sound,
     state_path,
     topic_path,
 )
@@ -44,7 +45,7 @@ def adopt_topic(
     state = encode_state(LeaderAndIsr(broker_id, leader_epoch, (broker_id,), controller_epoch=0))
     yield from write(Create(topic_path(name), encode_assignment(Assignment(topic_id, {}))))
     made = yield from read(topic_path(name))
-    if made is None or decode_assignment(name, made.data) != Assignment(topic_id, {}):
+    if made is None or sound(decode_assignment, name, made.data) != Assignment(topic_id, {}):
         return False
     yield from write(Create(partitions_path(name)))
     for some in portions((TopicPartition(name, index) for index in range(partitions)), _PARTITIONS_AT_ONCE):

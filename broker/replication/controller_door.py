@@ -1,6 +1,6 @@
 """Requests of this broker to the controller, which may be this broker itself.
 
-What it asks of itself does not travel: nobody promises that a broker reaches its own advertised address.
+Requests to itself do not use the network: a broker need not be able to reach its own advertised address.
 """
 
 from __future__ import annotations

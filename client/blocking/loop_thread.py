@@ -4,8 +4,9 @@
 
 A call holds a lease while it lasts, and a client from its start to its stop. A thread that waits for a call can be
 interrupted (Ctrl-C, an exception of a signal handler). The call is then cancelled, and what it had returned but nobody
-received is given back to the client. A client that the program has lost is stopped when it is collected, and at the
-interpreter's exit those are that nobody stopped. A forked process gets a thread of its own with its first client.
+received is given back to the client. A client that the program has lost is stopped when it is collected. At the
+interpreter's exit all others that still run are stopped. A forked process gets a thread of its own with its first
+client.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A task knows the query's id, and the driver's side of a Python source does not. A batch begins where the batch before it
 ended, and Spark plans it only when that one is complete. So each task commits the beginning of its partition's range.
-Lag is therefore one batch late. The commit runs in a thread beside the rows, and is given up with a warning where it
-takes longer than them: Spark's checkpoint is what a restart goes by, and the next batch commits again. Given up it has
-to be, because a commit that is late would take the place of the next batch's.
+Lag is therefore one batch late. The commit runs in a thread while the task reads. It is given up, with a warning, soon
+after the last row: a late commit would overwrite that of the next batch. A restart goes by Spark's checkpoint, and the
+next batch commits again.
 """
 
 from __future__ import annotations

@@ -38,5 +38,6 @@ def test_nothing_is_changed(broker: str) -> None:
     assert printed(broker, "cluster", "elect-leaders", "--dry-run") == []
     assert printed(broker, "cluster", "reassign", "kept", "0", "--to", "2", "--dry-run") == ["kept\t0\t1\t2"]
     assert "does not exist" in rejected(broker, "topics", "delete", "missing", "--dry-run")
+    assert printed(broker, "topics", "delete", "missing", "--if-exists", "--dry-run") == []
     assert [printed(broker, "topics", "describe", "kept"), printed(broker, "groups", "describe", "readers")] == before
     assert printed(broker, "topics", "list") == ["kept\t2"]

@@ -88,7 +88,7 @@ def test_a_narrow_terminal_leaves_the_last_columns_out_and_says_so(
         rows.add(dict.fromkeys(("first", "second", "third", "fourth"), "a long value"))
     shown = capsys.readouterr()
     assert shown.out.splitlines()[1].count("…") == 3
-    assert "no room for fourth: --wide and --json have them" in shown.err
+    assert "no room for fourth: --wide and --json show them" in shown.err
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

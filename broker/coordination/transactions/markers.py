@@ -77,7 +77,7 @@ class MarkerWriter:
         INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS.
         """
         partition = self._find(topic_name, index)
-        # The log of this broker may be offline: that is no matter where another leads.
+        # Where another broker leads, it does not matter that the log of this one is offline.
         is_here = partition.not_leading is None or not self._topics.is_led_elsewhere(topic_name, index)
         if not is_here and self.write_remotely is not None:
             return self.write_remotely(topic_name, index, end)

@@ -23,33 +23,31 @@ from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS
 from odradek.tests.support.hand_cluster import HandCluster, until
 
 
+async def end_without_own_replica(cluster: HandCluster, leader: int) -> None:
+    """Commit a transaction at broker 1, whose own replica of the partition has just gone offline."""
+    await lead_internal(cluster, TRANSACTIONS, 1)
+    await cluster.assign("a", leader=leader)
+    producer = Producer(cluster, 1)
+    await producer.begin()
+    await producer.add("a")
+    assert await producer.send(leader, "a", b"x") == 0
+    cluster.partition(1, "a").go_offline(StorageError("the directory is gone"))
+    await producer.end(True)
+
+
 @pytest.mark.parametrize("flush", [None, 1])
 async def test_a_marker_goes_to_the_leader_where_the_own_replica_is_offline(tmp_path: Path, flush: int | None) -> None:
     """Also where the transaction must be on disk before its end is."""
     configs: dict[str, Any] = {} if flush is None else {"log_flush_interval_messages": flush}
     async with HandCluster(tmp_path, replica_lag_time_max_ms=300, **configs) as cluster:
-        await lead_internal(cluster, TRANSACTIONS, 1)
-        await cluster.assign("a", leader=2)
-        producer = Producer(cluster, 1)
-        await producer.begin()
-        await producer.add("a")
-        assert await producer.send(2, "a", b"x") == 0
-        cluster.partition(1, "a").go_offline(StorageError("the directory is gone"))
-        await producer.end(True)
+        await end_without_own_replica(cluster, leader=2)
         await until(lambda: cluster.partition(2, "a").last_stable_offset == 2)
 
 
 async def test_a_marker_waits_where_the_own_replica_leads_and_is_offline(tmp_path: Path) -> None:
     """Until the controller has elected another leader."""
     async with HandCluster(tmp_path) as cluster:
-        await lead_internal(cluster, TRANSACTIONS, 1)
-        await cluster.assign("a", leader=1)
-        producer = Producer(cluster, 1)
-        await producer.begin()
-        await producer.add("a")
-        assert await producer.send(1, "a", b"x") == 0
-        cluster.partition(1, "a").go_offline(StorageError("the directory is gone"))
-        await producer.end(True)
+        await end_without_own_replica(cluster, leader=1)
         assert cluster.partition(2, "a").log.log_end_offset == 1
         await cluster.assign("a", leader=2, isr=(2, 3), to=(2, 3))
         await until(lambda: cluster.partition(2, "a").last_stable_offset == 2)
