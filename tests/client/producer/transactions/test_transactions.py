@@ -342,9 +342,11 @@ async def test_a_commit_that_takes_too_long_goes_on_and_can_be_waited_for_again(
 async def test_a_commit_that_fails_while_nobody_waits_is_told_once_and_aborted(version: int, gives_up: str) -> None:
     async with cluster_of(version) as cluster:
         cluster.on(ApiKey.PRODUCE, keep_silent, keep_silent)
-        async with producer_for(cluster, max_block_ms=100, request_timeout_ms=150, delivery_timeout_ms=200) as producer:
+        async with producer_for(
+            cluster, max_block_ms=500, request_timeout_ms=750, delivery_timeout_ms=1000
+        ) as producer:
             with pytest.raises((RequestTimedOut, TimeoutError)):
-                async with asyncio.timeout(0.05 if gives_up == "cancelled" else None), producer.transaction():
+                async with asyncio.timeout(0.25 if gives_up == "cancelled" else None), producer.transaction():
                     await producer.send("t", b"lost", partition=0)
             await told_once(producer)
             async with producer.transaction():
