@@ -6,6 +6,7 @@ The fixtures `config`, `broker` and `raw` are a broker in the test's own loop an
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -68,10 +69,13 @@ HANDLERS = {number: signal.getsignal(number) for number in (signal.SIGINT, signa
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Generator[None, None, None]:
-    """Fail a test after which the process handles signals otherwise than before."""
+    """Fail a test after which the process handles signals, or logs, otherwise than before."""
     yield
     changed = {number: signal.signal(number, handler) for number, handler in HANDLERS.items()}
     assert changed == HANDLERS
+    level = logging.root.level
+    logging.root.setLevel(logging.WARNING)
+    assert level == logging.WARNING
 
 
 @pytest.fixture

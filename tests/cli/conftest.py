@@ -1,7 +1,9 @@
-"""For tests of commands: the profile and the address of the user who runs them do not count."""
+"""For tests of commands: the profile and the address of the user do not count, and logging stays as it was."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,3 +17,12 @@ def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     for name in ("ODRADEK_BOOTSTRAP_SERVER", "ODRADEK_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     return path
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """Undo what `serve` in the test's own process does to the root logger."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    yield
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
