@@ -106,7 +106,7 @@ def with_advice(error: KafkaError) -> str:
     from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
 
     if isinstance(error, AuthenticationFailed | InvalidOption):
-        from .client_configs import in_words_of_kafka
+        from ..client.core.options import in_words_of_kafka
 
         return in_words_of_kafka(error.message)
     # Their messages say all: Kafka's name for the error would add nothing.

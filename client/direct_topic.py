@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .core.security_options import SecurityOptions
+from .core.security import SecurityOptions
 from .core.task_ends import without_cancelling
 from .record import TopicPartition
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Unpack
 
 from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from ..core.arguments import check_apart, check_list, check_mapping
+from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_mapping
 from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets
@@ -39,10 +39,8 @@ from ..core.descriptions import (
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS, list_offsets, list_replica_offsets
 from ..core.metadata import Node, TopicInfo
-from ..core.option_values import check_switches
-from ..core.options import ClusterOptions, check_choice
-from ..core.other_names import KnowsOtherNames
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import ClusterOptions, check_choice, check_switches, part_of, security_options
+from ..core.security import SecurityArguments
 from ..errors import ClientStopped, raise_error
 from ..record import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from . import acls, configs, features, groups, log_dirs, quotas, reassignments, scram_users, transactions
@@ -64,16 +62,8 @@ class Admin(KnowsOtherNames):
         metadata_max_age_ms: float = 300_000,
         **security: Unpack[SecurityArguments],
     ) -> None:
-        self._options = ClusterOptions(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            default_api_timeout_ms=default_api_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            allow_auto_create_topics=False,
-            security=security_options("Admin", security),
+        self._options = part_of(
+            locals(), ClusterOptions, allow_auto_create_topics=False, security=security_options("Admin", security)
         )
         self._cluster: Cluster | None = None
         self._lifetime = Lifetime("admin client")

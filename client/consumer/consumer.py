@@ -24,7 +24,8 @@ from typing import Any, Generic, TypeVar, overload
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms, wait_for
-from ..core.option_values import INT32_MAX, check_numbers
+from ..core.option_table import INT32_MAX
+from ..core.options import check_numbers
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .fetched_batch import FetchedBatch

@@ -117,7 +117,7 @@ class Fetcher:
         if unchecked:
             self._checks.request(unchecked)
         moving = sum(state.buffered_bytes for state in self._positions if not (state.waits or state.paused))
-        if moving < self._options.max_bytes:
+        if moving < self._options.fetch_max_bytes:
             for leader, states in leaders.items():
                 if not any(map(self._is_full, states)) and leader not in self._busy:
                     self._busy.add(leader)
@@ -125,7 +125,7 @@ class Fetcher:
         return min(pauses, default=None)
 
     def _is_full(self, state: PartitionState) -> bool:
-        return state.buffered_bytes >= self._options.max_partition_bytes
+        return state.buffered_bytes >= self._options.max_partition_fetch_bytes
 
     def _source(self, state: PartitionState, now_ms: float) -> int:
         """Return the broker to fetch from: the follower that the leader named, else the leader."""
@@ -190,19 +190,19 @@ class Fetcher:
                 partition=number,
                 current_leader_epoch=-1 if info is None else info.leader_epoch,
                 fetch_offset=state.fetch_offset,
-                partition_max_bytes=options.max_partition_bytes,
+                partition_max_bytes=options.max_partition_fetch_bytes,
             )
         topics, forgotten = session.begin(wanted, by_id=by_id)
         return FetchRequest(
-            max_wait_ms=options.max_wait_ms,
-            min_bytes=options.min_bytes,
-            max_bytes=options.max_bytes,
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
             isolation_level=options.isolation_level,
             session_id=session.id,
             session_epoch=session.epoch,
             topics=topics,
             forgotten_topics_data=forgotten,
-            rack_id=options.rack,
+            rack_id=options.client_rack,
         )
 
     # -- Responses

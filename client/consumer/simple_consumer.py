@@ -27,15 +27,14 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ..core.addresses import broker_address
+from ..core.arguments import KnowsOtherNames
 from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
-from ..core.option_values import check_numbers, check_switches, check_texts
-from ..core.options import check_choice
-from ..core.other_names import KnowsOtherNames
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import check_options, security_options
+from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
@@ -86,10 +85,7 @@ class SimpleConsumer(KnowsOtherNames):
         check_crcs: bool = True,
         **security: Unpack[SecurityArguments],
     ) -> None:
-        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        check_numbers(request_timeout_ms=request_timeout_ms, default_api_timeout_ms=default_api_timeout_ms)
-        check_switches(check_crcs=check_crcs)
-        check_texts(client_id=client_id)
+        check_options(locals())
         self._address = broker_address(host, port)
         self._client_id = client_id
         self._isolation_level = ISOLATION_LEVELS[isolation_level]

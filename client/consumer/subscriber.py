@@ -11,19 +11,23 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ..assignors import Assignor, RangeAssignor
-from ..core.arguments import check_apart, check_list, check_partitions
+from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_partitions
 from ..core.lifetime import Lifetime
 from ..core.metadata import ClusterView
-from ..core.option_values import check_numbers, check_stop_timeout, check_switches
-from ..core.options import ClusterOptions
-from ..core.other_names import KnowsOtherNames
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import (
+    ClusterOptions,
+    check_options,
+    check_stop_timeout,
+    part_of,
+    security_options,
+)
+from ..core.security import SecurityArguments
 from ..core.serialization import Deserializer, Deserializers
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..record import ConsumerRecord, TopicPartition
 from .assignment import RebalanceListener
 from .offset_store import OffsetStore
-from .options import assignors_of, fetch_options, group_options
+from .options import fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session, lose
 from .workers import Workers
@@ -91,41 +95,11 @@ class Subscriber(KnowsOtherNames):
         value_deserializer: Deserializer | None = None,
         **security: Unpack[SecurityArguments],
     ) -> None:
+        given = check_options(locals())
         check_apart("Consumer", topics)
-        check_numbers(max_poll_records=max_poll_records, auto_commit_interval_ms=auto_commit_interval_ms)
-        check_switches(enable_auto_commit=enable_auto_commit)
-        self._cluster_options = ClusterOptions(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
-            default_api_timeout_ms=default_api_timeout_ms,
-            allow_auto_create_topics=allow_auto_create_topics,
-            security=security_options("Consumer", security),
-        )
-        self._fetch_options = fetch_options(
-            min_bytes=fetch_min_bytes,
-            max_wait_ms=fetch_max_wait_ms,
-            max_bytes=fetch_max_bytes,
-            max_partition_bytes=max_partition_fetch_bytes,
-            isolation_level=isolation_level,
-            check_crcs=check_crcs,
-            auto_offset_reset=auto_offset_reset,
-            rack=client_rack,
-        )
-        if request_timeout_ms <= fetch_max_wait_ms:
-            raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
-        self._group_options = group_options(
-            group_id=group_id,
-            group_instance_id=group_instance_id,
-            session_timeout_ms=session_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            max_poll_interval_ms=max_poll_interval_ms,
-            client_rack=client_rack,
-            assignors=assignors_of(partition_assignment_strategy),
-        )
+        self._cluster_options = part_of(given, ClusterOptions, security=security_options("Consumer", security))
+        self._fetch_options = fetch_options(given)
+        self._group_options = group_options(given)
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._offset_store = offset_store
         self._lifetime = Lifetime("consumer")

@@ -25,7 +25,7 @@ from zlib import crc32
 
 from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
-from ..core.option_values import check_numbers, check_switches
+from ..core.options import check_numbers, check_switches
 from ..core.task_ends import end_tasks, of_the_user
 from ..errors import DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord

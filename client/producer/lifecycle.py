@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, Unpack
 
+from ..core.arguments import KnowsOtherNames
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.lifetime import Lifetime
 from ..core.metadata import TopicInfo
-from ..core.option_values import check_stop_timeout
-from ..core.options import ClusterOptions
-from ..core.other_names import KnowsOtherNames
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
+from ..core.security import SecurityArguments
 from ..core.serialization import Serializer, serializer
 from ..core.task_ends import broken_task
 from ..errors import ClientStopped, DeliveryStopped, KafkaError
@@ -76,29 +75,12 @@ class Lifecycle(KnowsOtherNames, Generic[K, V]):
         listeners: Sequence[ProducerListener] = (),
         **security: Unpack[SecurityArguments],
     ) -> None:
+        given = check_options(locals())
         self._lifetime = Lifetime("producer")
-        self._options = ProducerOptions(
-            acks=acks,
-            linger_ms=linger_ms,
-            batch_size=batch_size,
-            compression_type=compression_type,
-            enable_idempotence=enable_idempotence,
-            max_request_size=max_request_size,
-            max_in_flight_requests_per_connection=max_in_flight_requests_per_connection,
-            buffer_memory=buffer_memory,
-            delivery_timeout_ms=delivery_timeout_ms,
-            max_block_ms=max_block_ms,
-            request_timeout_ms=request_timeout_ms,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=transaction_timeout_ms,
-        )
-        self._cluster_options = ClusterOptions(
-            bootstrap_servers,
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            retry_backoff_ms=retry_backoff_ms,
-            retry_backoff_max_ms=retry_backoff_max_ms,
-            metadata_max_age_ms=metadata_max_age_ms,
+        self._options = part_of(given, ProducerOptions)
+        self._cluster_options = part_of(
+            given,
+            ClusterOptions,
             default_api_timeout_ms=max_block_ms,
             # A refresh must not make a deleted topic again: only a record for it, or a call that names it.
             allow_auto_create_topics=False,

@@ -29,7 +29,7 @@ from ..core.addresses import Address
 from ..core.authentication import ask_for_token_now, authentication
 from ..core.exchange import Exchange, api_versions_version
 from ..core.frame_buffer import MAX_FRAME_BYTES
-from ..core.security_options import SecurityOptions
+from ..core.security import SecurityOptions
 from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
 from .options import ClientOptions

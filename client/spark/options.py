@@ -23,8 +23,7 @@ from difflib import get_close_matches
 from enum import Enum, IntEnum
 
 from ..core.addresses import Address
-from ..core.security_configs import SECURITY_CONFIGS
-from ..core.security_options import PLAINTEXT, SecurityOptions
+from ..core.security import PLAINTEXT, SECURITY_CONFIGS, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError

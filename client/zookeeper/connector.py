@@ -25,16 +25,15 @@ from typing import Any, Self, TypeVar, Unpack
 from ...protocol.errors import ErrorCode, KafkaError
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
-from ..core.option_values import check_numbers, check_switches
-from ..core.options import ClusterOptions, check_choice
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import ClusterOptions, check_options, security_options
+from ..core.security import SecurityArguments
 from ..core.task_ends import end_tasks, without_cancelling
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..record import TopicPartition
 from . import registry
 from .errors import RebalanceFailed, SessionExpired
 from .membership import Member, leave, live
-from .offset_storage import KAFKA, STORAGES, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
+from .offset_storage import KAFKA, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
 from .operations import Operation, ReadAll, ReadChildren, Report, StartReading, Steps, StopReading, Wait, WriteAll
 from .reading import Reading
 from .registry import Subscription
@@ -46,6 +45,12 @@ T = TypeVar("T")
 # The part of the session time-out that is left for certain when a lost connection is noticed: ZooKeeper's clients give
 # a connection up after two thirds without an answer.
 _CERTAIN = 1 / 3
+
+# The options that the consumer takes over which reads.
+_OF_READING = (
+    "client_id", "auto_offset_reset", "fetch_min_bytes", "fetch_max_wait_ms", "max_partition_fetch_bytes",
+    "max_poll_records", "request_timeout_ms",
+)  # fmt: skip
 
 _log = logging.getLogger(__name__)
 
@@ -80,18 +85,10 @@ class ConsumerConnector:
 
         The options of security are for the brokers; ZooKeeper is reached without. Raises InvalidOption.
         """
+        given = check_options(locals())
         self._security = security_options("ConsumerConnector", security)
-        check_choice("offsets_storage", offsets_storage, STORAGES)
         if not registry.is_node_name(group_id):
             raise InvalidOption(f"group_id {group_id!r} cannot be the name of a znode")
-        check_switches(enable_auto_commit=enable_auto_commit, dual_commit_enabled=dual_commit_enabled)
-        check_numbers(
-            auto_commit_interval_ms=auto_commit_interval_ms,
-            rebalance_max_retries=rebalance_max_retries,
-            rebalance_backoff_ms=rebalance_backoff_ms,
-            zookeeper_session_timeout_ms=zookeeper_session_timeout_ms,
-            zookeeper_connection_timeout_ms=zookeeper_connection_timeout_ms,
-        )
         self._group = group_id
         # HOST:UUID, which no other consumer has.
         self._consumer_id = consumer_id or f"{socket.gethostname()}:{uuid.uuid4()}"
@@ -102,13 +99,7 @@ class ConsumerConnector:
         self._retries = rebalance_max_retries, rebalance_backoff_ms
         self._request_timeout_ms, self._client_id = request_timeout_ms, client_id
         self._consumer_options: dict[str, Any] = {
-            "client_id": client_id,
-            "auto_offset_reset": auto_offset_reset,
-            "fetch_min_bytes": fetch_min_bytes,
-            "fetch_max_wait_ms": fetch_max_wait_ms,
-            "max_partition_fetch_bytes": max_partition_fetch_bytes,
-            "max_poll_records": max_poll_records,
-            "request_timeout_ms": request_timeout_ms,
+            **{name: given[name] for name in _OF_READING},
             "allow_auto_create_topics": False,
             **security,
         }

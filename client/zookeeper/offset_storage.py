@@ -21,7 +21,6 @@ from .operations import Steps
 
 ZOOKEEPER = "zookeeper"
 KAFKA = "kafka"
-STORAGES = (ZOOKEEPER, KAFKA)
 
 T = TypeVar("T")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from collections.abc import Awaitable
@@ -10,10 +11,27 @@ from typing import Any
 import pytest
 from odradek import client
 from odradek.client import Consumer, ConsumerRecord, Producer, wait_for_broker
-from odradek.client.core.option_values import INT32_MAX, INT64_MAX, NUMBERS
+from odradek.client.core.option_table import (
+    CALL_NUMBERS,
+    INT32_MAX,
+    INT64_MAX,
+    OPTIONS,
+    Number,
+    Option,
+    Other,
+    read_text,
+)
+from odradek.client.core.security import SecurityArguments, SecurityOptions
 from odradek.client.errors import BufferFull, InvalidOption
+from odradek.client.zookeeper import ConsumerConnector
 from odradek.tests.support.fake_cluster import FakeCluster
 
+NUMBERS = {name: each.values for name, each in OPTIONS.items() if isinstance(each.values, Number)} | CALL_NUMBERS
+# The words of the table for the public clients.
+CLIENTS = {
+    client.Admin: {"admin"}, client.Producer: {"producer"}, client.Consumer: {"consumer", "member"},
+    client.SimpleConsumer: {"simple"}, ConsumerConnector: {"connector"},
+}  # fmt: skip
 CLASSES = [client.Admin, client.Consumer, client.Producer, client.SimpleConsumer]
 # What goes with a bad value of one option, so that no other rule is broken.
 BESIDE: dict[str, dict[str, Any]] = {"transaction_timeout_ms": {"transactional_id": "x"}}
@@ -54,6 +72,40 @@ ABOVE_KAFKAS = {
 
 def refused(text: str) -> Any:
     return pytest.raises(InvalidOption, match=re.escape(f"INVALID_CONFIG: {text}, not "))
+
+
+@pytest.mark.parametrize("cls", CLIENTS, ids=lambda cls: cls.__name__)
+def test_each_client_has_the_options_of_the_table_with_its_defaults(cls: type) -> None:
+    takers = CLIENTS[cls]
+    given = {
+        each.name: each.default
+        for each in inspect.signature(cls).parameters.values()
+        if each.kind is each.POSITIONAL_OR_KEYWORD or each.kind is each.KEYWORD_ONLY
+    }
+    taken = {name: each for name, each in OPTIONS.items() if each.is_of(*takers)}
+    assert given.keys() - {"host", "port"} == taken.keys() - SecurityArguments.__annotations__.keys()
+    if cls is ConsumerConnector:
+        del taken["group_id"]  # which it must be given
+    for name, row in taken.items():
+        wanted = next((row.own[each] for each in takers if each in row.own), row.default)
+        if name == "partition_assignment_strategy":
+            assert given[name] == (client.RangeAssignor,) and wanted == ("RangeAssignor",)
+        elif name in given:
+            assert given[name] == wanted, name
+
+
+def test_security_has_the_options_of_the_table_with_its_defaults() -> None:
+    rows = {name: each.default for name, each in OPTIONS.items() if name.startswith(("security", "ssl", "sasl"))}
+    assert rows == {each.name: each.default for each in dataclasses.fields(SecurityOptions)}
+    assert rows.keys() == SecurityArguments.__annotations__.keys()
+
+
+@pytest.mark.parametrize("row", OPTIONS.values(), ids=lambda row: row.name)
+def test_a_row_allows_its_own_default_and_reads_it_from_a_text(row: Option) -> None:
+    for default in (row.default, *row.own.values()):
+        assert row.values.has(default) or default is None
+        if default is not None and not isinstance(row.values, Other):
+            assert read_text(row.values, str(default)) == default
 
 
 def test_the_ranges_begin_where_those_of_kafka_do() -> None:
