@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .core.waiting import wait_for_broker
     from .errors import KafkaError
     from .producer import Producer
-    from .producer.deliveries import BulkMetadata
+    from .producer.batch import BulkMetadata
     from .producer.listeners import BatchDescription, ProducerInterceptor, ProducerListener, ProducerRecord
     from .record import (
         EARLIEST,
@@ -102,7 +102,7 @@ _HOMES = {
     "Admin": "admin",
     "Assignor": "assignors",
     "BatchDescription": "producer.listeners",
-    "BulkMetadata": "producer.deliveries",
+    "BulkMetadata": "producer.batch",
     "ConfigChange": "core.descriptions",
     "ConfigResource": "core.descriptions",
     "Consumer": "consumer",

@@ -29,8 +29,7 @@ from ...core.connection import Connection
 from ...core.coordinator import TRANSACTION, Coordinator
 from ...record import ConsumerGroupMetadata, TopicPartition
 from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
-from .actions import AddGroup, AddPartitions, CommitOffsets, End, Initialize
-from .machine import IMPLICIT
+from .machine import IMPLICIT, AddGroup, AddPartitions, CommitOffsets, End, Initialize
 
 _LAST_STABLE_INITIALIZE = 5  # InitProducerId 6 is for two-phase commits (KIP-939)
 _FIRST_EPOCH_INITIALIZE = 3  # InitProducerId 3 goes on from an epoch (KIP-360)
