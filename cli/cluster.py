@@ -16,7 +16,7 @@ from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.admin.log_dirs import LogDir
+    from ..client.admin.brokers import LogDir
     from ..client.core.descriptions import ClusterDescription
     from ..client.core.metadata import Node, PartitionInfo, TopicInfo
 

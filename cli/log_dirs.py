@@ -12,7 +12,7 @@ from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.admin.log_dirs import LogDir
+    from ..client.admin.brokers import LogDir
 
 _PARTITIONS = ("broker", "log_dir", "error", "topic", "partition", "size_bytes", "offset_lag", "is_future")
 _SUMMARY = ("broker", "log_dir", "error", "partitions", "size_bytes", "total_bytes", "usable_bytes")

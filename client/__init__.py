@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from ..kernel.door import record_code
     from .admin import Admin
     from .admin.acls import Acl, AclFilter
-    from .admin.features import Feature
-    from .admin.quotas import ANY_ENTITY, DEFAULT_ENTITY, QuotaEntity
-    from .admin.scram_users import ScramPassword
+    from .admin.brokers import Feature
+    from .admin.users import ANY_ENTITY, DEFAULT_ENTITY, QuotaEntity, ScramPassword
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .consumer.assignment import RebalanceListener
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from .core.waiting import wait_for_broker
     from .errors import KafkaError
     from .producer import Producer
-    from .producer.deliveries import BulkMetadata
+    from .producer.batch import BulkMetadata
     from .producer.listeners import BatchDescription, ProducerInterceptor, ProducerListener, ProducerRecord
     from .record import (
         EARLIEST,
@@ -93,8 +92,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ANY_ENTITY": "admin.quotas",
-    "DEFAULT_ENTITY": "admin.quotas",
+    "ANY_ENTITY": "admin.users",
+    "DEFAULT_ENTITY": "admin.users",
     "EARLIEST": "record",
     "LATEST": "record",
     "Acl": "admin.acls",
@@ -102,7 +101,7 @@ _HOMES = {
     "Admin": "admin",
     "Assignor": "assignors",
     "BatchDescription": "producer.listeners",
-    "BulkMetadata": "producer.deliveries",
+    "BulkMetadata": "producer.batch",
     "ConfigChange": "core.descriptions",
     "ConfigResource": "core.descriptions",
     "Consumer": "consumer",
@@ -111,7 +110,7 @@ _HOMES = {
     "CooperativeStickyAssignor": "assignors",
     "DeadLetterTopic": "consumer.dead_letters",
     "Explanation": "consumer.explanation",
-    "Feature": "admin.features",
+    "Feature": "admin.brokers",
     "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
     "Metric": "core.metrics",
@@ -124,13 +123,13 @@ _HOMES = {
     "ProducerListener": "producer.listeners",
     "ProducerRecord": "producer.listeners",
     "PrometheusBridge": "core.metrics",
-    "QuotaEntity": "admin.quotas",
+    "QuotaEntity": "admin.users",
     "RangeAssignor": "assignors",
     "RebalanceListener": "consumer.assignment",
     "RecordColumns": "consumer.record_columns",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
-    "ScramPassword": "admin.scram_users",
+    "ScramPassword": "admin.users",
     "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
     "Stream": "consumer.streams",

@@ -6,7 +6,7 @@ milliseconds since 1970 UTC, keys and values are bytes or None, offsets count fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple
 
 if TYPE_CHECKING:
@@ -40,6 +40,14 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, in order, as most of Kafka's requests have them."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):
