@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
 from ..core.arguments import KnowsOtherNames
 from ..core.cluster import Cluster
@@ -35,13 +35,20 @@ R = TypeVar("R")
 def _call(
     function: Callable[Concatenate[Cluster, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Derive a method that calls a function with the running client's cluster."""
+    """Derive a method that calls a function with the client's cluster. The function checks its arguments first."""
 
     @wraps(function)
     async def method(self: Admin, *args: P.args, **options: P.kwargs) -> R:
-        return await function(self._running(), *args, **options)
+        return await function(self._running_or_told(), *args, **options)
 
     return method
+
+
+class _NotRunning:
+    """Takes the place of the cluster of a client that is not started, or is stopped."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
 
 
 class Admin(KnowsOtherNames):
@@ -90,11 +97,10 @@ class Admin(KnowsOtherNames):
     ) -> None:
         await self.stop()
 
-    def _running(self) -> Cluster:
+    def _running_or_told(self) -> Cluster:
+        """Return the cluster. Before the start, return one that says so when it is used."""
         self._lifetime.check_loop()
-        if self._cluster is None:
-            raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
-        return self._cluster
+        return cast("Cluster", _NotRunning()) if self._cluster is None else self._cluster
 
     create_topics = _call(topics.create_topics)
     delete_topics = _call(topics.delete_topics)
