@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection, Sequence
 from typing import Protocol
 
-from ...protocol.errors import KafkaError
 from ..core.cluster import Cluster
 from ..core.metadata import ClusterView
 from ..core.task_ends import of_the_user
@@ -18,7 +17,7 @@ from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
 from .polls import Polls
 from .position_finder import PositionFinder
-from .positions import PartitionState, Positions
+from .positions import Positions
 
 
 class RebalanceListener(Protocol):
@@ -100,13 +99,6 @@ class Assignment:
 
     # -- Partitions without a group
 
-    async def find_positions(self, states: Sequence[PartitionState]) -> None:
-        """Find the positions of partitions that the user assigned. The next poll raises errors."""
-        try:
-            await self._finder.find(states)
-        except KafkaError as error:
-            self._finder.keep_error(states, error)
-
     def follow_topics(self, topics: Collection[str], view: ClusterView) -> None:
         """Assign every partition that these topics have now.
 
@@ -117,12 +109,12 @@ class Assignment:
         wanted += [TopicPartition(topic, info.partition) for topic in known for info in view.topics[topic].partitions]
         new = self._positions.replace(wanted)
         if new and self._finder.has_offsets:
-            self._cluster.spawn(self.find_positions(new), "begin")
+            self._cluster.spawn(self._finder.find_for_polls(new), "begin")
         for state in [] if self._finder.has_offsets else new:
             if state.partition.topic in self._known_topics:
                 state.reset_to(EARLIEST)
             else:
-                self._finder.reset(state)
+                self._finder.begin(state)
         self._known_topics = self._known_topics.union(known).intersection(topics)
 
 

@@ -27,10 +27,9 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.option_values import INT32_MAX, check_numbers
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
 from ..record import ConsumerRecord, K, TopicPartition, V
-from .fetched_batch import FetchedBatch
-from .in_flight import InFlight
+from .fetched_batch import FetchedBatch, RecordColumns
+from .polls import InFlight
 from .positions import PartitionState
-from .record_columns import RecordColumns
 from .seeker import Seeker
 from .session import Session
 from .streams import Stream, Streams
@@ -327,7 +326,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         self._return_run()
         in_flight = InFlight(self._positions, session.polls)
         session.polls.mark_processed()
-        session.polls.by_record = in_flight.stalled_ms
+        session.polls.by_record = in_flight
         session.commit_automatically()
         return in_flight
 
@@ -376,7 +375,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
             len(rest),
             self.assignment,
             in_flight,
-            session.signals.wake_poll,
+            session.signals.poll.set,
             self._deserializers.one,
         )
         session.collector.waits = streams.is_full

@@ -11,8 +11,7 @@ from ..errors import DeserializationFailed
 from ..record import ConsumerRecord, TopicPartition
 from .completed_fetch import CompletedFetch
 from .fetched_batch import FetchedBatch
-from .positions import PartitionState, Positions
-from .signals import Signals
+from .positions import PartitionState, Positions, Signals
 
 T = TypeVar("T")
 
@@ -60,7 +59,7 @@ class FetchCollector:
             if state.error is not None and not state.fetched:
                 error, state.error = state.error, None
                 # What is wrong may be over, or comes again: either shows with the next fetch.
-                self._signals.wake_fetcher()
+                self._signals.fetch.set()
                 raise error
             if not state.fetched:
                 without.append(state)
@@ -83,7 +82,7 @@ class FetchCollector:
         """Have the fetcher leave the partition out while its records stay where they are."""
         if not state.waits:
             state.waits = True
-            self._signals.wake_fetcher()
+            self._signals.fetch.set()
 
     def _taken(self, state: PartitionState, take: Callable[[CompletedFetch], T | None]) -> T | None:
         while state.fetched:
@@ -96,7 +95,7 @@ class FetchCollector:
             except KafkaError:
                 state.fetched.clear()
                 state.fetch_offset = fetch.position
-                self._signals.wake_fetcher()
+                self._signals.fetch.set()
                 raise
             if found:
                 state.leader_epoch, state.waits = fetch.leader_epoch, False
@@ -104,7 +103,7 @@ class FetchCollector:
             state.fetched.popleft()
             _skip_to(state, fetch.position)
             self._positions.move_to_end(state)
-            self._signals.wake_fetcher()
+            self._signals.fetch.set()
         return None
 
 

@@ -1,23 +1,46 @@
-"""Commits of a consumer: by its user, by auto-commit, and before partitions are revoked."""
+"""Commits of a consumer: by its user, by auto-commit, and before partitions are revoked.
+
+Offsets go to the coordinator of the group, or to a store of the user's, such as the database that it writes to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..errors import CommitFailed, RequestTimedOut
+from ..core.task_ends import of_the_user
+from ..errors import CommitFailed, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
-from .consumer_metrics import ConsumerCounts
+from .explanation import ConsumerCounts
 from .membership import Membership, MemberState
-from .offset_store import Offsets
 from .positions import PartitionState, Positions
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Offsets(Protocol):
+    """Where a consumer loads and commits offsets: a group's coordinator, or a store."""
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets. `read` has the ids of the topics whose records were read, if known. Raises KafkaError."""
+        ...
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None if it has none. Raises KafkaError."""
+        ...
 
 
 class OffsetCommits:
@@ -146,3 +169,55 @@ def taken_away(partitions: Collection[TopicPartition]) -> CommitFailed:
         f"nothing was committed: {names} was taken away after its records were returned. "
         "They will be read again by the consumer that has the partition now.",
     )
+
+
+# -- Stores
+
+
+class OffsetStore(Protocol):
+    """Keeps offsets for a consumer. What a method raises reaches the user as OffsetStoreFailed.
+
+    A group does not protect a store: a member that was thrown out may still commit. A store that several consumers
+    share compares offsets, or fences old writers itself.
+    """
+
+    async def load(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | OffsetAndMetadata | None]:
+        """Return the offset of the next record to read in each partition; None, or no entry, if there is none."""
+        ...
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep the offsets of the next records to read. They must survive when this returns."""
+        ...
+
+
+class StoredOffsets:
+    """A user's store in the place of the group's offsets. An `Offsets`. Raises OffsetStoreFailed."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets."""
+        await _stored("take the commit", lambda: self._store.commit(offsets))
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the offsets that the store has."""
+        stored = await _stored("give the offsets", lambda: self._store.load(partitions))
+        found = {partition: stored.get(partition) for partition in partitions}
+        return {place: OffsetAndMetadata(each) if isinstance(each, int) else each for place, each in found.items()}
+
+
+async def _stored(what: str, call: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await of_the_user(call())
+    except KafkaError:
+        raise
+    except Exception as error:
+        raise OffsetStoreFailed(f"the offset store did not {what}: {error!r}") from error

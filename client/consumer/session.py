@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
@@ -20,20 +19,16 @@ from ..core.task_ends import broken_task, end_tasks, shared
 from ..errors import GroupRequired, ListenerFailed
 from ..record import ConsumerGroupMetadata, TopicPartition
 from .assignment import Assignment
-from .consumer_metrics import ConsumerCounts
-from .explanation import Explanation, PartitionExplanation
+from .explanation import ConsumerCounts, Explanation, explained
 from .fetch_collector import FetchCollector
 from .fetcher import Fetcher
 from .membership import Membership
-from .offset_commits import OffsetCommits
-from .offset_store import Offsets, OffsetStore, StoredOffsets
+from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
-from .partition_retries import PartitionRetries
 from .polls import Polls
 from .position_checks import PositionChecks
-from .position_finder import PositionFinder
-from .positions import PartitionState, Positions
-from .signals import Signals
+from .position_finder import PartitionRetries, PositionFinder
+from .positions import Positions, Signals
 
 _log = logging.getLogger(__name__)
 
@@ -65,15 +60,15 @@ class Session:
         if store is not None:
             self._committed = StoredOffsets(store)
         self.auto_commit_interval_ms = None if self._committed is None else auto_commit_interval_ms
-        retries = PartitionRetries(cluster, self.signals, monotonic_ms)
-        finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
-        checks = PositionChecks(cluster, fetch_options, retries, self.signals)
+        retries = PartitionRetries(cluster, self.signals)
+        finder = self._finder = PositionFinder(
+            cluster, positions, self._committed, fetch_options, retries, self.signals
+        )
+        checks = PositionChecks(cluster, finder, retries, self.signals)
         self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms, self.counts)
         self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
         self.collector = FetchCollector(positions, self.signals, deserializers)
-        self._fetcher = Fetcher(
-            cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms, self.counts
-        )
+        self._fetcher = Fetcher(cluster, positions, finder, checks, fetch_options, retries, self.signals, self.counts)
         # None while the consumer is in no group.
         self.membership: Membership | None = None
         self._member_task: asyncio.Task[Any] | None = None
@@ -130,7 +125,7 @@ class Session:
             self._watched.remove(task)
             if not self.stopping and (error := broken_task(task, f"the consumer's {task.get_name()}")) is not None:
                 self._broken = self._broken or error
-                self.signals.wake_poll()
+                self.signals.poll.set()
 
         task.add_done_callback(ended)
 
@@ -144,7 +139,7 @@ class Session:
         for topic, code in final.items():
             if self._topic_errors.get(topic) is not code:
                 self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
-                self.signals.wake_poll()
+                self.signals.poll.set()
         self._topic_errors = final
         retried = {topic: code for topic, code in found.items() if code.retriable}
         for topic in self._retried_topics - retried.keys():
@@ -163,7 +158,7 @@ class Session:
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
-        self.signals.wake_poll()  # a waiting poll finds the consumer stopped
+        self.signals.poll.set()  # a waiting poll finds the consumer stopped
         try:
             await self.cluster.close()
         finally:
@@ -218,7 +213,7 @@ class Session:
         self.cluster.watch({partition.topic for partition in partitions})
         self.cluster.refresh_soon()
         new = self.positions.replace(partitions)
-        self.watch_task(self.cluster.spawn(self.assignment.find_positions(new), "begin"))
+        self.watch_task(self.cluster.spawn(self._finder.find_for_polls(new), "begin"))
 
     def committed_offsets(self) -> Offsets:
         """Return the committed offsets of the group or the store. Raises GroupRequired."""
@@ -250,30 +245,8 @@ class Session:
             generation.generation_id,
             "" if membership is None else membership.state.name,
             "" if membership is None else membership.waits_for(),
-            tuple(self._explain(state) for state in sorted(self.positions, key=lambda state: state.partition)),
+            tuple(explained(state) for state in sorted(self.positions, key=lambda state: state.partition)),
         )
-
-    def _explain(self, state: PartitionState) -> PartitionExplanation:
-        behind_s = None
-        if state.last_timestamp_ms >= 0:
-            behind_s = max(wall_clock_ms() - state.last_timestamp_ms, 0) / 1000 if state.lag else 0.0
-        watermark = None if state.high_watermark < 0 else state.high_watermark
-        return PartitionExplanation(
-            state.partition, state.position, state.committed, watermark, state.lag, behind_s, self._waits_for(state)
-        )
-
-    def _waits_for(self, state: PartitionState) -> str:
-        if state.paused:
-            return "resume()"
-        if state.held:
-            return "the rebalance that takes it away"
-        if state.error is not None:
-            return f"the next poll, which raises: {state.error}"
-        if state.position is None:
-            return "its position"
-        if state.failures:
-            return f"its leader, after {state.failures} failed requests"
-        return "the next poll" if state.fetched else ""
 
     # -- Polls
 
@@ -299,8 +272,8 @@ class Session:
 
     def positions_changed(self) -> None:
         """Wake everything that waits for a position or for records."""
-        self.signals.wake_fetcher()
-        self.signals.wake_poll()
+        self.signals.fetch.set()
+        self.signals.poll.set()
         self.signals.positions_changed()
 
 

@@ -18,7 +18,7 @@ from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, TopicPartition
-from .in_flight import InFlight
+from .polls import InFlight
 
 # Of one stream; a poll may bring `max_poll_records` more.
 MAX_QUEUED = 1_000

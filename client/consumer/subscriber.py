@@ -22,7 +22,7 @@ from ..core.serialization import Deserializer, Deserializers
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..record import ConsumerRecord, TopicPartition
 from .assignment import RebalanceListener
-from .offset_store import OffsetStore
+from .offset_commits import OffsetStore
 from .options import assignors_of, fetch_options, group_options
 from .positions import PartitionState, Positions
 from .session import Session, lose
@@ -213,7 +213,7 @@ class Subscriber(KnowsOtherNames):
             await self.drain()
         finally:
             session.stopping, self._run = True, None
-            session.signals.wake_poll()
+            session.signals.poll.set()
         await session.leave_and_commit()
 
     async def drain(self) -> None:
@@ -356,7 +356,7 @@ class Subscriber(KnowsOtherNames):
         if run.index < len(run.records) and run.version == run.state.version:
             run.state.rewind()
             if self._session is not None:
-                self._session.signals.wake_fetcher()
+                self._session.signals.fetch.set()
 
 
 def _changed(consumer: Subscriber | None, view: ClusterView) -> None:

@@ -20,22 +20,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
 from ..core.option_values import check_numbers, check_switches
+from ..core.serialization import Serialized
 from ..core.task_ends import end_tasks, of_the_user
 from ..errors import DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
-from .in_flight import InFlight
+from .polls import InFlight
+
+if TYPE_CHECKING:
+    from ..producer import Producer
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Handler = Callable[[ConsumerRecord[Any, Any]], Awaitable[object]]
 DeadLetters = Callable[[ConsumerRecord, Exception], Awaitable[object]]
+
+# Where a record comes from, and why it is here.
+TOPIC_HEADER = "__dead_letter_topic"
+PARTITION_HEADER = "__dead_letter_partition"
+OFFSET_HEADER = "__dead_letter_offset"
+ERROR_HEADER = "__dead_letter_error"
 
 # Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
 MAX_QUEUED = 16
@@ -198,6 +208,30 @@ class Workers:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
         _log.warning("consume: %s goes to the dead letters: %r", place, error)
         await of_the_user(dead_letters(record, error))
+
+
+class DeadLetterTopic:
+    """Writes records to one topic, with key, value, timestamp and headers as they were, and four headers more.
+
+    The producer's serializers have no part in it.
+    """
+
+    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def __call__(self, record: ConsumerRecord, error: Exception) -> None:
+        """Write a record, and wait until it is acknowledged. Raises KafkaError."""
+        headers = [
+            *record.headers,
+            (TOPIC_HEADER, record.topic.encode()),
+            (PARTITION_HEADER, b"%d" % record.partition),
+            (OFFSET_HEADER, b"%d" % record.offset),
+            (ERROR_HEADER, repr(error).encode()),
+        ]
+        key, value = (None if raw is None else Serialized(raw) for raw in (record.key, record.value))
+        at_ms = record.timestamp_ms
+        await self._producer.send_and_wait(self._topic, value, key=key, headers=headers, timestamp_ms=at_ms)
 
 
 class _SignalHandler:

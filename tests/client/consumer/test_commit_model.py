@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from odradek.client import OffsetAndMetadata, TopicPartition
-from odradek.client.consumer.consumer_metrics import ConsumerCounts
-from odradek.client.consumer.offset_commits import OffsetCommits
-from odradek.client.consumer.offset_store import StoredOffsets
+from odradek.client.consumer.explanation import ConsumerCounts
+from odradek.client.consumer.offset_commits import OffsetCommits, StoredOffsets
 from odradek.client.consumer.polls import Polls
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.core.cluster import Cluster
