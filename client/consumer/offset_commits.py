@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Protocol, TypeVar
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
@@ -19,6 +19,7 @@ from ..errors import CommitFailed, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .explanation import ConsumerCounts
 from .membership import Membership, MemberState
+from .polls import Polls, taken_away
 from .positions import PartitionState, Positions
 
 _log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class OffsetCommits:
         cluster: Cluster,
         committed: Offsets | None,
         positions: Positions,
-        auto_commit_interval_ms: float | None,
+        polls: Polls,
         counts: ConsumerCounts,
     ) -> None:
         self._counts = counts
@@ -60,20 +61,30 @@ class OffsetCommits:
         # None without a group.
         self._committed = committed
         self._positions = positions
+        self._polls = polls
         # Whether processed records are committed without the user's call.
-        self.automatic = auto_commit_interval_ms is not None
+        self.automatic = False
         # None until the consumer joins a group.
         self.membership: Membership | None = None
         self._lock = asyncio.Lock()
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets of the user's within `default_api_timeout_ms`.
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
+        """Commit for the user, within `default_api_timeout_ms`, these offsets, or those of all returned records.
 
-        Raises CommitFailed if a partition is taken away meanwhile, RequestTimedOut, KafkaError.
+        While tasks say which records are done, these in the place of all. Raises CommitFailed if a partition was taken
+        away after its records were returned, RequestTimedOut, KafkaError.
         """
+        self._polls.check_lost(offsets)
+        if offsets is None:
+            by_record, positions = self._polls.by_record is not None, self._positions
+            offsets = positions.processed_offsets() if by_record else positions.returned_offsets()
         try:
             async with asyncio.timeout(self._limit_ms / 1000):
                 await self._commit_for_user(offsets)
+        except CommitFailed:
+            if self.membership is not None:
+                self.membership.request_rejoin()
+            raise
         except TimeoutError:
             why = "" if self.membership is None else f"; the member waits for {self.membership.waits_for() or 'it'}"
             text = f"nobody answered the commit within default_api_timeout_ms ({self._limit_ms:g}){why}"
@@ -159,16 +170,6 @@ class OffsetCommits:
         for partition, state in states.items():
             if state is not None:
                 state.committed = offsets[partition].offset
-
-
-def taken_away(partitions: Collection[TopicPartition]) -> CommitFailed:
-    """Return the error of a commit for partitions that are no longer this member's."""
-    names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
-    return CommitFailed(
-        ErrorCode.ILLEGAL_GENERATION,
-        f"nothing was committed: {names} was taken away after its records were returned. "
-        "They will be read again by the consumer that has the partition now.",
-    )
 
 
 # -- Stores

@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from ..errors import ConcurrentPoll
+from ...protocol.errors import ErrorCode
+from ..errors import CommitFailed, ConcurrentPoll
 from ..record import ConsumerRecord, TopicPartition
 from .positions import PartitionState, Positions
 
@@ -124,9 +125,10 @@ class Polls:
             if state.returned and state.position != state.committed:
                 self._lost.add(state.partition)
 
-    def lost(self) -> list[TopicPartition]:
-        """Return the partitions that were taken away before the records returned last could be committed."""
-        return sorted(self._lost)
+    def check_lost(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Raise CommitFailed if one of these (or any) was taken away before its returned records could be committed."""
+        if self._lost and (partitions is None or not self._lost.isdisjoint(partitions)):
+            raise taken_away(sorted(self._lost))
 
     # -- Stalls
 
@@ -142,6 +144,16 @@ class Polls:
         if self._polling or progress != self._progress:
             self._progress, self._progress_ms = progress, now_ms
         return now_ms - self._progress_ms
+
+
+def taken_away(partitions: Collection[TopicPartition]) -> CommitFailed:
+    """Return the error of a commit for partitions that are no longer this member's."""
+    names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
+    return CommitFailed(
+        ErrorCode.ILLEGAL_GENERATION,
+        f"nothing was committed: {names} was taken away after its records were returned. "
+        "They will be read again by the consumer that has the partition now.",
+    )
 
 
 def _user_line(task: asyncio.Task[Any] | None) -> str:

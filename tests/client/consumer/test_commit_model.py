@@ -70,7 +70,8 @@ class Commits(RuleBasedStateMachine):
         self.positions, self.polls = Positions(), Polls()
         cluster = Cluster(ClusterOptions("unused:1", retry_backoff_ms=0, retry_backoff_max_ms=0))
         offsets = StoredOffsets(self.store)
-        self.commits = OffsetCommits(cluster, offsets, self.positions, 1_000, ConsumerCounts())
+        self.commits = OffsetCommits(cluster, offsets, self.positions, self.polls, ConsumerCounts())
+        self.commits.automatic = True
         self.model: dict[TopicPartition, Known] = {}
         self.stored: dict[TopicPartition, int] = {}
 
