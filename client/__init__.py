@@ -17,13 +17,12 @@ if TYPE_CHECKING:
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .consumer.assignment import RebalanceListener
-    from .consumer.dead_letters import DeadLetterTopic
     from .consumer.explanation import Explanation
-    from .consumer.fetched_batch import FetchedBatch
-    from .consumer.offset_store import OffsetStore
-    from .consumer.record_columns import RecordColumns
+    from .consumer.fetched_batch import FetchedBatch, RecordColumns
+    from .consumer.offset_commits import OffsetStore
     from .consumer.simple_consumer import SimpleConsumer
     from .consumer.streams import Stream
+    from .consumer.workers import DeadLetterTopic
     from .core.descriptions import ConfigChange, ConfigResource, NewTopic
     from .core.metrics import Metric, PrometheusBridge
     from .core.waiting import wait_for_broker
@@ -108,7 +107,7 @@ _HOMES = {
     "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
     "CooperativeStickyAssignor": "assignors",
-    "DeadLetterTopic": "consumer.dead_letters",
+    "DeadLetterTopic": "consumer.workers",
     "Explanation": "consumer.explanation",
     "Feature": "admin.brokers",
     "FetchedBatch": "consumer.fetched_batch",
@@ -117,7 +116,7 @@ _HOMES = {
     "NewTopic": "core.descriptions",
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
-    "OffsetStore": "consumer.offset_store",
+    "OffsetStore": "consumer.offset_commits",
     "Producer": "producer",
     "ProducerInterceptor": "producer.listeners",
     "ProducerListener": "producer.listeners",
@@ -126,7 +125,7 @@ _HOMES = {
     "QuotaEntity": "admin.users",
     "RangeAssignor": "assignors",
     "RebalanceListener": "consumer.assignment",
-    "RecordColumns": "consumer.record_columns",
+    "RecordColumns": "consumer.fetched_batch",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
     "ScramPassword": "admin.users",

@@ -26,8 +26,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
 from .. import consumer as asyncio_client
-from ..consumer.fetched_batch import FetchedBatch
-from ..consumer.record_columns import RecordColumns
+from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
 from ..consumer.workers import signals_to
 from ..core.options import check_numbers
