@@ -41,7 +41,7 @@ from ..core.connection import Connection
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
-from ..core.options import check_options, security_options
+from ..core.options import check_choice, check_options, security_options
 from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
