@@ -160,11 +160,11 @@ def test_pictures_of_states_are_what_the_tool_draws() -> None:
         assert picture.text() in page, "run: python tools/state_pictures.py"
 
 
-def test_pictures_of_rebalancing_are_what_the_tool_draws() -> None:
-    pictures = tool("rebalancing_pictures")
-    for name in pictures.PICTURES:
-        drawn = (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8")
-        assert drawn == pictures.svg(name), "run: python tools/rebalancing_pictures.py"
+def test_the_picture_of_the_rooms_names_folders_of_code() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    rooms = re.findall(r'\["([\w/]+)"\]', text[text.index("```mermaid") : text.index("## Floors")])
+    assert len(rooms) > 10
+    assert set(map(Path, rooms)) <= set(tool("house").folders())
 
 
 def test_every_call_on_the_map_is_an_import() -> None:
