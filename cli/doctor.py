@@ -23,10 +23,9 @@ from ..kernel import door
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
 from .broker_address import DEFAULT_ADDRESS
-from .output import chosen, print_rows, row_options
+from .output import chosen, local_text, print_rows, row_options
 from .serve import texts_of
 from .session import bootstrap_option, chosen_address, open_admin
-from .times import local_text
 
 if TYPE_CHECKING:
     from ..client.core.descriptions import ClusterDescription

@@ -10,10 +10,9 @@ from .confirmation import confirm, deletion_question, dry_run_option, for_each, 
 from .group_offsets import migrate_offsets, reset_offsets
 from .lag import lag_times_ms, lags
 from .names import GROUP, partition_option, partitions_of
-from .output import print_rows, row_options, watch, watch_option
+from .output import print_rows, row_options, time_options, watch, watch_option
 from .rebalance_timeline import show
 from .session import bootstrap_option, with_admin, with_advice
-from .times import time_options
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition

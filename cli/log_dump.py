@@ -24,9 +24,8 @@ from ..storage.segments import walk
 from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
 from .errors import CliError
-from .output import Row, print_rows, row_options
+from .output import Row, TimeText, print_rows, row_options, time_format, time_options
 from .record_format import INTERNAL_TOPICS
-from .times import TimeText, time_format, time_options
 
 _BATCH = (
     "base_offset", "last_offset", "count", "position", "size", "codec", "max_timestamp", "timestamp_type",

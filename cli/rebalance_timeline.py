@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import as_text, chosen, print_rows
-from .times import time_format
+from .output import as_text, chosen, print_rows, time_format
 
 if TYPE_CHECKING:
     from ..client.core.descriptions import GroupRebalance

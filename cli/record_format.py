@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from .output import as_json
-from .times import utc_text
+from .output import as_json, utc_text
 from .values import unescape
 
 if TYPE_CHECKING:

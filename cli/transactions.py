@@ -11,9 +11,8 @@ from ..client.errors import UnsupportedVersion
 from .confirmation import confirm, dry_run_option, show_places
 from .errors import CliError
 from .names import partition_option, partitions_of
-from .output import print_rows, row_options
+from .output import print_rows, row_options, time_format, time_options
 from .session import bootstrap_option, with_admin
-from .times import time_format, time_options
 from .values import WholeNumber
 
 if TYPE_CHECKING:
