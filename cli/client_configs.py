@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .units import parse_value
+from .values import parse_value
 
 if TYPE_CHECKING:
     from ..client.core.option_table import Option

@@ -369,6 +369,53 @@ def test_functions_and_files_are_short_on_the_whole() -> None:
     assert sizes[len(sizes) * 9 // 10] <= P90_FILE_LINES
 
 
+# -- Tests
+
+
+# What kills, waits and looks again by chance or by plan: these last as long as they say.
+LASTING = {"soak", "conformance", "support"}
+# A test that shows that something does not happen waits so long, and no longer.
+MAX_SLEEP_S = 0.05
+# Calls that would last, and are cut short; a load that lasts.
+SLEEPERS = {"WITHIN_S", "LASTS_S", "10"}
+TESTS = [path for path in WRITTEN if path.is_relative_to(ROOT / "tests")]
+
+
+def test_a_test_waits_for_something_and_sleeps_for_nothing() -> None:
+    """A sleep is a step of a loop that looks again, or is very short."""
+    found = [
+        f"{name_of(path)}:{call.lineno}: {ast.unparse(call)}"
+        for path in TESTS
+        if path.relative_to(ROOT / "tests").parts[0] not in LASTING
+        for call in _calls_outside_of_loops(tree_of(path), "sleep")
+        if not _is_short(ast.unparse(call.args[0]))
+    ]
+    assert found == []
+
+
+def _is_short(seconds: str) -> bool:
+    return seconds in SLEEPERS or (re.fullmatch(r"[\d.]+", seconds) is not None and float(seconds) <= MAX_SLEEP_S)
+
+
+def _calls_outside_of_loops(node: ast.AST, name: str) -> Iterator[ast.Call]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.While | ast.For | ast.AsyncFor):
+            continue
+        if isinstance(child, ast.Call) and child.args and ast.unparse(child.func).rpartition(".")[2] == name:
+            yield child
+        yield from _calls_outside_of_loops(child, name)
+
+
+def test_no_test_mocks_a_class() -> None:
+    assert [name_of(path) for path in TESTS if re.search(r"unittest\.mock|import mock|\bMagicMock\b", _text(path))] == [
+        name_of(Path(__file__))
+    ]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 # -- Words
 
 

@@ -11,7 +11,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from odradek.cli import diagnoses
+from odradek.cli import doctor as diagnoses
 from odradek.kernel import door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

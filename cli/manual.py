@@ -1,4 +1,8 @@
-"""`odradek man`: the manual page, made of the help texts of all commands, in the form that `man` reads."""
+"""`odradek man` and `completion`: what the manual page and the shell say of all commands.
+
+The page is made of the help texts, in the form that `man` reads. The shell runs `odradek` for each completion (click's
+protocol, in the variable _ODRADEK_COMPLETE).
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,11 @@ from collections.abc import Iterator
 import click
 
 from .. import __version__
+from .values import OneOf
 
 
 @click.command(short_help="Print the manual page.")
-def command() -> None:
+def man() -> None:
     """Print the manual page of all commands, for `man`.
 
     \b
@@ -100,3 +105,33 @@ def _text(text: str) -> str:
     """Return a line that roff prints as it is: a backslash, a hyphen and a dot at the beginning mean something."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return r"\&" + text if text.startswith((".", "'")) else text
+
+
+SHELLS = ("bash", "zsh", "fish")
+VARIABLE = "_ODRADEK_COMPLETE"
+
+
+@click.command(short_help="Print what makes a shell complete commands, topics and groups.")
+@click.argument("shell", type=OneOf(SHELLS))
+def completion(shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options, and the names of topics and groups.
+
+    Names come from the broker of -b, ODRADEK_BOOTSTRAP_SERVER or the profile. Without a broker there are none, and no
+    message. zsh looks in ~/.zfunc where ~/.zshrc has `fpath+=~/.zfunc` above `compinit`.
+
+    \b
+    Examples:
+      odradek completion bash > ~/.local/share/bash-completion/completions/odradek
+      odradek completion zsh > ~/.zfunc/_odradek
+      odradek completion fish > ~/.config/fish/completions/odradek.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from . import main
+
+    completer = get_completion_class(shell)
+    assert completer is not None, shell
+    made = completer(main, {}, "odradek", VARIABLE)
+    script = made.source_template % made.source_vars()
+    # click's script for fish cuts a description at its first comma.
+    click.echo(script.replace('string split ","', 'string split --max 1 ","'))

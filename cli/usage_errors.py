@@ -1,6 +1,6 @@
-"""Hints for people who know kcat, rpk or Kafka's scripts: which command or option to use here instead.
+"""Wrong usage: what an option takes, and hints for people who know kcat, rpk or Kafka's scripts.
 
-Options that mean the same are taken as they are (docs/cli.md). These are the others.
+Options that mean the same as there are taken as they are (docs/cli.md). The hints are for the others.
 """
 
 from __future__ import annotations
@@ -68,3 +68,14 @@ def explained(error: click.NoSuchOption) -> click.UsageError:
     path = "" if error.ctx is None else error.ctx.command_path.partition(" ")[2]
     remedy = _OPTIONS.get(path, {}).get(error.option_name)
     return error if remedy is None else click.UsageError(f"No such option {error.option_name!r}. {remedy}", error.ctx)
+
+
+def plain(error: click.BadParameter) -> click.UsageError:
+    """Return the error of a bad value: it names the option, and says what is wrong or what the option takes."""
+    from .values import NotTaken
+
+    hint = error.param_hint or (error.param.opts[-1] if isinstance(error.param, click.Option) else None)
+    if hint is None and error.param is not None:
+        hint = error.param.make_metavar(error.ctx) if error.ctx is not None else error.param.name
+    colon = "" if isinstance(error, NotTaken) else ":"
+    return click.UsageError(f"{hint}{colon} {error.message}", error.ctx)
