@@ -38,11 +38,11 @@ from ...storage.files import FileRange, NotCached
 from ...storage.log_view import LogView
 from ...storage.segments.location import Location
 from ..configs.server_table import RACK_AWARE_SELECTOR
-from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END, Partition
+from ..turns import LargeResponse
 from .current_leader import current_leader, tell_address
 
 if TYPE_CHECKING:

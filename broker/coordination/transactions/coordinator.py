@@ -22,10 +22,10 @@ from ....protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...turns import LargeResponse
 from ..actor import Runtime
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
-from ..large_response import LargeResponse
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
