@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
+from .metadata_cache import MetadataCache
 from .peer import Peer, PeerLost
-from .view import ClusterView
 
 R = TypeVar("R", bound=Message)
 
@@ -44,7 +44,7 @@ class OwnBroker:
 class ControllerDoor:
     """The way to the broker that is the controller. One request is under way at a time. End it with `close`."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, own: Callable[[], OwnBroker | None]) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, own: Callable[[], OwnBroker | None]) -> None:
         """`own` returns this broker as a place to send requests to; None where a test plays the controller."""
         self._config = config
         self._view = view

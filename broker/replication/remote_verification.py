@@ -9,12 +9,13 @@ from ...protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from ...protocol.topic_partition import TopicPartition
 from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.coordinator import TransactionCoordinator
 from ..topics.topic_names import TRANSACTIONS_TOPIC
+from .metadata_cache import MetadataCache
 from .peer import PeerLost
 from .peers import Peers
-from .view import ClusterView
 
 # The first that may say TRANSACTION_ABORTABLE.
 VERSION = 5
@@ -25,13 +26,13 @@ TIMEOUT_S = 10.0
 class RemoteVerification:
     """Asks the coordinator of a transactional id whether a partition belongs to its open transaction."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, transactions: TransactionCoordinator) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, transactions: TransactionCoordinator) -> None:
         self._view = view
         self._transactions = transactions
         self._peers = Peers(config, view, "verification")
 
     async def ask(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, place: tuple[str, int], implicit: bool
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
     ) -> ErrorCode:
         """Return the coordinator's error. `implicit` adds the partition; COORDINATOR_NOT_AVAILABLE if it is gone."""
         partition = self._transactions.shards.partition_of(transactional_id)

@@ -45,11 +45,11 @@ from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .full_names import FullNames
+from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
 from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .role import Role
 from .throttle import Rate, Throttle
-from .view import PARTITIONS_A_STEP, ClusterView
 
 # Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
 PARTITIONS_A_TURN = 8
@@ -92,7 +92,7 @@ class Replicas:
         threads: DiskThreads,
         leads: Leads,
     ) -> None:
-        self.view = ClusterView()
+        self.view = MetadataCache()
         # The czxid of this broker's registration; -1 before there is one.
         self.broker_epoch = ANY_EPOCH
         self.controller_epoch = -1

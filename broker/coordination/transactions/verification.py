@@ -125,7 +125,7 @@ class Verification:
     ) -> tuple[ErrorCode, bool]:
         """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
         assert self.ask_remotely is not None
-        place = partition.topic, partition.index
+        place = TopicPartition(partition.topic, partition.index)
         with partition.marker_watch.watch(producer_id) as is_current:
             error = await self.ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
             return error, is_current()
@@ -148,7 +148,7 @@ class Verification:
     ) -> Result:
         """Ask the remote coordinator of a TxnOffsetCommit, then `commit` with a verification."""
         assert self.ask_remotely is not None
-        producer_id, place = request.producer_id, (partition.topic, partition.index)
+        producer_id, place = request.producer_id, TopicPartition(partition.topic, partition.index)
         who = request.transactional_id, producer_id, request.producer_epoch
         implicit, attempt = version >= _FIRST_IMPLICIT_OFFSETS, 0
         while True:

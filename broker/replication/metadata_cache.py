@@ -1,4 +1,4 @@
-"""The cluster as this broker knows it from UpdateMetadata: brokers, controller and partitions.
+"""The metadata cache: brokers, controller and partitions of the cluster, as the controller has told (UpdateMetadata).
 
 Metadata answers from it. It may lag behind the controller for a moment. A client with old metadata is told so by the
 broker that it asks.
@@ -54,7 +54,7 @@ class TopicView:
     partitions: dict[int, PartitionView]
 
 
-class ClusterView:
+class MetadataCache:
     """What the last UpdateMetadata requests said, together."""
 
     def __init__(self) -> None:
