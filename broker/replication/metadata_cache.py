@@ -106,6 +106,11 @@ class MetadataCache:
         known = self.topics.get(topic)
         return known.partitions.get(index) if known is not None else None
 
+    def leader_id(self, topic: str, index: int) -> int | None:
+        """Return the number of the live leader of a partition, None while there is none."""
+        leader = self.leader(topic, index)
+        return None if leader is None else leader.id
+
     def leader(self, topic: str, index: int) -> BrokerView | None:
         """Return the live leader of a partition, None while there is none."""
         found = self.partition(topic, index)

@@ -40,7 +40,7 @@ class _Due(NamedTuple):
 class Flusher:
     """The fsyncs of one broker."""
 
-    def __init__(self, timers: Timers, threads: DiskThreads) -> None:
+    def __init__(self, timers: Timers, threads: DiskThreads, on_progress: Callable[[], object]) -> None:
         self._timers = timers
         self._threads = threads
         # Invariant: a partition here has exactly one fsync running.
@@ -50,9 +50,9 @@ class Flusher:
         # Invariant: every timer here is active.
         self._due: dict[Partition, _Due] = {}
         self._stopping = False
-        # Since on_progress was called.
+        self._on_progress = on_progress
+        # Since it was called.
         self._progress_bytes = 0
-        self.on_progress: Callable[[], object] | None = None
 
     def schedule(self, partition: Partition, delay_ms: int) -> None:
         """Start an fsync of a partition in `delay_ms` (flush.ms) at the latest; nobody waits for it.
@@ -120,8 +120,7 @@ class Flusher:
         self._progress_bytes += flushed_bytes
         if self._progress_bytes >= PROGRESS_BYTES:
             self._progress_bytes = 0
-            if self.on_progress is not None:
-                self.on_progress()
+            self._on_progress()
 
     def _done(self, partition: Partition, log: Log, flushed_before: int, future: asyncio.Future[None]) -> None:
         self._settle(partition, future)

@@ -56,14 +56,16 @@ class Topics:
         clock: Clock,
         purgatory: Purgatory,
         flusher: Flusher,
+        on_offline: Callable[[Partition], object],
         disk: Disk = DISK,
     ) -> None:
+        """`on_offline` is called for each partition that goes offline."""
         self._config = config
         self._clock = clock
         self._dirs = dirs
         self._metadata = metadata
         self._purgatory = purgatory
-        self.disk_failures = DiskFailures(dirs, self.partitions)
+        self.disk_failures = DiskFailures(dirs, self.partitions, on_offline)
         self.producer_limit = ProducerLimit(config, clock, self.partitions)
         self.factory = PartitionFactory(
             config, dirs, metadata, clock, purgatory, flusher, self.disk_failures, disk, self.producer_limit.add

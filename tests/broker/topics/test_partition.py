@@ -46,7 +46,7 @@ class Room:
         self.purgatory = Woken(timers)
         self.log = Log.open(directory, LogConfig(**config), clean=True, now_ms=0)
         self.failures: list[StorageError] = []
-        flusher = Flusher(timers, DiskThreads(timers, self.clock))
+        flusher = Flusher(timers, DiskThreads(timers, self.clock), lambda: None)
         self.partition = Partition("t", 0, EPOCH, self.clock, self.purgatory, flusher.schedule, self.note_failure)
         self.partition.lead(self.log)
 
