@@ -43,7 +43,7 @@ from .timers import Timers
 from .topics.disk_reads import ColdReads
 from .topics.internal_topics import restore_compaction
 from .topics.metadata_journal import Metadata, UnknownMetadata
-from .topics.partition import Partition
+from .topics.partition_state import PartitionState
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
@@ -268,7 +268,7 @@ class Broker:
         if self._running is not None:
             self._running.services.background.checkpoints.write_in_background()
 
-    def _went_offline(self, partition: Partition) -> None:
+    def _went_offline(self, partition: PartitionState) -> None:
         """Note it in a turn of its own: a coordinator may be in the middle of the append that failed."""
         if self._running is not None:
             asyncio.get_running_loop().call_soon(_note_offline, self._running.services, partition)
@@ -352,7 +352,7 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     return metadata
 
 
-def _note_offline(services: Services, partition: Partition) -> None:
+def _note_offline(services: Services, partition: PartitionState) -> None:
     """Unload the groups or transactional ids whose partition went offline; in a cluster another replica is to lead."""
     if services.cluster is not None:
         services.cluster.note_offline()

@@ -31,7 +31,7 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
-from .topics.partition import Partition
+from .topics.partition_state import PartitionState
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
@@ -130,7 +130,7 @@ class Assembly:
         is_clustered: bool,
         ask_self: Callable[[Message, int], Awaitable[Message]],
         write_checkpoint: Callable[[], None],
-        went_offline: Callable[[Partition], None],
+        went_offline: Callable[[PartitionState], None],
     ) -> None:
         """`is_clustered`: a controller says what this broker leads, also where it is no `member` of a cluster.
 
@@ -152,7 +152,7 @@ class Assembly:
         self._view = _metadata_cache() if is_clustered or member is not None else None
         self.topics = self._topics(went_offline)
 
-    def _topics(self, went_offline: Callable[[Partition], None]) -> Topics:
+    def _topics(self, went_offline: Callable[[PartitionState], None]) -> Topics:
         parts = self._config, self._log_dirs, self._metadata, self._clock, self._purgatory, self._flusher
         if self._view is None:
             return Topics(*parts, went_offline, self._disk)

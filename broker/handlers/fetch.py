@@ -41,7 +41,8 @@ from ..configs.server_table import RACK_AWARE_SELECTOR
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
-from ..topics.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END, Partition
+from ..topics.partition import Partition
+from ..topics.partition_state import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END
 from ..turns import LargeResponse
 from .current_leader import current_leader, tell_address
 

@@ -26,7 +26,8 @@ from .creation import Creation
 from .flusher import Flusher
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
-from .partition import NO_LEADER_EPOCH, Partition
+from .partition import Partition
+from .partition_state import NO_LEADER_EPOCH, PartitionState
 from .remote_partition import RemotePartition
 from .topic import Topic
 from .topics import Topics
@@ -45,7 +46,7 @@ class ClusterTopics(Topics):
         clock: Clock,
         purgatory: Purgatory,
         flusher: Flusher,
-        on_offline: Callable[[Partition], object],
+        on_offline: Callable[[PartitionState], object],
         disk: Disk,
         leader_of: Callable[[str, int], int | None],
     ) -> None:

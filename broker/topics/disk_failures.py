@@ -6,11 +6,11 @@ torn write makes one partition unreliable. An error of the device itself concern
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...storage.errors import DiskError, StorageError, is_lasting, of_device
 from ..log_dirs.log_dirs import LogDir, LogDirs
-from .partition import Partition
+from .partition_state import PartitionState
 
 
 class DiskFailures:
@@ -20,13 +20,16 @@ class DiskFailures:
     """
 
     def __init__(
-        self, dirs: LogDirs, online: Callable[[], list[Partition]], on_offline: Callable[[Partition], object]
+        self,
+        dirs: LogDirs,
+        online: Callable[[], Sequence[PartitionState]],
+        on_offline: Callable[[PartitionState], object],
     ) -> None:
         self._dirs = dirs
         self._online = online
         self._on_offline = on_offline
 
-    def partition_failed(self, partition: Partition, error: StorageError) -> None:
+    def partition_failed(self, partition: PartitionState, error: StorageError) -> None:
         """Take offline what an operation on a partition's files has shown to be broken."""
         if not is_lasting(error):
             return
@@ -53,7 +56,7 @@ class DiskFailures:
         for partition in lost:
             self._on_offline(partition)
 
-    def note_new(self, partition: Partition) -> None:
+    def note_new(self, partition: PartitionState) -> None:
         """Take a new partition offline if its data directory has failed since the partition was made."""
         failure = self._dirs.of(partition.log).failure
         if failure is not None:
