@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple
 
+from ..protocol.topic_partition import TopicPartition as TopicPartition
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
@@ -33,13 +35,6 @@ LOG_APPEND_TIME = 1
 # Timestamps of ListOffsets that mean an end of the log.
 LATEST = -1
 EARLIEST = -2
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..replication.view import ClusterView, PartitionView
+from ..replication.metadata_cache import MetadataCache, PartitionView
 from .config_store import BROKERS, TOPICS, broker_znode, write_config
 from .config_watch import ConfigWatch
 from .controller.controller import Controller
@@ -22,7 +22,7 @@ from .zookeeper import SessionExpired, ZooKeeper
 class ClusterAdmin:
     """Carries out changes and waits until this broker's clients see them. Raises KafkaError."""
 
-    def __init__(self, zookeeper: ZooKeeper, controller: Controller, configs: ConfigWatch, view: ClusterView) -> None:
+    def __init__(self, zookeeper: ZooKeeper, controller: Controller, configs: ConfigWatch, view: MetadataCache) -> None:
         self._zookeeper = zookeeper
         self._controller = controller
         self._configs = configs

@@ -28,7 +28,7 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
 from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
-from ..replication.controller_door import ControllerDoor, OwnBroker
+from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
@@ -75,7 +75,6 @@ class BrokerParts:
     metadata: Metadata
     topics: ClusterTopics
     reconfiguration: Reconfiguration
-    own: OwnBroker
 
 
 class Member:
@@ -179,6 +178,8 @@ class Member:
         config = self._config = parts.config
         registration = _registration(self.broker_id, config, addresses, self._clock.now_ms())
         self._parts, self._registration = parts, registration
+        own = parts.replicas.own
+        assert own is not None, "a member's requests to itself need no connection"
         self._configs = ConfigWatch(
             self.zookeeper,
             self.broker_id,
@@ -187,7 +188,7 @@ class Member:
             lambda: self.controller.elect_again(),
         )
         view = parts.replicas.view
-        self._door = ControllerDoor(config, view, lambda: parts.own)
+        self._door = ControllerDoor(config, view, own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
@@ -201,7 +202,7 @@ class Member:
             ),
             self.zookeeper,
             self._clock,
-            parts.own,
+            own,
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs

@@ -22,11 +22,11 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..coordination.large_response import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..services import Services

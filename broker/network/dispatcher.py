@@ -19,7 +19,7 @@ from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
-from ..coordination.large_response import LargeResponse
+from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages

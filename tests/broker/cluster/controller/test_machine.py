@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.cluster import operations
-from odradek.broker.cluster.controller import leadership, machine, outbox, repetition
+from odradek.broker.cluster.controller import machine, outbox, partition_states, repetition
 from odradek.broker.cluster.controller.channels import Channels
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
 from odradek.broker.cluster.controller.machine import ControllerMachine
@@ -112,7 +112,7 @@ def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.Monkey
 
         return call
 
-    for module, name in ((machine, "decode_state"), (leadership, "decode_state"), (outbox, "_update")):
+    for module, name in ((machine, "decode_state"), (partition_states, "decode_state"), (outbox, "_update")):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
     world.run(world.machine.take_over())
     assert len(world.messages()) == 6

@@ -1,17 +1,19 @@
-"""Large responses: what a small request asks for may be large, so it is made a portion a turn of the event loop.
+"""Work in turns of the event loop: large responses, and long work that nobody waits for.
 
-A handler knows how many values its response gets (array elements: topics, partitions, groups). `fill` makes one of a
-few values at once. Of more it returns a `LargeResponse`, which the dispatcher makes in turns, and encodes in a thread.
-Nothing of it is made before its turn comes, so that thousands of clients who ask at once cost no memory.
+What a small request asks for may be large. A handler knows how many values its response gets (array elements: topics,
+partitions, groups). `fill` makes one of a few values at once. Of more it returns a `LargeResponse`, which the
+dispatcher makes in turns, and encodes in a thread. Nothing of it is made before its turn comes, so that thousands of
+clients who ask at once cost no memory.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ...protocol.schema import Message
+from ..protocol.schema import Message
 
 R = TypeVar("R", bound=Message)
 
@@ -45,3 +47,10 @@ def fill(response: R, steps: Iterator[int], values: int) -> R | LargeResponse[R]
     for _ in steps:
         pass
     return response
+
+
+def in_turns(steps: Iterator[None]) -> None:
+    """Take the first step now, and one in each turn of the event loop after this."""
+    for _ in steps:
+        asyncio.get_running_loop().call_soon(in_turns, steps)
+        return

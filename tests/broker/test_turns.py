@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from odradek.broker.coordination.large_response import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
+from odradek.broker.turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
 
 

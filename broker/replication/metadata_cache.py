@@ -1,4 +1,4 @@
-"""The cluster as this broker knows it from UpdateMetadata: brokers, controller and partitions.
+"""The metadata cache: brokers, controller and partitions of the cluster, as the controller has told (UpdateMetadata).
 
 Metadata answers from it. It may lag behind the controller for a moment. A client with old metadata is told so by the
 broker that it asks.
@@ -54,7 +54,7 @@ class TopicView:
     partitions: dict[int, PartitionView]
 
 
-class ClusterView:
+class MetadataCache:
     """What the last UpdateMetadata requests said, together."""
 
     def __init__(self) -> None:
@@ -105,6 +105,11 @@ class ClusterView:
         """Return the state of a partition, None if there is none of that name."""
         known = self.topics.get(topic)
         return known.partitions.get(index) if known is not None else None
+
+    def leader_id(self, topic: str, index: int) -> int | None:
+        """Return the number of the live leader of a partition, None while there is none."""
+        leader = self.leader(topic, index)
+        return None if leader is None else leader.id
 
     def leader(self, topic: str, index: int) -> BrokerView | None:
         """Return the live leader of a partition, None while there is none."""

@@ -1,4 +1,4 @@
-"""Leadership: the steps that write who leads a partition and which replicas are in sync.
+"""Partition states: the steps that write who leads a partition and which replicas are in sync.
 
 Every write names the version of the state that it was decided on. Where somebody else has written meanwhile, the state
 is read and decided again. The fence of the controller's epoch is the shell's: it goes with every write.
@@ -38,7 +38,7 @@ Decision = LeaderAndIsr | ErrorCode
 Decide = Callable[[TopicPartition, LeaderAndIsr], Decision]
 
 
-class Leadership:
+class PartitionStates:
     """Writes the states of partitions, keeps `cluster` up to date and puts into the outbox what brokers must learn."""
 
     def __init__(self, cluster: ClusterState, outbox: Outbox) -> None:
