@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .broker_address import DEFAULT_ADDRESS
-from .diagnoses import OK, PROBLEM, WARNING, Diagnosis, check_config, check_data_dir, check_machine
+from .diagnoses import OK, PROBLEM, WARNING, Diagnosis, check_config, check_data_dirs, check_machine
 from .output import Rows, row_options
 from .serve import texts_of
 from .session import bootstrap_option, open_admin
@@ -54,8 +54,8 @@ def command(
     """
     config, found = check_config(texts_of(listen, data_dir, config_file, assignments))
     found = [*check_machine(), *found]
-    for path in config.data_dirs if config is not None else ():
-        found += check_data_dir(path)
+    if config is not None:
+        found += check_data_dirs(config)
     found += _check_broker(bootstrap_server)
     _show(found, as_json)
     if any(each.result == PROBLEM for each in found):
