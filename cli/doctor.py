@@ -19,9 +19,11 @@ import click
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
+from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
+from ..broker.log_dirs.log_dirs import check_whose
 from ..kernel import door
-from ..protocol.errors import KafkaError
 from ..storage import checkpoints
+from ..storage.errors import StorageError
 from .broker_address import DEFAULT_ADDRESS
 from .output import chosen, local_text, print_rows, row_options
 from .serve import texts_of
@@ -64,8 +66,8 @@ def command(
     """
     config, found = check_config(texts_of(listen, data_dir, config_file, assignments))
     found = [*check_machine(), *found]
-    for path in config.data_dirs if config is not None else ():
-        found += check_data_dir(path)
+    if config is not None:
+        found += check_data_dirs(config)
     found += _check_broker(chosen_address())
     _show(found)
     if any(each.result == PROBLEM for each in found):
@@ -137,6 +139,8 @@ def _describe(bootstrap_server: str) -> ClusterDescription:
 
 
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+_DATA_DIRECTORY = "data directory"
 
 _OLDEST_PYTHON = (3, 11)
 # Library -> what it is missed for. Without the others an installation is not whole.
@@ -225,48 +229,73 @@ def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Di
     return config, found or [Diagnosis("config", OK, f"configs given: {len(texts)}" if texts else "the defaults")]
 
 
-def check_data_dir(path: Path) -> Iterator[Diagnosis]:
-    """Yield what is to say of a data directory: whether it can be written, who uses it, room, the age of its files."""
-    if not path.exists():
+def check_data_dirs(config: BrokerConfig) -> Iterator[Diagnosis]:
+    """Yield what is to say of the data directories: what `odradek serve` refuses is a problem here."""
+    try:
+        check_whose(config.data_dir, config.data_dirs)
+    except StartError as error:
+        yield _refused(error)
+        return
+    for path in dict.fromkeys((config.data_dir, *config.data_dirs)):
+        yield from _check_data_dir(path, config)
+
+
+def _refused(error: StartError) -> Diagnosis:
+    text, _, remedy = str(error).rpartition(": ")
+    return Diagnosis(_DATA_DIRECTORY, PROBLEM, text or remedy, remedy if text else None)
+
+
+def _check_data_dir(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
+    """Yield whether a directory can be written, who uses it, room, the age of its files."""
+    if not path.exists() and not path.is_symlink():
         yield from _new_data_dir(path)
         return
     if not path.is_dir():
-        yield Diagnosis("data directory", PROBLEM, f"{path} is no directory", "name another one with --data-dir")
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} is no directory", "name another one with --data-dir")
         return
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         how = f"run the broker as the owner of {path}, or change the owner: chown -R USER {path}"
-        yield Diagnosis("data directory", PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
         return
-    yield from _state_of(path)
+    yield from _state_of(path, config)
     yield from _space(path)
     yield from _future_files(path)
 
 
 def _new_data_dir(path: Path) -> Iterator[Diagnosis]:
     parent = next(each for each in path.absolute().parents if each.exists())
-    if os.access(parent, os.W_OK | os.X_OK):
-        yield Diagnosis("data directory", OK, f"{path} does not exist; the first start makes it")
+    if not parent.is_dir():
+        how = "name another one with --data-dir"
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} is no directory, so {path} cannot be made", how)
+    elif os.access(parent, os.W_OK | os.X_OK):
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} does not exist; the first start makes it")
         yield from _space(parent)
     else:
         how = f"make it yourself, owned by the user of the broker, or name another one with --data-dir ({path})"
-        yield Diagnosis("data directory", PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
 
 
-def _state_of(path: Path) -> Iterator[Diagnosis]:
+def _state_of(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
     try:
+        refuse_strangers(path)
         meta = checkpoints.read_meta_properties(path)
-    except (KafkaError, OSError) as error:
+        if meta is not None:
+            refuse_others(path, meta, config.node_id, is_clustered=config.zookeeper_connect is not None)
+    except StartError as error:
+        yield _refused(error)
+        return
+    except StorageError as error:
         how = "restore meta.properties from a backup, or name another directory with --data-dir"
-        yield Diagnosis("data directory", PROBLEM, f"{path}: {error}", how)
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be used: {error.message}", how)
         return
     if meta is None:
-        yield Diagnosis("data directory", OK, f"{path} has no data yet")
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} has no data yet")
     elif _is_in_use(path):
-        yield Diagnosis("data directory", OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
     else:
         clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
         said = "the last stop was clean" if clean else "the last stop was not clean: the next start checks the logs"
-        yield Diagnosis("data directory", OK, f"{path} of cluster {meta.cluster_id}: {said}")
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id}: {said}")
 
 
 def _is_in_use(path: Path) -> bool:

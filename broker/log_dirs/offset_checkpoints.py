@@ -74,7 +74,7 @@ class OffsetCheckpoints:
         points: Offsets = {}
         starts: Offsets = {}
         for key, log in logs.items():
-            points[key], starts[key] = log.recovery_point, log.log_start_offset
+            points[key], starts[key] = log.checkpoint(), log.log_start_offset
         for key in unread:
             starts[key] = self.log_starts.get(key, 0)
             if key in self.recovery_points:  # 0 would say that nothing was forced to disk, which nobody knows
