@@ -52,6 +52,7 @@ BROKER_FLOORS = (
     ("coordination",),
     ("topics",),
     ("log_dirs",),
+    ("security",),
     ("configs",),
     ("purgatory.py", "threads.py", "broker_thread.py"),
     ("timers.py",),
