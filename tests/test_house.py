@@ -53,6 +53,7 @@ BROKER_FLOORS = (
     ("coordination",),
     ("topics",),
     ("log_dirs",),
+    ("security",),
     ("configs",),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
     ("timers.py",),
