@@ -23,12 +23,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
+from odradek.client.arrow.direct_read import range_reader
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.direct_read import range_reader
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse

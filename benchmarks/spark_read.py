@@ -31,11 +31,11 @@ from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.record import LATEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import TYPES, Column
-from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
 from odradek.client.spark.source import read_range
