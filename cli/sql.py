@@ -92,7 +92,7 @@ def _client_configs() -> dict[str, str]:
 
 def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool) -> None:
     from ..client.errors import InvalidOption
-    from ..client.sql.packages import check_packages
+    from ..client.sql import check_packages
 
     check_packages()
     from ..client.sql.json_fields import parse_fields

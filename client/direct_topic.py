@@ -49,10 +49,10 @@ class DirectPartition:
             raise
 
     def _read(self, options: Mapping[str, str], passed: Passed) -> None:
+        from .arrow.brokers import Brokers
         from .arrow.decoder import ArrowDecoder, schema_of
-        from .spark.brokers import Brokers
-        from .spark.direct_read import DirectRead
-        from .spark.offsets import OffsetRange
+        from .arrow.direct_read import DirectRead
+        from .arrow.fetch import OffsetRange
         from .spark.options import parse_options
 
         topic, number = self.place

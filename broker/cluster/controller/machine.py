@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from .. import operations
-from ..operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
+from ....zookeeper import operations
+from ....zookeeper.operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from ....protocol.errors import ErrorCode
-from .. import operations
-from ..operations import Change, Create, Failure, Put, Steps, portions, read_all, write_all
+from ....zookeeper import operations
+from ....zookeeper.operations import Change, Create, Failure, Put, Steps, portions, read_all, write_all
 from ..znodes import (
     NO_LEADER,
     LeaderAndIsr,

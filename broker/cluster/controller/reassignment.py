@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Delete, Put, Steps, read, select, write
+from ....zookeeper.operations import Delete, Put, Steps, read, select, write
 from ..znodes import (
     REASSIGN_PARTITIONS,
     Assignment,

@@ -1,4 +1,4 @@
-"""Compacted logs against a list, forty times; thousands in tests/soak. A failure names its seed, which does it again."""
+"""Compacted logs against a list, forty times; thousands in tests/soak. A failure names its seed."""
 
 from __future__ import annotations
 

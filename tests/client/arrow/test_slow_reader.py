@@ -12,9 +12,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.client.arrow.batches import first_offset, next_offset
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.fetch import RangeFetch
-from odradek.client.spark.offsets import OffsetRange
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.spark.options import parse_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch

@@ -18,16 +18,15 @@ import pytest
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.broker import Broker, BrokerConfig
+from odradek.client.arrow import direct_read
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
+from odradek.client.arrow.direct_read import DirectRead, range_reader
+from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.core.addresses import Address
 from odradek.client.errors import DirectReadNotPossible
-from odradek.client.spark import direct_read, segment_lease
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.direct_read import DirectRead, range_reader
 from odradek.client.spark.errors import DataLoss
-from odradek.client.spark.fetch import RangeFetch
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsResponse
@@ -316,7 +315,7 @@ async def test_a_broker_that_names_other_files_or_none_is_fetched_from(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ask, asked = segment_lease.ask, []
+    ask, asked = direct_read.lease_segments, []
 
     def changed(*arguments: Any) -> OdradekLeaseSegmentsResponse:
         asked.append(arguments)
@@ -325,7 +324,7 @@ async def test_a_broker_that_names_other_files_or_none_is_fetched_from(
         change(granted)
         return granted
 
-    monkeypatch.setattr(segment_lease, "ask", changed)
+    monkeypatch.setattr(direct_read, "lease_segments", changed)
     said = r"direct read not possible: t-0.*(is no file of its lease|nothing)"
     with pytest.raises(DirectReadNotPossible, match=said):
         await read(broker, "direct", 0, 20)
@@ -391,7 +390,8 @@ async def test_a_file_that_was_cut_is_fetched_from_there(broker: Broker, monkeyp
         return real(descriptor, buffers, position) if len(calls) < 6 else 0
 
     each = Read(broker.address, "auto", 0, 20)
-    monkeypatch.setattr(direct_read, "os", SimpleNamespace(preadv=cut, close=os.close))
+    system = SimpleNamespace(preadv=cut, close=os.close, open=os.open, O_RDONLY=os.O_RDONLY, O_CLOEXEC=os.O_CLOEXEC)
+    monkeypatch.setattr(direct_read, "os", system)
     assert values(await asyncio.to_thread(each.rows)) == EVERYTHING
     assert not each.is_direct
 

@@ -3,7 +3,7 @@
 It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
 valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-TLS and SASL are those of the asyncio client (`network/tls.py`, `network/authentication.py`). A broker may end a session
+TLS and SASL are those of the asyncio client (`core/tls.py`, `core/authentication.py`). A broker may end a session
 some time after it began (KIP-368): `is_expiring` says when the caller should connect again.
 
 Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion, AuthenticationFailed. After
@@ -17,7 +17,10 @@ import select
 import socket
 import ssl
 import time
+from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache
 from typing import TypeVar
 
@@ -29,16 +32,37 @@ from ..core.addresses import Address
 from ..core.authentication import ask_for_token_now, authentication
 from ..core.exchange import Exchange, api_versions_version
 from ..core.frame_buffer import MAX_FRAME_BYTES
-from ..core.security import SecurityOptions
+from ..core.security import PLAINTEXT, SecurityOptions
 from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
-from .options import ClientOptions
 
 M = TypeVar("M", bound=Message)
 
 _FIRST_BUFFER_BYTES = 64 * 1024
 # The part of a session's life after which a connection is made again.
 _EXPIRING_FROM = 0.85
+
+
+class IsolationLevel(IntEnum):
+    """Whether records of open and aborted transactions are read; the number is Kafka's on the wire."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The options of connections to brokers, and of what is read through them."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str
+    isolation_level: IsolationLevel
+    check_crcs: bool
+    # Kafka's settings that are numbers, by Kafka's names.
+    numbers: Mapping[str, int]
+    # Where progress is committed to.
+    group_id: str | None = None
+    security: SecurityOptions = PLAINTEXT
 
 
 class BlockingConnection:

@@ -2,6 +2,10 @@
 
     lease -> open a file -> read a chunk -> scan headers -> yield the section -> ... -> next file -> next lease -> ...
 
+The broker names files and says whose they are; the ids in `meta.properties` beside them must be the same. Otherwise the
+path is that of another machine, or of another broker. A thread renews the lease, because a reader may be held up for
+long by what it feeds.
+
 The sections are those of a fetch: the same table, the same batches left out, and CRCs are checked where batches are
 decoded. With `path=auto`, where files cannot be read the rest of the range is fetched, with one line in the log.
 
@@ -12,24 +16,29 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import PartitionData
-from ...protocol.messages.odradek_lease_segments import LeasedFile
+from ...protocol.messages.odradek_lease_segments import (
+    LeasedFile,
+    OdradekLeaseSegmentsRequest,
+    OdradekLeaseSegmentsResponse,
+)
+from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.records.errors import CorruptBatch
-from ..errors import DirectReadNotPossible
-from . import segment_lease
+from ..core.addresses import Address
+from ..errors import DirectReadNotPossible, UnsupportedVersion
 from .brokers import Brokers
-from .connection import BlockingConnection
-from .fetch import RangeFetch, Section
-from .offsets import OffsetRange
-from .options import IsolationLevel, ReadPath, SourceOptions
-from .segment_lease import SegmentLease
+from .connection import BlockingConnection, ClientOptions, IsolationLevel
+from .fetch import OffsetRange, RangeFetch, ReadOptions, ReadPath
 
 if TYPE_CHECKING:
-    from ..arrow.batches import BatchTable
+    from .batches import BatchTable, Section
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +47,11 @@ CHUNK_BYTES = 2 << 20
 # A batch may be larger than a chunk, but never larger than this: brokers do not take such requests.
 MAX_BATCH_BYTES = 1 << 30
 _HEAD_BYTES = 12
+# A lease is renewed so many times before it would end.
+_RENEWALS = 3
 
 
-def range_reader(wanted: OffsetRange, options: SourceOptions, brokers: Brokers) -> RangeFetch:
+def range_reader(wanted: OffsetRange, options: ReadOptions, brokers: Brokers) -> RangeFetch:
     """Return the reader of one range that `options.path` asks for."""
     kind = RangeFetch if options.path is ReadPath.FETCH else DirectRead
     return kind(wanted, options, brokers)
@@ -49,7 +60,7 @@ def range_reader(wanted: OffsetRange, options: SourceOptions, brokers: Brokers) 
 class DirectRead(RangeFetch):
     """Reads one range. Used once: iterate over `sections()`."""
 
-    def __init__(self, wanted: OffsetRange, options: SourceOptions, brokers: Brokers) -> None:
+    def __init__(self, wanted: OffsetRange, options: ReadOptions, brokers: Brokers) -> None:
         super().__init__(wanted, options, brokers)
         # False once the rest of the range is fetched.
         self.is_direct = True
@@ -79,7 +90,7 @@ class DirectRead(RangeFetch):
             why = f"direct read not possible: {self._range} at {self._position}: {error.message}"
             if self._options.path is ReadPath.DIRECT:
                 raise DirectReadNotPossible(why) from None
-            log.warning("%s; the task fetches from the broker instead", why)
+            log.warning("%s; the rest is fetched from the broker", why)
             self.is_direct = False
             self._disconnect()
             return None
@@ -110,7 +121,7 @@ class DirectRead(RangeFetch):
         address, self._planned_leader = self._planned_leader or self._leader(), None
         level = self._options.client.isolation_level
         with BlockingConnection(address, self._options.client) as connection:
-            granted = segment_lease.ask(connection, self._range, self._position, level)
+            granted = lease_segments(connection, self._range, self._position, level)
         if granted.lease_id < 0 and granted.next_offset > self._position:
             # No batch is there: compaction has removed what was.
             self._position = granted.next_offset
@@ -160,7 +171,7 @@ class DirectRead(RangeFetch):
     # -- Files
 
     def _next_section(self, file: LeasedFile, descriptor: int) -> Section | None:
-        from ..arrow import batches
+        from . import batches
 
         if self._at >= file.end:
             self._close_file()
@@ -181,11 +192,11 @@ class DirectRead(RangeFetch):
         table = batches.readable(table, self._position, self._range.end, hidden)
         self._position = max(position, self._position)
         self._progressed()
-        return Section(source, table)
+        return batches.Section(source, table)
 
     def _hidden(self, table: BatchTable) -> list[tuple[int, int]]:
         """Return the aborted transactions that reach into these batches, as (first offset, producer id)."""
-        from ..arrow import batches
+        from . import batches
 
         assert self._lease is not None
         if self._options.client.isolation_level is not IsolationLevel.READ_COMMITTED:
@@ -218,3 +229,120 @@ class DirectRead(RangeFetch):
                 raise DirectReadNotPossible(f"{file.name} ends at {self._at + filled}, before {file.end}: it was cut")
             filled += count
         return target
+
+
+# -- Leases
+
+
+def lease_segments(
+    connection: BlockingConnection, wanted: OffsetRange, position: int, isolation_level: int
+) -> OdradekLeaseSegmentsResponse:
+    """Return the files of a range from `position` on, leased where there are any.
+
+    Raises DirectReadNotPossible where the broker has no such request or rejects it, and KafkaError with those errors of
+    the broker that a fetch would meet too.
+    """
+    request = OdradekLeaseSegmentsRequest(
+        topic=wanted.topic,
+        topic_id=wanted.topic_id,
+        partition=wanted.partition,
+        start_offset=position,
+        end_offset=wanted.end,
+        isolation_level=isolation_level,
+    )
+    try:
+        response = connection.request(request, OdradekLeaseSegmentsResponse)
+    except UnsupportedVersion:
+        why = f"{connection.address} is no Odradek broker, or an older one"
+        raise DirectReadNotPossible(why) from None
+    code = ErrorCode.of(response.error_code)
+    if code is ErrorCode.NONE:
+        return response
+    what = f"{connection.address}: {response.error_message or code.text}"
+    if code in _REJECTED:
+        raise DirectReadNotPossible(what)
+    raise KafkaError(code, what)
+
+
+# With these a fetch may be possible all the same.
+_REJECTED = frozenset(
+    {
+        ErrorCode.POLICY_VIOLATION, ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CORRUPT_MESSAGE,
+    }
+)  # fmt: skip
+
+
+class SegmentLease:
+    """One lease that was granted. `close` gives it back; a reader that dies without it lets the lease expire."""
+
+    def __init__(self, granted: OdradekLeaseSegmentsResponse, address: Address, options: ClientOptions) -> None:
+        self.granted = granted
+        self._directory = Path(granted.directory)
+        self._address = address
+        self._options = options
+        self._closed = threading.Event()
+        threading.Thread(target=self._renew, name="odradek-lease", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise DirectReadNotPossible unless the files are the broker's own and on this machine."""
+        path = self._directory.parent / "meta.properties"
+        try:
+            found = _properties(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise DirectReadNotPossible(f"the broker's files are not on this machine ({path} is missing)") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DirectReadNotPossible(f"{path} cannot be read: {_reason(error)}") from None
+        expected = {"cluster.id": self.granted.cluster_id, "directory.id": self.granted.directory_id}
+        for name, value in expected.items():
+            if found.get(name) != value:
+                raise DirectReadNotPossible(f"{path} is another broker's: its {name} is {found.get(name)}, not {value}")
+
+    def open(self, file: LeasedFile) -> int:
+        """Return a descriptor of a leased file. Raises FileNotFoundError, DirectReadNotPossible."""
+        path = self._directory / file.name
+        if path.parent != self._directory or not path.name.endswith(".log"):
+            # What a task opens lies in the directory that was checked, whatever a broker says.
+            raise DirectReadNotPossible(f"{self._address} names {file.name!r}, which is no file of its lease")
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise DirectReadNotPossible(f"{path} cannot be opened: {_reason(error)}") from None
+
+    def close(self) -> None:
+        """Give the lease back. A failure is logged only: the lease then expires."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        try:
+            self._send(is_end=True)
+        except KafkaError as error:
+            log.info("a lease of segments could not be given back, and expires: %s", error)
+
+    def _send(self, *, is_end: bool) -> None:
+        with BlockingConnection(self._address, self._options) as connection:
+            request = OdradekRenewLeaseRequest(lease_id=self.granted.lease_id, is_end=is_end)
+            code = ErrorCode.of(connection.request(request, OdradekRenewLeaseResponse).error_code)
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"the lease has ended: {code.text}")
+
+    def _renew(self) -> None:
+        """Renew until the lease is closed or has ended. The reader meets that when its next file is missing."""
+        while not self._closed.wait(self.granted.lease_ms / 1000 / _RENEWALS):
+            try:
+                self._send(is_end=False)
+            except KafkaError as error:
+                log.info("a lease of segments is not renewed: %s", error)
+                if not error.retriable:
+                    return
+
+
+def _properties(text: str) -> Mapping[str, str]:
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else "it is no text"

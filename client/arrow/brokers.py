@@ -1,4 +1,4 @@
-"""Requests of driver and tasks to a cluster: its topics, the leaders of partitions, the ends of their logs.
+"""Blocking requests to a cluster: its topics, the leaders of partitions, the ends of their logs.
 
 `retry` repeats requests with growing pauses, while errors are retriable and `default.api.timeout.ms` is not over. Clock
 and sleep are passed in, so that tests need neither.
@@ -34,8 +34,7 @@ from ..core.backoff import Backoff
 from ..core.metadata import ClusterView
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
-from .connection import BlockingConnection
-from .options import ClientOptions
+from .connection import BlockingConnection, ClientOptions
 
 T = TypeVar("T")
 
@@ -194,12 +193,8 @@ class Brokers:
 
         A caller that has just asked for the leaders passes its `view`.
         """
-        view = view or self.view({partition.topic for partition in times})
-        by_leader: dict[Address, list[TopicPartition]] = {}
-        for partition in times:
-            by_leader.setdefault(leader_address(view, partition), []).append(partition)
         found: dict[TopicPartition, int] = {}
-        for address, led in by_leader.items():
+        for address, led in self._by_leader(times, view).items():
             with self.to(address) as connection:
                 response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
             found.update(_offsets_of(response))
@@ -210,13 +205,9 @@ class Brokers:
 
     def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
-        view = self.view({partition.topic for partition in partitions})
-        by_leader: dict[Address, dict[str, list[int]]] = {}
-        for each in partitions:
-            by_leader.setdefault(leader_address(view, each), {}).setdefault(each.topic, []).append(each.partition)
         found: dict[TopicPartition, int] = {}
-        for address, led in by_leader.items():
-            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in led.items()])
+        for address, led in self._by_leader(partitions).items():
+            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in _by_topic(led).items()])
             with self.to(address) as connection:
                 found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
         missing = sorted(set(partitions) - set(found))
@@ -231,34 +222,48 @@ class Brokers:
         Reads one batch of each partition. Raises KafkaError.
         """
         view = self.view({partition.topic for partition in offsets})
-        by_leader: dict[Address, list[FetchTopic]] = {}
-        for (topic, number), offset in offsets.items():
-            wanted = FetchPartition(partition=number, fetch_offset=offset, partition_max_bytes=1)
-            each = FetchTopic(topic=topic, topic_id=view.topic_id(topic), partitions=[wanted])
-            by_leader.setdefault(leader_address(view, TopicPartition(topic, number)), []).append(each)
         found: dict[TopicPartition, int] = {}
-        for address, topics in by_leader.items():
-            # Topic by topic: a broker returns a batch for the first partition of a request whatever its size.
+        for address, led in self._by_leader(offsets, view).items():
             with self.to(address) as connection:
-                for each in topics:
-                    of = TopicPartition(each.topic, each.partitions[0].partition)
-                    response = connection.request(_one_batch(each), FetchResponse)
-                    found.update(_timestamp_of(response, of, offsets[of]))
+                # One by one: a broker returns a batch for the first partition of a request whatever its size.
+                for each in led:
+                    wanted = FetchPartition(each.partition, fetch_offset=offsets[each], partition_max_bytes=1)
+                    topic = FetchTopic(each.topic, topic_id=view.topic_id(each.topic), partitions=[wanted])
+                    response = connection.request(_one_batch(topic), FetchResponse)
+                    found.update(_timestamp_of(response, each, offsets[each]))
         return found
+
+    def _by_leader(
+        self, partitions: Collection[TopicPartition], view: ClusterView | None = None
+    ) -> dict[Address, list[TopicPartition]]:
+        view = view or self.view({partition.topic for partition in partitions})
+        by_leader: dict[Address, list[TopicPartition]] = {}
+        for each in partitions:
+            by_leader.setdefault(leader_address(view, each), []).append(each)
+        return by_leader
 
     def _offsets_request(
         self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
     ) -> ListOffsetsRequest:
-        topics: dict[str, list[ListOffsetsPartition]] = {}
-        for each in partitions:
-            wanted = ListOffsetsPartition(partition_index=each.partition, timestamp=times[each])
-            topics.setdefault(each.topic, []).append(wanted)
+        topics = [
+            ListOffsetsTopic(
+                topic, [ListOffsetsPartition(each, timestamp=times[TopicPartition(topic, each)]) for each in numbers]
+            )
+            for topic, numbers in _by_topic(partitions).items()
+        ]
         return ListOffsetsRequest(
             replica_id=-1,
             isolation_level=self.options.isolation_level,
-            topics=[ListOffsetsTopic(name=name, partitions=numbers) for name, numbers in topics.items()],
+            topics=topics,
             timeout_ms=self.options.numbers["request.timeout.ms"],
         )
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 def leader_address(view: ClusterView, partition: TopicPartition) -> Address:

@@ -1,6 +1,6 @@
 """Operations on ZooKeeper as values, so that what uses them is pure: a generator yields one and is sent its result.
 
-`Steps[T]` is such a generator, which returns a T in the end. `zookeeper.py` runs it against ZooKeeper, and tests run it
+`Steps[T]` is such a generator, which returns a T in the end. `session.py` runs it against ZooKeeper, and tests run it
 against a model of ZooKeeper.
 """
 
@@ -63,18 +63,41 @@ class Delete:
     version: int = ANY_VERSION
 
 
-Change: TypeAlias = Create | Put | Delete
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Change nothing, but require that a znode is there and has this version."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+Change: TypeAlias = Create | Put | Delete | Check
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing of a write was done. Exactly one of the flags is set."""
+    """Why nothing of a write was done: the first znode in the way. Exactly one of the flags is set."""
 
     path: str
     exists: bool = False
     missing: bool = False
     bad_version: bool = False
     has_children: bool = False
+
+
+# -- What ends steps
+
+
+class SessionExpired(Exception):
+    """The session with ZooKeeper has ended: its ephemeral znodes are gone, and nothing was written."""
+
+
+class Refused(Exception):
+    """ZooKeeper refuses a change for a reason that no step knows, an ACL say: nothing was written."""
+
+
+class Fenced(Exception):
+    """The znode of the fence has another version: nothing of the write was done."""
 
 
 # -- Operations

@@ -10,39 +10,57 @@ from contextlib import asynccontextmanager
 import pytest
 from kazoo.exceptions import WriterNotClosedException
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
-from odradek.broker.cluster.operations import Create, Delete, Put, children, read, write, write_all
 from odradek.broker.cluster.registration import Registered, Taken, join_cluster, register, take_broker_id
-from odradek.broker.cluster.znodes import CONTROLLER, PERSISTENT, Registration
-from odradek.broker.cluster.zookeeper import ControllerMoved, SessionExpired, ZooKeeper
-from odradek.broker.log_dirs.data_dir import StartError
+from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, PERSISTENT, Registration
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing
+from odradek.zookeeper.operations import (
+    Check,
+    Create,
+    Delete,
+    Fenced,
+    Put,
+    SessionExpired,
+    children,
+    read,
+    write,
+    write_all,
+)
+from odradek.zookeeper.session import Contact, Session, ZooKeeperUnreachable
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 
 BROKER = Registration(1, ("PLAINTEXT://127.0.0.1:9092",), {"PLAINTEXT": "PLAINTEXT"}, "r1", 1000)
 
 
-class Session:
+class Noted:
     """A session that notes what it is told."""
 
     def __init__(self, connect: str, session_timeout_ms: int) -> None:
         self.changes: asyncio.Queue[str] = asyncio.Queue()
-        self.sessions: asyncio.Queue[bool] = asyncio.Queue()
-        self.zookeeper = ZooKeeper(
-            connect, session_timeout_ms, 10_000, self.changes.put_nowait, self.sessions.put_nowait
-        )
+        self.contacts: asyncio.Queue[Contact] = asyncio.Queue()
+        self.zookeeper = Session(connect, session_timeout_ms, 10_000, self.changes.put_nowait, self.contacts.put_nowait)
 
 
 @asynccontextmanager
-async def session(ensemble: ZooKeeperProcess, name: str, session_timeout_ms: int = 6000) -> AsyncIterator[Session]:
+async def session(ensemble: ZooKeeperProcess, name: str, session_timeout_ms: int = 6000) -> AsyncIterator[Noted]:
     # Each test runs on several event loops, and each run has a tree of its own.
-    made = Session(f"{ensemble.address}/{name}/{id(asyncio.get_running_loop())}", session_timeout_ms)
-    await made.zookeeper.start()
+    made = Noted(f"{ensemble.address}/{name}/{id(asyncio.get_running_loop())}", session_timeout_ms)
+    await made.zookeeper.start(PERSISTENT)
     try:
         yield made
     finally:
         await made.zookeeper.stop()
+
+
+def contacts_of(made: Noted) -> list[Contact]:
+    return [made.contacts.get_nowait() for _ in range(made.contacts.qsize())]
+
+
+async def told(made: Noted, wanted: Contact) -> None:
+    """Wait until the owner of a session is told this."""
+    while await made.contacts.get() is not wanted:
+        pass
 
 
 async def test_a_nested_chroot_and_the_znodes_of_a_cluster_are_made(ensemble: ZooKeeperProcess) -> None:
@@ -92,7 +110,7 @@ async def test_a_watch_outlives_a_lost_connection(ensemble: ZooKeeperProcess) ->
             await run(children("/parent", watch=True))
             await run(write(Create("/parent/child")))
             assert await made.changes.get() == "/parent"
-        assert made.sessions.empty()
+        assert Contact.EXPIRED not in contacts_of(made)
 
 
 async def test_one_broker_is_the_controller_and_an_old_one_cannot_write(ensemble: ZooKeeperProcess) -> None:
@@ -100,14 +118,14 @@ async def test_one_broker_is_the_controller_and_an_old_one_cannot_write(ensemble
         won = await first.zookeeper.run(stand(1, 0))
         assert won == Won(epoch=1, fence=1)
         assert await second.zookeeper.run(stand(2, 0)) == Lost(1)
-        assert await first.zookeeper.run(write(Create("/mine")), won.fence) is None
+        assert await first.zookeeper.run(write(Create("/mine")), Check(CONTROLLER_EPOCH, won.fence)) is None
         assert await second.zookeeper.run(write(Delete(CONTROLLER))) is None
         assert await second.changes.get() == CONTROLLER
         newer = await second.zookeeper.run(stand(2, 0))
         assert newer == Won(epoch=2, fence=2)
         assert not await first.zookeeper.run(is_elected(1, 1))
-        with pytest.raises(ControllerMoved):
-            await first.zookeeper.run(write(Put("/mine", b"old")), won.fence)
+        with pytest.raises(Fenced):
+            await first.zookeeper.run(write(Put("/mine", b"old")), Check(CONTROLLER_EPOCH, won.fence))
         mine = await second.zookeeper.run(read("/mine"))
         assert mine is not None and mine.data == b""
 
@@ -127,10 +145,10 @@ async def test_a_session_that_expires_is_told_and_followed_by_another(ensemble: 
     async with session(ensemble, "expiry") as made:
         zookeeper, before = made.zookeeper, made.zookeeper.session_id
         await asyncio.to_thread(ensemble.end_session, zookeeper)
-        assert await made.sessions.get() is False
+        await told(made, Contact.EXPIRED)
         with pytest.raises(SessionExpired):
             await zookeeper.run(read("/"))
-        assert await made.sessions.get() is True
+        await told(made, Contact.RENEWED)
         zookeeper.renew()
         assert await zookeeper.run(read("/")) is not None
         assert zookeeper.session_id != before
@@ -144,13 +162,13 @@ async def test_a_write_waits_for_a_lost_connection(ensemble: ZooKeeperProcess) -
         await asyncio.to_thread(ensemble.start)
         assert await later is None
         assert await made.zookeeper.run(read("/after")) is not None
-        assert made.sessions.empty()
+        assert Contact.EXPIRED not in contacts_of(made)
 
 
 async def test_no_zookeeper_is_an_error_that_says_what_to_do() -> None:
-    made = Session(f"127.0.0.1:{free_port()}", 6000)
+    made = Noted(f"127.0.0.1:{free_port()}", 6000)
     made.zookeeper._connection_timeout_s = 0.3  # pyright: ignore[reportPrivateUsage]
-    with pytest.raises(StartError, match=r"no ZooKeeper answers at .* correct zookeeper.connect"):
+    with pytest.raises(ZooKeeperUnreachable, match=r"no ZooKeeper answers at .* correct zookeeper.connect"):
         await made.zookeeper.start()
     with pytest.raises(SessionExpired):
         await made.zookeeper.run(read("/"))
@@ -159,7 +177,7 @@ async def test_no_zookeeper_is_an_error_that_says_what_to_do() -> None:
 async def test_a_stop_does_not_wait_for_a_zookeeper_that_hangs(
     ensemble: ZooKeeperProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("odradek.broker.cluster.zookeeper.STOP_WITHIN_S", 0.2)
+    monkeypatch.setattr("odradek.zookeeper.session.STOP_WITHIN_S", 0.2)
     async with session(ensemble, "stop") as made:
         ensemble.pause()
         try:
@@ -169,7 +187,7 @@ async def test_a_stop_does_not_wait_for_a_zookeeper_that_hangs(
         # The stop goes on in its thread.
         for each in [each for each in threading.enumerate() if each.name == "odradek-zookeeper"]:
             await asyncio.to_thread(each.join)
-    assert "does not answer: this broker stays registered until its time-out" in caplog.text
+    assert "does not answer: this session stays until its time-out" in caplog.text
 
 
 async def test_a_session_that_cannot_be_ended_is_no_error(

@@ -13,13 +13,12 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
+from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.errors import BadResponse, NoBrokerReachable, RecordTooLarge, RequestTimedOut
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.errors import DataLoss
-from odradek.client.spark.fetch import RangeFetch
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -164,7 +163,7 @@ async def test_trouble_that_passes_costs_no_record_and_repeats_none(step: Step, 
 async def test_a_task_logs_its_bytes_waits_and_retries(caplog: pytest.LogCaptureFixture) -> None:
     async with filled() as fake:
         fake.on(ApiKey.FETCH, error_answer(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        with caplog.at_level("INFO", "odradek.client.spark.fetch"):
+        with caplog.at_level("INFO", "odradek.client.arrow.fetch"):
             assert await read(fake, 0, 30) == list(range(30))
     (line,) = [each.message for each in caplog.records if "fetches" in each.message]
     assert "up to 30: " in line

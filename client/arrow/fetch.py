@@ -1,4 +1,4 @@
-"""Fetches one range of a partition: what a task reads, as sections of whole batches with a table of their headers.
+"""Fetches one range of a partition, as sections of whole batches with a table of their headers.
 
     send -> receive -> scan headers -> send the next fetch -> yield the section -> (decoded) -> receive ...
 
@@ -7,14 +7,16 @@ batches, and with read_committed those of aborted transactions. Offsets may have
 the last offsets of the batches.
 
 Promise: `sections` ends. It ends at the end of the range; with DataLoss (or a warning) if offsets no longer exist; with
-the broker's error if that is not retriable; after `kafkaConsumer.pollTimeoutMs` without progress in every other case.
+the broker's error if that is not retriable; after `poll_timeout_ms` without progress in every other case.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Generator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import (
@@ -28,16 +30,13 @@ from ...protocol.messages.fetch import (
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..core.addresses import Address
 from ..core.frame_buffer import MAX_FRAME_BYTES
-from ..errors import BadResponse, RecordTooLarge, RequestTimedOut, UnknownTopic
-from ..record import EARLIEST, TopicPartition
-from .brokers import Brokers
-from .connection import BlockingConnection
-from .errors import DataLoss
-from .offsets import OffsetRange
-from .options import IsolationLevel, SourceOptions
+from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic
+from ..record import EARLIEST, LATEST, TopicPartition
+from .brokers import Brokers, leader_address
+from .connection import BlockingConnection, ClientOptions, IsolationLevel
 
 if TYPE_CHECKING:
-    from ..arrow.batches import BatchTable, Bytes
+    from .batches import Section
 
 log = logging.getLogger(__name__)
 
@@ -45,17 +44,86 @@ log = logging.getLogger(__name__)
 MAX_FETCH_BYTES = MAX_FRAME_BYTES // 2
 
 
-class Section(NamedTuple):
-    """Batches as they arrived. Valid until the next section: the buffer is used again."""
+class DataLoss(OffsetOutOfRange):
+    """Offsets of the read no longer exist: retention, truncation or the deletion of the topic removed them."""
 
-    source: Bytes
-    table: BatchTable
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}; set failOnDataLoss to false to read what is left")
+
+
+class ReadPath(Enum):
+    """How the bytes of a range are read."""
+
+    # From the broker.
+    FETCH = "fetch"
+    # From the broker's files, or not at all.
+    DIRECT = "direct"
+    # From the files where that is possible.
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How ranges are read."""
+
+    client: ClientOptions
+    # Whether offsets that are gone end the read.
+    fail_on_data_loss: bool = True
+    # How long a read waits for a record before the end of its range.
+    poll_timeout_ms: int = 120_000
+    # The most rows of an Arrow batch.
+    arrow_batch_rows: int = 32_768
+    path: ReadPath = ReadPath.FETCH
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The offsets [start, end) of a partition. It can be pickled, and read in another process."""
+
+    topic: str
+    # 16 bytes; zeros if the cluster has no ids. A topic that is created again under its old name has another id.
+    topic_id: bytes
+    partition: int
+    start: int
+    end: int
+    # The leader's host and port when the read was planned, None if there was none. It may have moved since.
+    leader: tuple[str, int] | None = None
+    # Whether it is the first range of its partition in this read.
+    is_first: bool = True
+
+    @property
+    def size(self) -> int:
+        """Return the number of offsets in the range. A compacted log has fewer records."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
+
+
+def whole_topic(topic: str, brokers: Brokers) -> list[OffsetRange]:
+    """Return a range for each partition of a topic, from its first offset to its end at this moment.
+
+    Raises UnknownTopic, KafkaError.
+    """
+
+    def look() -> list[OffsetRange]:
+        view = brokers.view([topic])
+        count = len(view.topics[topic].partitions) if topic in view.topics else 1
+        leaders = {each: leader_address(view, each) for each in (TopicPartition(topic, n) for n in range(count))}
+        first, last = (brokers.offsets(leaders, each, view) for each in (EARLIEST, LATEST))
+        topic_id = view.topic_id(topic)
+        return [
+            OffsetRange(topic, topic_id, each.partition, first[each], last[each], leader)
+            for each, leader in leaders.items()
+        ]
+
+    return brokers.retry(look)
 
 
 class RangeFetch:
     """Fetches one range. Used once: iterate over `sections()`."""
 
-    def __init__(self, wanted: OffsetRange, options: SourceOptions, brokers: Brokers) -> None:
+    def __init__(self, wanted: OffsetRange, options: ReadOptions, brokers: Brokers) -> None:
         self._range = wanted
         self._options = options
         self._brokers = brokers
@@ -199,7 +267,7 @@ class RangeFetch:
         return section
 
     def _scan(self, records: memoryview, aborted: list[AbortedTransaction]) -> Section | None:
-        from ..arrow import batches
+        from . import batches
 
         source, table, end = batches.scan(records)
         if not len(table):
@@ -217,7 +285,7 @@ class RangeFetch:
         table = batches.readable(table, self._position, self._range.end, hidden)
         self._position = position
         self._progressed()
-        return Section(source, table)
+        return batches.Section(source, table)
 
     def _enlarge_fetch(self, received: int) -> None:
         """Double the size of a fetch, because no whole batch came: brokers before KIP-74 cut it at the limit."""
