@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms, wait_for
-from ..core.option_table import INT32_MAX
+from ..core.option_values import INT32_MAX
 from ..core.options import check_numbers
 from ..core.serialization import Deserializers
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned

@@ -22,7 +22,8 @@ from typing import Any
 
 from ..arrow.connection import ClientOptions, IsolationLevel
 from ..arrow.fetch import ReadOptions, ReadPath
-from ..core.option_table import CONFIGS, SPARK_OPTIONS, Number
+from ..core.option_table import CONFIGS, SPARK_OPTIONS
+from ..core.option_values import Number
 from ..core.security import SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
