@@ -7,7 +7,7 @@ positions behind what it returns, and raises what polls must raise. Only one pol
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ...protocol.errors import KafkaError
@@ -274,6 +274,24 @@ class Poller:
         state, batch = found
         state.position = batch.header.next_offset
         return state, [batch], len(batch.data)
+
+    # -- Results that nobody received: a thread of the blocking client was interrupted before it had them
+
+    def give_back_records(self, found: Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]) -> None:
+        """Return these records again."""
+        for partition, records in found.items():
+            self._give_back(partition, records[0].offset, records[-1].offset + 1)
+
+    def give_back_batches(self, found: Mapping[TopicPartition, Sequence[FetchedBatch]]) -> None:
+        """Return these batches again."""
+        for partition, batches in found.items():
+            self._give_back(partition, batches[0].first_offset, batches[-1].header.next_offset)
+
+    def _give_back(self, partition: TopicPartition, first: int, after: int) -> None:
+        state = self._session.positions.get(partition)
+        if state is not None and state.position == after:  # otherwise sought elsewhere, or taken away
+            state.move_to(first)
+            self._session.signals.positions_changed()
 
     # -- One at a time
 
