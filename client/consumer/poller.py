@@ -143,10 +143,12 @@ class Poller:
 
     async def records(self, timeout_ms: float, limit: int) -> ByPartition[ConsumerRecord[Any, Any]]:
         """Return up to `limit` records by partition; none after `timeout_ms`."""
+        self._check_by_user()
         return await self._many(timeout_ms, lambda: self._collect(limit, self._take_records))
 
     async def batches(self, timeout_ms: float, max_bytes: int) -> ByPartition[FetchedBatch]:
         """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`."""
+        self._check_by_user()
         return await self._many(timeout_ms, lambda: self._collect(max_bytes, self._take_batch))
 
     async def records_in_flight(self, room: Callable[[], int]) -> ByPartition[ConsumerRecord]:
@@ -164,14 +166,18 @@ class Poller:
 
     def begin_by_record(self) -> InFlight:
         """Have tasks say which records are done, and commit these. Raises ConcurrentPoll."""
+        self._check_by_user()
         polls = self._session.polls
-        if polls.by_record is not None:
-            raise ConcurrentPoll("consume() or streams() read from this consumer already")
         self.return_run()
         polls.mark_processed()
         polls.by_record = InFlight(self._session.positions, polls)
         self._session.commit_by_record(True)
         return polls.by_record
+
+    def _check_by_user(self) -> None:
+        """Raise ConcurrentPoll while tasks say which records are done: of those that others take, nobody would."""
+        if self._session.polls.by_record is not None:
+            raise ConcurrentPoll("consume() or streams() read from this consumer already")
 
     async def end_by_record(self) -> None:
         """Commit the records that are done, and return the others again: polls say what is processed from now on."""
@@ -302,6 +308,7 @@ class Poller:
 
     async def next_record(self) -> ConsumerRecord[Any, Any] | None:
         """Return the next record, and wait for it without a limit. None if the consumer is stopped."""
+        self._check_by_user()
         return await self._poll(self._wait_for_record)
 
     async def _wait_for_record(self) -> ConsumerRecord[Any, Any] | None:
