@@ -514,6 +514,8 @@ async def test_streams_that_cannot_subscribe_leave_the_consumer_as_it_was() -> N
         with pytest.raises(NotAssigned):
             consumer.streams({"t": 1})
         assert [record.offset for record in (await consumer.getmany(timeout_ms=5_000))[T0]] == [0]
+        await consumer.commit()
+        assert cluster.group.committed == {("t", 0): 1}
 
 
 async def test_only_one_task_waits_for_records_of_a_stream() -> None:
