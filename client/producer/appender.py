@@ -9,8 +9,8 @@ from typing import Any
 
 from ...kernel import door
 from ...protocol.records.batch import encode_value_batch
+from ...protocol.records.columns import MAX_VALUES
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
-from ...protocol.records.values import MAX_VALUES
 from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.metadata import TopicInfo
 from ..core.serialization import checked_bytes
