@@ -91,7 +91,7 @@ class Appender:
     ) -> None:
         """Put a record into the buffer, with a callback or a future. Raises BufferFull, UnknownTopic."""
         if self._session.transactions is not None:
-            self._session.transactions.check_open()
+            self._session.transactions.machine.check_open()
         topic, partition, key, record, size_bytes = prepared
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")

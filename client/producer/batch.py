@@ -107,7 +107,7 @@ class ProducerBatch:
     callbacks: list[tuple[int, DeliveryCallback | None]] = field(default_factory=list[Any])
     awaited: AwaitedRecords = field(default_factory=AwaitedRecords)
     # Called when the batch is done, whether acknowledged or failed.
-    on_done: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    on_done: list[Callable[[], object]] = field(default_factory=list[Any])
     encoded: bytes | None = None
     # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
     whole: bytes | None = None
@@ -188,6 +188,20 @@ class ProducerBatch:
         self.encoded = self.whole = None
         for done in self.on_done:
             done()
+
+
+def done_after(count: int, on_done: list[Callable[[], object]]) -> Callable[[], None]:
+    """Return a callback for each of `count` batches; its last call calls all of `on_done`."""
+    left = count
+
+    def done() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            for each in on_done:
+                each()
+
+    return done
 
 
 class BulkMetadata(NamedTuple):

@@ -345,18 +345,15 @@ def with_producer(
     Records, codec and timestamps stay. The batch must be one that a client may send.
     """
     header = read_header(batch)
-    out = bytearray(batch)
-    fields = header._replace(
+    sent = header._replace(
         base_offset=0,
         partition_leader_epoch=NO_LEADER_EPOCH,
-        attributes=header.attributes & CODEC_MASK | transactional << 4,
+        attributes=transactional << 4,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
     )
-    _HEADER.pack_into(out, 0, *fields)
-    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
-    return bytes(out)
+    return bytes(with_body(sent, memoryview(batch)[HEADER_SIZE:], header.compression))
 
 
 # -- records ---------------------------------------------------------------------------------------
