@@ -43,7 +43,7 @@ _FATES = {
 }
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RecordAccumulator:
     """The queues of all partitions and the memory that they may use. Knows which queues are due."""
 

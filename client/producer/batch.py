@@ -44,7 +44,7 @@ class DeliveryCallback(Protocol):
         """Records first..end-1 have failed for good."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AwaitedRecords:
     """The records of a batch that have a future each: lists with an entry a record.
 
@@ -88,7 +88,7 @@ class AwaitedRecords:
         return AwaitedRecords(indexes, self.timestamps_ms[inside], self.futures[inside])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerBatch:
     """Neighbouring records of one partition, which are sent together."""
 
@@ -214,7 +214,7 @@ class BulkMetadata(NamedTuple):
     offsets: dict[TopicPartition, tuple[int, int]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BulkDelivery:
     """The outcome of one `send_many`, known when it is closed and all its records are done. A `DeliveryCallback`."""
 

@@ -15,7 +15,7 @@ from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch, ProducerIdAndEpoch
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionQueue:
     """The batches of one partition: in flight, sealed, and the open batch that takes records."""
 
