@@ -16,7 +16,7 @@ from ...kernel import door
 from ...protocol.records.batch import decode_batch, encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
-from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
+from ..errors import DeliveryFailed, DeliveryTimedOut, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
 
 # Makes a named tuple without its Python-level constructor, in half the time.
@@ -32,6 +32,11 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 NO_PRODUCER_ID = ProducerIdAndEpoch(-1, -1)
+_FATES = {
+    Outcome.NOT_WRITTEN: "they were not written",
+    Outcome.UNKNOWN: "nobody knows whether they were written",
+    Outcome.WRITTEN: "the leader has written them, but too few replicas have them",
+}
 
 
 class DeliveryCallback(Protocol):
@@ -131,6 +136,16 @@ class ProducerBatch:
         if self.is_appended:
             return Outcome.WRITTEN
         return Outcome.UNKNOWN if self.maybe_written else Outcome.NOT_WRITTEN
+
+    def timeout_error(self, delivery_timeout_ms: float, cause: KafkaError | None) -> DeliveryTimedOut:
+        """Return the error of an expired batch, which says whether its records may be written, and why they wait."""
+        error = DeliveryTimedOut(
+            f"{self.count or len(self.records)} records for {self.partition.topic}-{self.partition.partition} were not "
+            f"acknowledged within delivery_timeout_ms ({delivery_timeout_ms:g}); {_FATES[self.outcome]}"
+            + ("" if cause is None else f". The last attempt failed: {cause.message}")
+        )
+        error.__cause__ = cause
+        return error
 
     @property
     def may_split(self) -> bool:

@@ -383,7 +383,7 @@ class Sender:
         if error.code in _STALE_METADATA:
             self._cluster.refresh_leader(batch.partition)
         if accumulator.is_expired(batch, now_ms):
-            accumulator.fail(batch, accumulator.timeout_error(batch))
+            accumulator.fail(batch, batch.timeout_error(accumulator.delivery_timeout_ms, error))
         elif error.code in _TOO_LARGE and batch.may_split:
             self._counts.split()
             accumulator.split(batch, now_ms)
