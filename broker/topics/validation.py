@@ -270,7 +270,7 @@ def prepare(
     except TruncatedBatch as error:
         raise BatchRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     except (CorruptCompression, DecompressionLimit) as error:
-        # As in Kafka: the CRC is right, so nothing was damaged on the way.
+        # The CRC is right, so nothing was damaged on the way: the producer has made it so.
         raise BatchRejected(ErrorCode.INVALID_RECORD, str(error)) from error
     except RecordError as error:
         raise BatchRejected(error.code, str(error)) from error
