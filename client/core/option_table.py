@@ -23,6 +23,7 @@ CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case
 ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
 _PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
 _COUNT, _OFFSET = Number(1, INT64_MAX), Number(0, INT64_MAX)
@@ -186,7 +187,7 @@ _ROWS = (
     Option("ssl_check_hostname", SWITCH, True, _ALL, "whether the broker's certificate must name its host"),
     Option("ssl_context", Values("an ssl.SSLContext"), None, "admin producer consumer simple connector",
         "takes the place of all these; its files are not read again"),
-    Option("sasl_mechanism", Values("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"), None, _ALL,
+    Option("sasl_mechanism", Values(f"one of {', '.join(MECHANISMS)}"), None, _ALL,
         "how the client authenticates", "sasl.mechanisms"),
     Option("sasl_plain_username", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.username"),
     Option("sasl_plain_password", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.password"),
