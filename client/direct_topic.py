@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from .core.lifetime import without_cancelling
 from .core.security import SecurityOptions
-from .core.task_ends import without_cancelling
 from .record import TopicPartition
 
 # Called when `position` has moved.

@@ -29,9 +29,9 @@ from ...protocol.messages.list_offsets import (
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.records.batch import iter_headers, iter_records
-from ..core.addresses import Address
-from ..core.backoff import Backoff
 from ..core.metadata import ClusterView
+from ..core.option_values import Address
+from ..core.retries import Backoff
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
 from .connection import BlockingConnection, ClientOptions

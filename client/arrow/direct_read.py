@@ -31,7 +31,7 @@ from ...protocol.messages.odradek_lease_segments import (
 )
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.records.errors import CorruptBatch
-from ..core.addresses import Address
+from ..core.option_values import Address
 from ..errors import DirectReadNotPossible, UnsupportedVersion
 from .brokers import Brokers
 from .connection import BlockingConnection, ClientOptions, IsolationLevel

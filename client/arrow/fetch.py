@@ -28,8 +28,8 @@ from ...protocol.messages.fetch import (
     PartitionData,
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
-from ..core.addresses import Address
-from ..core.frame_buffer import MAX_FRAME_BYTES
+from ..core.exchange import MAX_FRAME_BYTES
+from ..core.option_values import Address
 from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, leader_address

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..core.cluster import Cluster
+from ..core.lifetime import of_the_user
 from ..core.metadata import ClusterView
-from ..core.task_ends import of_the_user
 from ..errors import ListenerFailed
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits

@@ -32,8 +32,8 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
 from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..core.clock import monotonic_ms
+from ..core.leaders import list_offsets
 from ..core.lifetime import Lifetime
-from ..core.log_offsets import list_offsets
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments

@@ -14,7 +14,7 @@ from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..core.task_ends import of_the_user
+from ..core.lifetime import of_the_user
 from ..errors import CommitFailed, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .explanation import ConsumerCounts

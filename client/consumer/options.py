@@ -9,7 +9,7 @@ from typing import Any
 
 from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
-from ..core.log_offsets import ISOLATION_LEVELS
+from ..core.leaders import ISOLATION_LEVELS
 from ..core.options import check_choice, part_of
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST

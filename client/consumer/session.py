@@ -16,9 +16,9 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
+from ..core.lifetime import broken_task, end_tasks, shared
 from ..core.metadata import ClusterView
 from ..core.options import ClusterOptions
-from ..core.task_ends import broken_task, end_tasks, shared
 from ..errors import GroupRequired, ListenerFailed
 from ..record import ConsumerGroupMetadata
 from .assignment import Assignment, Subscription

@@ -23,11 +23,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
+from ..core.lifetime import end_tasks, of_the_user
 from ..core.options import check_numbers, check_switches
+from ..core.retries import Backoff
 from ..core.serialization import Serialized
-from ..core.task_ends import end_tasks, of_the_user
 from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
 from .poller import Poller

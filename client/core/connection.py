@@ -28,10 +28,8 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
-from .authentication import ask_for_token, authentication
-from .exchange import Exchange, api_name, api_versions_version
-from .frame_buffer import FrameBuffer
-from .sasl import Token
+from .exchange import Exchange, FrameBuffer, api_name, api_versions_version
+from .sasl import Token, ask_for_token, authentication
 from .security import PLAINTEXT, SecurityOptions
 from .tls import closed_in_handshake, handshake_error
 

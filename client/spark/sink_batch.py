@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
-from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.options import ClusterOptions
+from ..core.retries import Backoff
 from ..core.security import SecurityOptions
 from ..errors import NoBrokerReachable
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.client.core.addresses import bootstrap_addresses, broker_address
+from odradek.client.core.option_values import bootstrap_addresses, broker_address
 from odradek.client.errors import InvalidOption
 
 
