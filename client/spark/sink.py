@@ -20,16 +20,15 @@ from ...kernel import door
 from ..core.clock import wall_clock_ms
 from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
+from .columns import check_written
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import NUMBERS, SinkOptions
-from .spark_types import check_written
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from ..arrow.encoder import Rows
-    from .sink_sender import BatchSender
+    from .sink_sender import BatchSender, Rows
 
 # A pyarrow.RecordBatch and a pyarrow.Array, which have no types that a checker could read.
 ArrowBatch = ArrowArray = Any
@@ -160,7 +159,7 @@ async def _send_columns(
     async def alone(row: int) -> None:
         await _send_each(producer, _rows(topic, batch.slice(row, 1), columns, options), failures)
 
-    rows: type[Rows] = import_module("..arrow.encoder", __package__).Rows
+    rows: type[Rows] = import_module(".sink_sender", __package__).Rows
     value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
     assert value is not None
     partition = batch.column("partition") if "partition" in columns.names else None
