@@ -185,15 +185,14 @@ class MicroBatches:
 
     def _ends(self) -> Ends:
         """Return the end of the log of each partition that the options mean."""
-        partitions = self._partitions()
-        for topic in sorted({each.topic for each in partitions}):
-            self._check_id(topic, self._view.topic_id(topic))
-        self._seen = self._offsets(partitions, LATEST)
+        self._seen = self._offsets(self._partitions(), LATEST)
         return self._seen
 
     def _partitions(self) -> list[TopicPartition]:
-        """Return the partitions that the options mean now."""
+        """Return the partitions that the options mean now. Raises TopicRecreated for a topic that was made again."""
         self._view, partitions = resolve(self._options.subscription, self._brokers)
+        for topic in sorted({each.topic for each in partitions}):
+            self._check_id(topic, self._view.topic_id(topic))
         return partitions
 
     def _offsets(self, partitions: Collection[TopicPartition], sentinel: int) -> Ends:
