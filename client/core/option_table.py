@@ -78,6 +78,7 @@ class Choice(NamedTuple):
     words: str = ""
     # Whether Python's values are, too.
     ignores_case: bool = False
+    hint: str = ""
 
     def __str__(self) -> str:
         return self.words or f"one of {', '.join(self.choices)}"
@@ -85,7 +86,7 @@ class Choice(NamedTuple):
     @property
     def rejection(self) -> str:
         names = [each for each in self.choices if isinstance(each, str)]
-        return f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}"
+        return (f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}") + self.hint
 
     def has(self, value: object) -> bool:
         return (value.lower() if self.ignores_case and isinstance(value, str) else value) in self.choices
@@ -198,12 +199,13 @@ def read_text(values: Values, text: str) -> Any:
 
 # A time that a caller waits, and one between two requests.
 WAIT, PAUSE = Number(0, is_whole=False), Number(1, is_whole=False)
-SWITCH, TEXT = Switch(), Text()
+SWITCH, TEXT, ANY_TEXT = Switch(), Text(), Other("a text")
 CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case=True)
-ACKS = Choice((0, 1, -1, "all", "0", "1", "-1"), '0, 1 or "all"')
+ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
+_PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
 _COUNT, _OFFSET = Number(1, INT64_MAX), Number(0, INT64_MAX)
 
 # -- Rows
@@ -375,11 +377,11 @@ CONFIGS = {each.config: each for each in _ROWS}
 OTHER_NAMES = {name: each for each in _ROWS for name in each.others.split()}
 
 _SPARK_ROWS = (
-    Option("subscribe", TEXT, None, "source", "topics"),
-    Option("subscribePattern", TEXT, None, "source", "a pattern of topics"),
-    Option("assign", TEXT, None, "source", "partitions, in JSON"),
-    Option("startingOffsets", TEXT, None, "source", "where to begin"),
-    Option("startingOffsetsByTimestamp", TEXT, None, "source", "where to begin: a time for each partition"),
+    Option("subscribe", ANY_TEXT, None, "source", "topics"),
+    Option("subscribePattern", ANY_TEXT, None, "source", "a pattern of topics"),
+    Option("assign", ANY_TEXT, None, "source", "partitions, in JSON"),
+    Option("startingOffsets", ANY_TEXT, None, "source", "where to begin"),
+    Option("startingOffsetsByTimestamp", ANY_TEXT, None, "source", "where to begin: a time for each partition"),
     Option("startingTimestamp", _OFFSET, None, "source", "where to begin: one time"),
     Option("startingOffsetsByTimestampStrategy", Choice(("error", "latest")), "error", "source",
         "what to do where no record is so late"),
@@ -390,17 +392,17 @@ _SPARK_ROWS = (
     Option("kafkaConsumer.pollTimeoutMs", Number(1, DAY_MS), 120_000, "source", "how long a task waits for the broker"),
     Option("arrowBatchRows", Number(1, 1_000_000), 32_768, "source", "the most rows of an Arrow batch"),
     Option("strictOptions", SWITCH, False, "source sink", "whether an unknown option is an error"),
-    Option("partitions", TEXT, None, "source", "the partitions to read, by number"),
-    Option("path", Choice(("fetch", "direct", "auto")), "fetch", "source", "from the broker, or from its files"),
+    Option("partitions", ANY_TEXT, None, "source", "the partitions to read, by number"),
+    Option("path", _PATHS, "fetch", "source", "from the broker, or from its files"),
     Option("valueFormat", FORMATS, None, "source sink", "how values become bytes"),
-    Option("valueSchema", TEXT, None, "source", "their fields, in DDL"),
-    Option("valueAvroSchema", TEXT, None, "source sink", "their schema of Avro"),
+    Option("valueSchema", ANY_TEXT, None, "source", "their fields, in DDL"),
+    Option("valueAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
     Option("keyFormat", FORMATS, None, "source sink", "how keys become bytes"),
-    Option("keySchema", TEXT, None, "source", "their fields, in DDL"),
-    Option("keyAvroSchema", TEXT, None, "source sink", "their schema of Avro"),
+    Option("keySchema", ANY_TEXT, None, "source", "their fields, in DDL"),
+    Option("keyAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
     Option("mode", Choice(("PERMISSIVE", "DROPMALFORMED", "FAILFAST")), "PERMISSIVE", "source", "what of bad records"),
-    Option("endingOffsets", TEXT, "latest", "batch", "where to end"),
-    Option("endingOffsetsByTimestamp", TEXT, None, "batch", "where to end: a time for each partition"),
+    Option("endingOffsets", ANY_TEXT, "latest", "batch", "where to end"),
+    Option("endingOffsetsByTimestamp", ANY_TEXT, None, "batch", "where to end: a time for each partition"),
     Option("endingTimestamp", _OFFSET, None, "batch", "where to end: one time"),
     Option("minOffset", _OFFSET, None, "batch", "the first offset"),
     Option("maxOffset", _OFFSET, None, "batch", "the offset behind the last"),
@@ -412,12 +414,12 @@ _SPARK_ROWS = (
     Option("maxBytesPerTrigger", _COUNT, None, "stream", "about the most bytes of a batch"),
     Option("minOffsetsPerTrigger", _COUNT, None, "stream", "for how many offsets a batch waits"),
     Option("maxTriggerDelay", Span("a span of time"), 15 * 60 * 1000, "stream", "how long a batch waits for them"),
-    Option("groupIdPrefix", TEXT, "spark-odradek", "stream", "how the group of a query is named"),
+    Option("groupIdPrefix", ANY_TEXT, "spark-odradek", "stream", "how the group of a query is named"),
     Option("commitOffsets", SWITCH, True, "stream", "whether progress is committed to the group"),
-    Option("topic", TEXT, None, "sink", "the topic of all rows"),
-    Option("timestampColumn", TEXT, None, "sink", "the column with the timestamps"),
+    Option("topic", ANY_TEXT, None, "sink", "the topic of all rows"),
+    Option("timestampColumn", ANY_TEXT, None, "sink", "the column with the timestamps"),
     Option("transactional", Choice(("auto", "required", "never")), "auto", "sink", "whether a batch is a transaction"),
-    Option("checkpointLocation", TEXT, None, "sink", "Spark's own"),
+    Option("checkpointLocation", ANY_TEXT, None, "sink", "Spark's own"),
 )  # fmt: skip
 # What Spark calls without `kafka.`.
 SPARK_OPTIONS = {each.name: each for each in _SPARK_ROWS}
