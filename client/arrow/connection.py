@@ -32,7 +32,8 @@ from ..core.addresses import Address
 from ..core.authentication import ask_for_token_now, authentication
 from ..core.exchange import Exchange, api_versions_version
 from ..core.frame_buffer import MAX_FRAME_BYTES
-from ..core.option_table import CONFIGS, Number
+from ..core.option_table import CONFIGS
+from ..core.option_values import Number
 from ..core.security import PLAINTEXT, SecurityOptions
 from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.util import find_spec
 from json import loads
 from typing import Any
 
 from ..core.addresses import Address, bootstrap_addresses
-from ..core.option_table import CODECS, CONFIGS, SPARK_OPTIONS, SWITCH, Number, Option, Other, Values, read_text
+from ..core.option_table import CODECS, CONFIGS, SPARK_OPTIONS, Option
+from ..core.option_values import SWITCH, Number, Values, read_text
 from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
 from ..errors import InvalidOption
 from .errors import OptionError
@@ -60,8 +62,7 @@ _REASONS = {
 _OF_OTHERS = {
     name: _MEMBER if row.is_of("member") else _PRODUCER
     for name, row in CONFIGS.items()
-    if row.is_of("member", "producer")
-    and not (row.is_of("source") or isinstance(row.values, Other) or name in REJECTED)
+    if row.is_of("member", "producer") and not (row.is_of("source") or not row.is_checked or name in REJECTED)
 }
 NO_EFFECT = _OF_OTHERS | {name: why for why, names in _REASONS.items() for name in names.split()}
 # Those without a row that are flags, and those that are whole numbers beside all whose names end with `.ms`.
@@ -126,7 +127,7 @@ def _check_without_effect(texts: Mapping[str, str]) -> None:
         if not text:
             continue
         if (values is SWITCH or name in _FLAGS) and SWITCH.read(text) is None:
-            raise OptionError(f"kafka.{name}", f"'{text}' is {SWITCH.rejection}")
+            raise OptionError(f"kafka.{name}", f"'{text}' is {SWITCH.rejection()}")
         is_number = isinstance(values, Number) or name in _NUMBERS or name.endswith(".ms")
         if is_number and not re.fullmatch(r"[+-]?\d+", text):
             raise OptionError(f"kafka.{name}", f"'{text}' is not a whole number")
@@ -157,11 +158,11 @@ def value_of(texts: Mapping[str, str], name: str, taker: str) -> Any:
     if row.values is CODECS:
         return text  # the producer takes the same, and checks it
     # Java's clients have whole numbers alone.
-    values: Values = row.values._replace(is_whole=True) if isinstance(row.values, Number) else row.values
+    values: Values = replace(row.values, is_whole=True) if isinstance(row.values, Number) else row.values
     try:
         return read_text(values, text)
     except ValueError:
-        raise OptionError(name, f"'{text}' is {values.rejection}") from None
+        raise OptionError(name, f"'{text}' is {values.rejection()}") from None
 
 
 def servers_of(texts: Mapping[str, str]) -> tuple[Address, ...]:

@@ -21,7 +21,8 @@ from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions, ReadPath, client_options
 from ..arrow.fetch import whole_topic
 from ..core.addresses import bootstrap_addresses
-from ..core.option_table import CONFIGS, SPARK_OPTIONS, read_text
+from ..core.option_table import CONFIGS, SPARK_OPTIONS
+from ..core.option_values import read_text
 from ..core.security import SECURITY_CONFIGS, SecurityOptions, security_arguments
 from ..errors import InvalidOption, UnknownTopic
 from . import check_packages
@@ -220,7 +221,7 @@ def _read_options(texts: Mapping[str, str]) -> ReadOptions:
         try:
             given[config] = read_text(row.values, text)
         except ValueError:
-            raise InvalidOption(f"{name}: {text!r} is {row.values.rejection}") from None
+            raise InvalidOption(f"{name}: {text!r} is {row.values.rejection()}") from None
     path = ReadPath(given.pop("path", "fetch"))
     servers = given.pop("bootstrap.servers", "")
     options = SecurityOptions(**security_arguments(security))

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from odradek.client.arrow.connection import IsolationLevel
-from odradek.client.core.option_table import CONFIGS, Number
+from odradek.client.core.option_table import CONFIGS
+from odradek.client.core.option_values import Number
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
