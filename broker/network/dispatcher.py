@@ -280,18 +280,15 @@ def _error_response(context: RequestContext, error: BaseException) -> Message:
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error("%s failed", _name_of(context), exc_info=error)
     response = message(key_of(context.api_key), "response")()
-    if not _has_error(response, context.api_version):
+    field = next((each for each in response.FIELDS if each.name == "error_code"), None)
+    # ApiVersions has one in every version, also in those that are unknown here.
+    is_told = response.KEY == ApiKey.API_VERSIONS or (field and context.api_version in span(field.versions))
+    if not is_told:
         raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
     response.error_code = int(code)  # type: ignore[attr-defined]
     if hasattr(response, "error_message"):
         response.error_message = str(error)  # type: ignore[attr-defined]
     return response
-
-
-def _has_error(response: Message, version: int) -> bool:
-    """Return whether a response of this version has an error for the whole request."""
-    field = next((each for each in response.FIELDS if each.name == "error_code"), None)
-    return field is not None and (version in span(field.versions) or response.KEY == ApiKey.API_VERSIONS)
 
 
 def _name_of(context: RequestContext) -> str:

@@ -1,7 +1,11 @@
-"""Changes of configs in a cluster: checked here, written into ZooKeeper, and acted on by the brokers concerned."""
+"""Changes of configs, for AlterConfigs and IncrementalAlterConfigs: made here or, in a cluster, written into ZooKeeper.
+
+In a cluster the brokers concerned act on what is written.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,9 +18,38 @@ if TYPE_CHECKING:
     from ..services import Services
 
 RequestedT = TypeVar("RequestedT", bound=RequestedResource)
+ResponseT = TypeVar("ResponseT")
 
 
-async def alter_in_cluster(
+def alter_resources(
+    services: Services,
+    requested: Sequence[RequestedT],
+    alter_one: Callable[[Resource, RequestedT], None],
+    respond: Callable[[list[tuple[RequestedT, int, str | None]]], ResponseT],
+) -> ResponseT | asyncio.Future[ResponseT]:
+    """Alter each resource as a whole or not at all. A resource that a request names twice is rejected.
+
+    `respond` makes the response from each resource with its error code and message.
+    """
+    member = services.cluster
+    if member is not None:
+
+        async def alter_and_respond() -> ResponseT:
+            return respond(await _alter_in_cluster(services, member, requested, alter_one))
+
+        return asyncio.ensure_future(alter_and_respond())
+
+    def alter_here(asked: RequestedT) -> None:
+        alter_one(_resource_of(services, asked), asked)
+
+    return respond(alter_each(requested, alter_here))
+
+
+def _resource_of(services: Services, asked: RequestedResource) -> Resource:
+    return resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
+
+
+async def _alter_in_cluster(
     services: Services,
     member: Member,
     requested: Sequence[RequestedT],
@@ -30,10 +63,8 @@ async def alter_in_cluster(
     checked: dict[tuple[int, str], CheckedResource] = {}
 
     def check(asked: RequestedT) -> None:
-        kind, name = asked.resource_type, asked.resource_name
-        resource = resource_of(services.topics, services.reconfiguration, kind, name)
-        checked[kind, name] = CheckedResource(resource)
-        alter_one(checked[kind, name], asked)
+        resource = checked[asked.resource_type, asked.resource_name] = CheckedResource(_resource_of(services, asked))
+        alter_one(resource, asked)
 
     results: list[tuple[RequestedT, int, str | None]] = []
     for asked, code, why in alter_each(requested, check):
