@@ -17,19 +17,20 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
 from ..core.exchange import MAX_FRAME_BYTES, Exchange, api_versions_version
-from ..core.option_values import Address
+from ..core.option_table import CONFIGS
+from ..core.option_values import Address, Number
 from ..core.sasl import ask_for_token_now, authentication
 from ..core.security import PLAINTEXT, SecurityOptions
 from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
@@ -62,6 +63,46 @@ class ClientOptions:
     # Where progress is committed to.
     group_id: str | None = None
     security: SecurityOptions = PLAINTEXT
+
+
+def client_options(bootstrap: Iterable[Address], security: SecurityOptions, given: Mapping[str, Any]) -> ClientOptions:
+    """Return the options that values by Kafka's names give, with the defaults of the others."""
+    rows = {name: row for name, row in CONFIGS.items() if row.is_of("source")}
+    values = {name: row.default_of("source") for name, row in rows.items()} | dict(given)
+    return ClientOptions(
+        tuple(bootstrap),
+        values["client.id"],
+        IsolationLevel[values["isolation.level"].upper()],
+        values["check.crcs"],
+        {name: values[name] for name, row in rows.items() if isinstance(row.values, Number)},
+        values["group.id"],
+        security,
+    )
+
+
+class ReadPath(Enum):
+    """How the bytes of a range are read."""
+
+    # From the broker.
+    FETCH = "fetch"
+    # From the broker's files, or not at all.
+    DIRECT = "direct"
+    # From the files where that is possible.
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How ranges are read."""
+
+    client: ClientOptions
+    # Whether offsets that are gone end the read.
+    fail_on_data_loss: bool = True
+    # How long a read waits for a record before the end of its range.
+    poll_timeout_ms: int = 120_000
+    # The most rows of an Arrow batch.
+    arrow_batch_rows: int = 32_768
+    path: ReadPath = ReadPath.FETCH
 
 
 class BlockingConnection:

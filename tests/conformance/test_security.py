@@ -168,7 +168,7 @@ def configs_of_java(kafka: SecureKafka) -> dict[str, str]:
 def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: SecureKafka) -> None:
     pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
     pyarrow: Any = pytest.importorskip("pyarrow", reason="the Spark source needs pyarrow (extra `spark`)")
-    from odradek.client.spark import sink, source
+    from odradek.client.spark import sink, source, writers
     from odradek.client.spark.columns import Column
     from odradek.client.spark.sink_options import parse_sink_options
 
@@ -176,8 +176,8 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}
     rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
     columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
-    place = sink.Place("query", "run", 0, "0.0")
-    written = sink.write_task(rows, columns, parse_sink_options(given | {"topic": "by-spark"}), place)
+    place = writers.Place("query", "run", 0, "0.0")
+    written = writers.write_task(rows, columns, parse_sink_options(given | {"topic": "by-spark"}), place)
     # A Kafka has no transactions over tasks.
     assert (written.rows, written.transaction) == (2, None)
     options = source.parse_options(given | {"subscribe": "by-spark"})

@@ -8,9 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.arrow.json_lines import MAX_DEPTH, join_objects
+from odradek.client.spark.typed_values import MAX_DEPTH, join_objects
 from odradek.tests.support.compiled_kernel import records_by
 
 pytestmark = pytest.mark.usefixtures("arrow_way")

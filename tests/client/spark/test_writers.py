@@ -19,12 +19,11 @@ import pyarrow as pa
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, TopicPartition
 from odradek.client.errors import KafkaError, NoBrokerReachable
-from odradek.client.spark import sink_batch
+from odradek.client.spark import writers
 from odradek.client.spark.errors import OptionError, SchemaError
-from odradek.client.spark.sink import columns_of_rows, write_task
-from odradek.client.spark.sink_batch import Place, TaskResult
+from odradek.client.spark.sink import columns_of_rows
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
-from odradek.client.spark.writers import batch_writer
+from odradek.client.spark.writers import Place, TaskResult, batch_writer, write_task
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
@@ -49,7 +48,7 @@ async def task(options: SinkOptions, place: Place | None, *values: str) -> TaskR
 
 
 async def end(options: SinkOptions, *results: TaskResult, commit: bool = True) -> bool:
-    return await asyncio.to_thread(sink_batch.end, results, options, commit=commit)
+    return await asyncio.to_thread(writers.end, results, options, commit=commit)
 
 
 async def visible(address: str) -> list[bytes | None]:
@@ -283,7 +282,7 @@ async def test_batches_that_a_topic_does_not_take_are_sent_in_parts(broker: Brok
 
 
 async def test_another_kafka_gets_rows_at_least_once_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    sink_batch._said.clear()
+    writers._said.clear()
     async with FakeCluster({"t": 1}) as fake:
         options = options_of(fake.address)
         with caplog.at_level(logging.WARNING):

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 import pytest
 from odradek.tests.support.compiled_kernel import records_by
 
-pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
-
 
 @pytest.fixture(params=["Python", "kernel"], scope="module")
 def arrow_way(request: pytest.FixtureRequest) -> Iterator[str]:

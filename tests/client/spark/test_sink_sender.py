@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.client.arrow.encoder import OpenBatches, Rows
 from odradek.client.producer.partitioner import murmur2
+from odradek.client.spark.sink_sender import OpenBatches, Rows
 from odradek.protocol.records.batch import check_crc, check_shape, decode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 
 import numpy as np
-from odradek.client.arrow.memory import Memory, filled, large_pages, pool, repeated
+from odradek.client.arrow.columns import Memory, filled, large_pages, pool, repeated
 
 ROWS = [0, 1, 2, 1023, 1024, 1025, 2048, 5000]
 
