@@ -38,7 +38,7 @@ from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .services import Assembly, Services
-from .threads import DiskThreads, in_thread
+from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
 from .topics.disk_reads import ColdReads
 from .topics.internal_topics import restore_compaction
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 STOP_DEADLINE_S = 3.0
 # How long the broker waits for the disk when it stops. Both together stay under the 10 s that operators are promised.
 CLOSE_DEADLINE_S = 5.0
+# Threads that read certificates and check tokens and passwords, and how many clients may wait for them.
+SECURITY_THREADS = 2
+SECURITY_QUEUE = 1000
 # With one thread, the fsyncs of thousands of partitions would take longer than that.
 CLOSING_THREADS = 16
 
@@ -101,6 +104,8 @@ class Broker:
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
+        # Read certificates that have changed.
+        self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
@@ -192,13 +197,23 @@ class Broker:
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses)
-        acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
+        acceptor = Acceptor(
+            self.config,
+            dispatch,
+            read_piece,
+            self.clock,
+            self.timers,
+            responses,
+            self._security_workers,
+            services.metadata.scram_credential,
+        )
         self._running = _Running(services, dispatch, acceptor)
         try:
             if member is not None:
                 assert services.replicas is not None
                 await member.leave_isrs(services.replicas)
             await acceptor.bind()
+            services.reconfiguration.reconfigure_listeners = acceptor.reconfigure
             if member is not None:
                 await self._register(member, services)
             await acceptor.listen()
@@ -307,6 +322,7 @@ class Broker:
             await _close_data(services)
         finally:
             self._threads.close()
+            self._security_workers.close()
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None

@@ -223,6 +223,8 @@ RESOLVED_IN_THE_TABLE = {
     "advertised_listeners",
     "listener_security_protocol_map",
     "controller_listener_names",
+    "inter_broker_listener_name",
+    "security_inter_broker_protocol",
     "log_dir",
     "log_dirs",
     "segment_bytes",

@@ -118,6 +118,14 @@ class Dispatcher:
         except EncodeError as error:
             raise _unencodable(context, error) from error
 
+    def reject(self, connection: Connection, data: memoryview, code: ErrorCode, why: str) -> EncodedResponse:
+        """Answer a request with an error without handling it. CloseConnection where its API has no field for one."""
+        which = _key_and_version(data)
+        served = self._served.get(which) or self._prepare(*which, data)
+        header = frame.decode_request_header(data)[0]
+        context = RequestContext(*header[:3], header.client_id or "", connection)
+        return _encode(context, served, _error_response(context, KafkaError(code, why)))
+
     async def ask_self(self, request: Message, version: int) -> Message:
         """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
 
