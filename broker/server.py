@@ -300,7 +300,7 @@ class Broker:
             return CoordinatorLog(topic, topics, flusher, clock, count, internal_topics.create)
 
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        groups = GroupCoordinator(config, offsets_log, timers, clock, topics)
+        groups = GroupCoordinator(config, offsets_log, timers, clock, topics, aside=_aside)
         markers = MarkerWriter(topics, flusher, self._threads, groups.end_transaction)
         transactions = TransactionCoordinator(
             config,
@@ -530,6 +530,18 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
     signalled.cancel()
     if member is not None and member.expelled.done():
         member.expelled.result()
+
+
+def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
+
+    def finished(future: asyncio.Future[None]) -> None:
+        error = future.exception()
+        if error is not None:
+            _log.error("topics could not be matched with regular expressions: %s", error)
+        done()
+
+    in_thread(work, "odradek-matching").add_done_callback(finished)
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:

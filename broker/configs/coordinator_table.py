@@ -24,6 +24,16 @@ class CoordinatorTable:
     group_max_size: int = define(INT, INT_MAX, low=1,
         doc="The most members of a group.")
 
+    # -- Consumer groups of KIP-848
+    group_consumer_session_timeout_ms: int = define(INT, 45_000, low=1,
+        doc="How long a member of a consumer group may send no heartbeat before it is removed.")
+    group_consumer_heartbeat_interval_ms: int = define(INT, 5000, low=1,
+        doc="How often the members of a consumer group are told to send a heartbeat.")
+    group_consumer_assignment_interval_ms: int = define(INT, 1000, low=0, high=15_000,
+        doc="The least time between two assignments of a consumer group. Members that come meanwhile share the next.")
+    group_consumer_max_size: int = define(INT, INT_MAX, low=1,
+        doc="The most members of a consumer group.")
+
     # -- Committed offsets
     offset_metadata_max_bytes: int = define(INT, 4096,
         doc="The longest metadata text of a committed offset.")

@@ -108,6 +108,10 @@ class Configs:
     group_max_session_timeout_ms = 1_000_000
     group_initial_rebalance_delay_ms = 0
     group_max_size = 100
+    group_consumer_session_timeout_ms = 45_000
+    group_consumer_heartbeat_interval_ms = 5000
+    group_consumer_assignment_interval_ms = 1000
+    group_consumer_max_size = 100
     offset_metadata_max_bytes = 100
     offsets_retention_minutes = 10_000
     offsets_retention_check_interval_ms = 10_000_000
