@@ -29,7 +29,7 @@ class CoordinatorTable:
         doc="How long a member of a consumer group may send no heartbeat before it is removed.")
     group_consumer_heartbeat_interval_ms: int = define(INT, 5000, low=1,
         doc="How often the members of a consumer group are told to send a heartbeat.")
-    group_consumer_assignment_interval_ms: int = define(INT, 1000, low=0, high=15_000,
+    group_consumer_assignment_interval_ms: int = define(INT, 1000, low=0, dynamic=True,
         doc="The least time between two assignments of a consumer group. Members that come meanwhile share the next.")
     group_consumer_max_size: int = define(INT, INT_MAX, low=1,
         doc="The most members of a consumer group.")

@@ -49,7 +49,7 @@ from .actor import GROUPS, GroupActor
 from .consumer import offsets as consumer_offsets
 from .consumer import regexes
 from .consumer import requests as consumer_requests
-from .consumer.events import Refusal
+from .consumer.events import Rejection
 from .group import ConsumerLimits, Group, GroupLimits
 from .records import NO_PRODUCER, OffsetRecord, Record
 
@@ -235,11 +235,11 @@ class GroupCoordinator:
     ) -> Eventual[ConsumerGroupHeartbeatResponse]:
         """Answer a ConsumerGroupHeartbeat. The first one with epoch 0 makes the group."""
         actor = self.groups.get(request.group_id)
-        limits = (self._limits() if actor is None else actor.state.limits).consumer
-        respond = consumer_requests.heartbeat_response(limits.heartbeat_interval_ms)
-        refusal = consumer_requests.refusal(request, context.api_version)
-        if refusal is not None:
-            return respond(refusal)
+        limits = self._limits()
+        respond = consumer_requests.heartbeat_response(limits.consumer.heartbeat_interval_ms)
+        rejection = consumer_requests.rejection(request, context.api_version)
+        if rejection is not None:
+            return respond(rejection)
         if actor is None:
             error = self._check(request.group_id)
             if error is not ErrorCode.NONE:
@@ -247,8 +247,10 @@ class GroupCoordinator:
             if request.member_epoch:
                 noun = "Group" if request.member_epoch < 0 else "Consumer group"
                 why = f"{noun} {request.group_id} not found."
-                return respond(Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why))
+                return respond(Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why))
             actor = self.shards.add(request.group_id)
+        # A config may have changed since the group was made.
+        actor.state.limits = limits
         call = Call(respond)
         member_id = request.member_id or str(uuid.uuid4())
         client = context.client_id, context.client_host

@@ -19,8 +19,8 @@ from .consumer.events import (
     BecomeClassic,
     ConsumerHeartbeat,
     MemberSilent,
-    Refusal,
     RegexesResolved,
+    Rejection,
     RevocationLate,
 )
 from .records import Record
@@ -297,7 +297,7 @@ class OffsetsDeleted:
 
 
 # The answer to a heartbeat, a commit and a deletion is an ErrorCode, and so is that to a rejected DeleteOffsets.
-Answer = Joined | Synced | Left | OffsetsDeleted | Beat | Refusal | ErrorCode
+Answer = Joined | Synced | Left | OffsetsDeleted | Beat | Rejection | ErrorCode
 
 
 def rejection(event: Request, error: ErrorCode) -> Reply:

@@ -44,6 +44,33 @@ async def _(world: World) -> None:
     assert await world.join() == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+@shows("group.consumer.heartbeat.interval.ms", group_consumer_heartbeat_interval_ms=123)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).heartbeat_interval_ms == 123
+
+
+@shows("group.consumer.session.timeout.ms", group_consumer_session_timeout_ms=700)
+async def _(world: World) -> None:
+    epoch = (await world.beat("m")).member_epoch
+    world.pass_ms(699)
+    assert (await world.beat("m", epoch)).error_code == 0
+    world.pass_ms(701)
+    assert (await world.beat("m", epoch)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@shows("group.consumer.assignment.interval.ms", group_consumer_assignment_interval_ms=0)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).member_epoch == 2
+    # The next target is computed at once, for the epoch to which the second member raised the group.
+    assert (await world.beat("n")).member_epoch == 3
+
+
+@shows("group.consumer.max.size", group_consumer_max_size=1)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).error_code == 0
+    assert (await world.beat("n")).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
 @shows("offset.metadata.max.bytes", offset_metadata_max_bytes=3)
 async def _(world: World) -> None:
     await world.create()

@@ -9,6 +9,10 @@ from typing import Any
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -70,6 +74,14 @@ class World:
         protocols = [JoinGroupRequestProtocol("range", b"")]
         request = JoinGroupRequest("g", session_timeout_ms, 1000, "", None, "consumer", protocols)
         return (await self.raw.ask(ApiKey.JOIN_GROUP, 3, request)).error_code
+
+    async def beat(self, member_id: str, epoch: int = 0) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of a member of a consumer group; with epoch 0 the member joins."""
+        await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+        request = ConsumerGroupHeartbeatRequest("g", member_id, epoch)
+        if epoch == 0:
+            request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 1000, ["t"], []
+        return await self.raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
 
     async def find_transactions(self) -> None:
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("x", 1))

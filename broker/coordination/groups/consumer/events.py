@@ -14,7 +14,7 @@ LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
 
 
-class Refusal(NamedTuple):
+class Rejection(NamedTuple):
     """An error for a client, with its text."""
 
     error: ErrorCode
@@ -23,7 +23,7 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Beat:
-    """The answer to a heartbeat that is not refused. The assignment is None where it is as the member knows it."""
+    """The answer to a heartbeat that is not rejected. The assignment is None where it is as the member knows it."""
 
     member_id: str
     epoch: int
@@ -34,7 +34,7 @@ class Beat:
 class ConsumerHeartbeat:
     """ConsumerGroupHeartbeat. None means: as before."""
 
-    token: Token[Beat | Refusal]
+    token: Token[Beat | Rejection]
     member_id: str
     epoch: int
     client_id: str

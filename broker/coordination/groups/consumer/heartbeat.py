@@ -6,7 +6,7 @@ topics changed (3), a new target where it is time for one (7, 6), and the member
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -14,29 +14,14 @@ from ..events import Outcome, SetTimer
 from ..group import Group
 from ..records import ClassicEnded
 from . import changes, departure, regexes, target
-from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, MemberSilent, Refusal, RevocationLate
+from .draft import Draft
+from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, MemberSilent, Rejection, RevocationLate
 from .reconciliation import Reconciliation
 from .state import ConsumerGroup, Current, Member, MemberState
 
 
-@dataclass(slots=True)
-class Draft:
-    """A heartbeat under way: what holds once the records of its outcome are applied."""
-
-    group: Group
-    body: ConsumerGroup
-    event: ConsumerHeartbeat
-    outcome: Outcome
-    now_ms: int
-    # The member, as the log has it or as it begins.
-    member: Member
-    said: ConsumerGroupMemberMetadataValue
-    subscription_changed: bool = False
-    epoch: int = 0
-
-
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
-    """Answer a heartbeat. One that is refused changes nothing."""
+    """Answer a heartbeat. One that is rejected changes nothing."""
     try:
         if event.epoch < 0:
             departure.leave(group, event, outcome)
@@ -45,7 +30,7 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: 
     except KafkaError as error:
         outcome.records.clear()
         outcome.timers.clear()
-        outcome.reply(event.token, Refusal(error.code, error.message))
+        outcome.reply(event.token, Rejection(error.code, error.message))
 
 
 def _live(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:

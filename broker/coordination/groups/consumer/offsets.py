@@ -36,7 +36,7 @@ def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Out
 
 
 def commit_error(group: Group, event: CommitOffsets | CommitInTransaction) -> ErrorCode:
-    """Return why a commit is refused.
+    """Return why a commit is rejected.
 
     A member may be behind by some epochs where it has held all partitions of the commit since an epoch that it knows.
     """
@@ -65,7 +65,7 @@ def _held_since(records: list[Record], current: Current, epoch: int) -> bool:
 
 
 def fetch_error(group: Group, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return why an OffsetFetch with a member's epoch is refused. Tools name no member."""
+    """Return why an OffsetFetch with a member's epoch is rejected. Tools name no member."""
     body = group.consumer
     if body is None or (member_id is None and epoch < 0):
         return ErrorCode.NONE

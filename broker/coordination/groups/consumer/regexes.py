@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .....protocol.errors import ErrorCode, KafkaError
 from ..events import Outcome
 from ..group import Group
 from . import changes, target
+from .draft import Draft
 from .events import RegexesResolved
 from .state import ConsumerGroup, Resolved
-
-if TYPE_CHECKING:
-    from .heartbeat import Draft
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096

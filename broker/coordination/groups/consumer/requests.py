@@ -17,24 +17,24 @@ from ..group import Group
 from . import target
 from .assignors import ASSIGNORS
 from .changes import by_topic
-from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Refusal
+from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Rejection
 from .state import ConsumerGroup, Member, Place
 
 # Since this version a member makes its own id (KIP-1082).
 OWN_ID_VERSION = 1
 
-Answer = Beat | Refusal | ErrorCode
+Answer = Beat | Rejection | ErrorCode
 
 
-def refusal(request: ConsumerGroupHeartbeatRequest, version: int) -> Refusal | None:
+def rejection(request: ConsumerGroupHeartbeatRequest, version: int) -> Rejection | None:
     """Return what is wrong with a heartbeat whatever the group is, in Kafka's order and words."""
     why = _invalid(request, version)
     if why is not None:
-        return Refusal(ErrorCode.INVALID_REQUEST, why)
+        return Rejection(ErrorCode.INVALID_REQUEST, why)
     if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
         supported = ", ".join(ASSIGNORS)
         why = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
-        return Refusal(ErrorCode.UNSUPPORTED_ASSIGNOR, why)
+        return Rejection(ErrorCode.UNSUPPORTED_ASSIGNOR, why)
     return None
 
 
@@ -92,7 +92,7 @@ def heartbeat_response(interval_ms: int) -> Callable[[Answer], ConsumerGroupHear
     """Return the function that makes the response."""
 
     def respond(answer: Answer) -> ConsumerGroupHeartbeatResponse:
-        if isinstance(answer, Refusal):
+        if isinstance(answer, Rejection):
             return ConsumerGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
         if isinstance(answer, ErrorCode):
             return ConsumerGroupHeartbeatResponse(error_code=answer)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Set
-from typing import TYPE_CHECKING
 
 from ...interfaces import Topics
 from . import changes
 from .assignors import ASSIGNORS, Subscriber, Targets
+from .draft import Draft
 from .state import ConsumerGroup, Place
-
-if TYPE_CHECKING:
-    from .heartbeat import Draft
 
 DEFAULT_ASSIGNOR = "uniform"
 
@@ -21,7 +18,8 @@ DEFAULT_ASSIGNOR = "uniform"
 def update(draft: Draft) -> tuple[frozenset[Place], int]:
     """Compute a new target if it is time for one. Return the member's own, and the epoch of all targets."""
     body, interval_ms = draft.body, draft.group.limits.consumer.assignment_interval_ms
-    is_due = body.assignment_ms == 0 or draft.now_ms >= body.assignment_ms + interval_ms
+    # A clock that was set back must not stop a group.
+    is_due = not body.assignment_ms <= draft.now_ms < body.assignment_ms + interval_ms
     if body.assignment_epoch >= draft.epoch or not is_due:
         return draft.member.target, body.assignment_epoch
     targets = _compute(draft)

@@ -28,7 +28,7 @@ def group_in(state: GroupState) -> Group:
 
 
 def test_every_request_has_an_entry_for_every_state() -> None:
-    # What a consumer group refuses stands in its own machine.
+    # What a consumer group rejects stands in its own machine.
     assert set(GUARDS) == set(get_args(Request)) - {ConsumerHeartbeat}
     assert all(set(row) == set(GroupState) for row in GUARDS.values())
 
