@@ -16,7 +16,6 @@ from typing import Any
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import Message
 from odradek.broker.cluster.controller.requests import request_of
-from odradek.broker.cluster.operations import Operation, ReadAll, ReadChildren, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER_EPOCH,
     Assignment,
@@ -33,6 +32,7 @@ from odradek.broker.cluster.znodes import (
 )
 from odradek.protocol import frame
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Operation, ReadAll, ReadChildren, Steps, WriteAll
 
 PARTITIONS_A_TOPIC = 100
 REPLICAS = 3

@@ -16,6 +16,7 @@ Python worker had so far. Then comes what a batch of a stream costs beside that 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -28,7 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from odradek.benchmarks import spark_floor, spark_read, spark_triggers, spark_worker
+from odradek.benchmarks import spark_floor, spark_topics, spark_triggers, spark_worker
 from odradek.client import NewTopic
 from odradek.client.blocking import Admin
 
@@ -63,7 +64,7 @@ def main() -> None:
         for size in arguments.value_bytes:
             for shape in topics(arguments, size):
                 filled = argparse.Namespace(**vars(shape), bootstrap=address)
-                spark_read.fill(filled, spark_read.source_options(filled))
+                asyncio.run(spark_topics.fill(filled))
             for contender in contenders:
                 with sink_topic(address, arguments.partitions):
                     run_contender(python, jars, address, contender, size, arguments)
@@ -83,7 +84,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def topic_shape(arguments: argparse.Namespace, size: int, **other: Any) -> argparse.Namespace:
-    """Return the arguments of spark_read.py that describe a topic."""
+    """Return the arguments of spark_topics.py that describe a topic."""
     usual = {"rows": arguments.rows, "batch_rows": 1000, "codec": "none", "json": False, "option": []}
     return argparse.Namespace(**(usual | {"value_bytes": size, "partitions": arguments.partitions} | other))
 
@@ -157,7 +158,7 @@ def measure(arguments: argparse.Namespace) -> None:
             tell(query, timed(reading(lambda: frame), rows, arguments.runs))  # noqa: B023 - called at once
         tell("floor, sink", timed(writing(spark, arguments, rows, "floor"), rows, arguments.runs))
     *_, small = topics(arguments, arguments.value_bytes[0])
-    texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_read.topic_name(small)}
+    texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_topics.topic_name(small)}
     seconds, empty = spark_triggers.measured(spark, name, texts, arguments.partitions)
     tell("trigger", f"{seconds:.3f} s a batch, {seconds / empty:.2f} of an empty Python source's")
     if name == "odradek":
@@ -205,12 +206,12 @@ def timed(run: Callable[[], None], count: int, runs: int) -> str:
     """Run a query a few times, after a warm run, and return its figures."""
     run()
     seconds: list[float] = []
-    before = spark_read.cpu_seconds()
+    before = spark_topics.cpu_seconds()
     for _ in range(runs):
         began = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - began)
-    cpu = {kind: (now - before[kind]) / runs / count * 1e6 for kind, now in spark_read.cpu_seconds().items()}
+    cpu = {kind: (now - before[kind]) / runs / count * 1e6 for kind, now in spark_topics.cpu_seconds().items()}
     rate = f"{count / statistics.median(seconds) / 1e6:6.2f} M rows/s"
     return f"{rate}; CPU-s per M rows: {cpu['Python']:.2f} Python + {cpu['JVM']:.2f} JVM; {worker_mb():4.0f} MB"
 
@@ -240,7 +241,7 @@ def session(arguments: argparse.Namespace) -> Any:
 def queries(spark: Any, arguments: argparse.Namespace, rows: int) -> Iterator[tuple[str, int, Callable[[], Any]]]:
     """Yield the name, the rows and the DataFrame of each query."""
     ours = arguments.contender.startswith("odradek")
-    plain, with_json, with_zstd, _ = map(spark_read.topic_name, topics(arguments, arguments.value_bytes[0]))
+    plain, with_json, with_zstd, _ = map(spark_topics.topic_name, topics(arguments, arguments.value_bytes[0]))
 
     def load(topic: str = plain, schema: str | None = None, **options: str) -> Any:
         reader = spark.read.format("odradek" if ours else "kafka").options(**({} if ours else TUNED))
@@ -275,7 +276,7 @@ def queries(spark: Any, arguments: argparse.Namespace, rows: int) -> Iterator[tu
 def worker_mb() -> float:
     """Return the most memory in MB that a living Python worker of this process has had. Linux."""
     most = 0
-    for number, _, _ in spark_read.descendants():
+    for number, _, _ in spark_topics.descendants():
         entry = Path("/proc", str(number))
         with suppress(OSError):
             if b"pyspark.daemon" in (entry / "cmdline").read_bytes():

@@ -14,27 +14,20 @@ import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import DecodeError, KafkaError
+from ..protocol.schema import Message
 from ..storage.files import Disk
 from .background.collector import Collector
-from .background.tasks import BackgroundTasks
 from .broker_thread import BrokerThread
 from .clock import Clock
 from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from .configs.definition import ConfigError
 from .configs.durability import describe_durability
 from .configs.dynamic_configs import DynamicConfigs
-from .configs.reconfiguration import Reconfiguration, restore
-from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import Features
-from .coordination.groups.coordinator import GroupCoordinator
-from .coordination.transactions.coordinator import TransactionCoordinator
-from .coordination.transactions.markers import MarkerWriter
-from .coordination.transactions.verification import Verification
+from .configs.reconfiguration import restore
 from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
@@ -44,26 +37,19 @@ from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
-from .purgatory import Purgatory
-from .services import Services
+from .services import Assembly, Services
 from .threads import DiskThreads, in_thread
 from .timers import Timers
-from .topics.conversion import Conversions
 from .topics.disk_reads import ColdReads
-from .topics.fetch_sessions import FetchSessions
-from .topics.flusher import Flusher
-from .topics.internal_topics import InternalTopics, restore_compaction
+from .topics.internal_topics import restore_compaction
 from .topics.metadata_journal import Metadata, UnknownMetadata
-from .topics.partition import Partition
-from .topics.segment_leases import SegmentLeases
-from .topics.staging import Staging
+from .topics.partition_state import PartitionState
 from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.member import Member
-    from .replication.replicas import Replicas
 
 # How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
@@ -80,6 +66,7 @@ class _Running:
     """The parts of a broker that exist while it runs."""
 
     services: Services
+    dispatch: Dispatcher
     acceptor: Acceptor
 
 
@@ -206,14 +193,14 @@ class Broker:
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses)
         acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
-        self._running = _Running(services, acceptor)
+        self._running = _Running(services, dispatch, acceptor)
         try:
             if member is not None:
                 assert services.replicas is not None
                 await member.leave_isrs(services.replicas)
             await acceptor.bind()
             if member is not None:
-                await self._register(member, services, dispatch)
+                await self._register(member, services)
             await acceptor.listen()
             if member is not None:
                 await member.serve()
@@ -239,15 +226,13 @@ class Broker:
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
         return member
 
-    async def _register(self, member: Member, services: Services, dispatch: Dispatcher) -> None:
+    async def _register(self, member: Member, services: Services) -> None:
         from .cluster.member import BrokerParts
-        from .replication.controller_door import OwnBroker
         from .topics.cluster_topics import ClusterTopics
 
         topics, replicas = services.topics, services.replicas
         assert isinstance(topics, ClusterTopics) and replicas is not None
-        own = replicas.own = OwnBroker(dispatch.ask_self)
-        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration, own)
+        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration)
         await member.register(parts, self.addresses)
 
     def _open(self, member: Member | None) -> Services:
@@ -258,127 +243,35 @@ class Broker:
             log_dirs.close()
             raise
 
-    def _kind_of_topics(self, member: Member | None) -> type[Topics]:
-        """Return the class of the topics. A broker that is alone does not import that of a cluster."""
-        if not self._clustered and member is None:
-            return Topics
-        from .topics.cluster_topics import ClusterTopics
-
-        return ClusterTopics
-
     def _load(self, log_dirs: LogDirs, member: Member | None) -> Services:
         """Read what the data directories hold, and start everything but the network. StartError if that fails."""
         try:
             metadata = _open_metadata(self.config, log_dirs, self._disk)
             restore(self.config, metadata)
             restore_compaction(metadata)
-            purgatory, flusher = Purgatory(self.timers), Flusher(self.timers, self._threads)
-            kind = self._kind_of_topics(member)
-            topics = kind(self.config, log_dirs, metadata, self.clock, purgatory, flusher, self._disk)
-            leftovers = topics.open_all()
-            services = self._services(log_dirs, metadata, topics, purgatory, flusher, member)
+            assembly = Assembly(
+                *(self.config, self.clock, self.timers, self._threads, self._disk, log_dirs, metadata),
+                *(member, self._clustered, self._ask_self, self._write_checkpoint, self._went_offline),
+            )
+            leftovers = assembly.topics.open_all()
+            services = assembly.services()
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
-        _log.info("%s", describe_durability(self.config, [each.record.configs for each in topics.all()]))
+        _log.info("%s", describe_durability(self.config, [each.record.configs for each in services.topics.all()]))
         return services
 
-    def _services(
-        self,
-        log_dirs: LogDirs,
-        metadata: Metadata,
-        topics: Topics,
-        purgatory: Purgatory,
-        flusher: Flusher,
-        member: Member | None,
-    ) -> Services:
-        config, clock, timers = self.config, self.clock, self.timers
-        internal_topics = InternalTopics(config, topics)
+    async def _ask_self(self, request: Message, version: int) -> Message:
+        return await self._parts.dispatch.ask_self(request, version)
 
-        def log_of(topic: str) -> CoordinatorLog:
-            count = internal_topics.partition_count(topic)
-            return CoordinatorLog(topic, topics, flusher, clock, count, internal_topics.create)
+    def _write_checkpoint(self) -> None:
+        if self._running is not None:
+            self._running.services.background.checkpoints.write_in_background()
 
-        offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        groups = GroupCoordinator(config, offsets_log, timers, clock, topics, aside=_aside)
-        markers = MarkerWriter(topics, flusher, self._threads, groups.end_transaction)
-        transactions = TransactionCoordinator(
-            config,
-            transactions_log,
-            timers,
-            clock,
-            topics,
-            groups.shards.partition_of,
-            metadata.new_producer_id if member is None else member.producer_ids.new_id,
-            markers.write,
-            topics.requires_fsync,
-        )
-        background = BackgroundTasks(config, log_dirs, topics, timers, clock, self._disk, flusher, self._threads)
-        staging = Staging(self._threads, background.work)
-        verification = Verification(config, transactions, offsets_log)
-        replicas = None
-        if self._clustered or member is not None:
-            replicas = self._replicas(topics, flusher, background, staging, groups, transactions, markers, verification)
-        return Services(
-            config=config,
-            clock=clock,
-            disk=self._disk,
-            threads=self._threads,
-            purgatory=purgatory,
-            log_dirs=log_dirs,
-            metadata=metadata,
-            topics=topics,
-            internal_topics=internal_topics,
-            flusher=flusher,
-            conversions=Conversions(self._threads),
-            staging=staging,
-            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            segment_leases=self._segment_leases(background),
-            groups=groups,
-            transactions=transactions,
-            verification=verification,
-            markers=markers,
-            features=Features(metadata, transactions.set_version),
-            reconfiguration=Reconfiguration(config, metadata, topics.reconfiguration, background.cleaner.reconfigure),
-            background=background,
-            replicas=replicas,
-            cluster=member,
-        )
-
-    def _replicas(
-        self,
-        topics: Topics,
-        flusher: Flusher,
-        background: BackgroundTasks,
-        staging: Staging,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
-        markers: MarkerWriter,
-        verification: Verification,
-    ) -> Replicas:
-        """Return the replicas of a broker in a cluster, and have markers and verification ask the other brokers."""
-        from .replication.coordinator_moves import CoordinatorMoves
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_verification import RemoteVerification
-        from .replication.replicas import Replicas
-        from .topics.cluster_topics import ClusterTopics
-
-        assert isinstance(topics, ClusterTopics)
-        config, leads = self.config, CoordinatorMoves(groups, transactions)
-        replicas = Replicas(config, topics, flusher, background, staging, self.clock, self.timers, self._threads, leads)
-        markers.is_loading = lambda index: index in groups.shards.loading
-        remote_markers = RemoteMarkers(config, replicas.view)
-        remote_verification = RemoteVerification(config, replicas.view, transactions)
-        markers.write_remotely, verification.ask_remotely = remote_markers.write, remote_verification.ask
-        replicas.at_stop += [remote_markers.close, remote_verification.close]
-        return replicas
-
-    def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
-        config = self.config
-        return SegmentLeases(
-            config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms,
-            self.clock, self.timers, self._threads, self._disk, background.file_removal.remove_leftovers,
-        )  # fmt: skip
+    def _went_offline(self, partition: PartitionState) -> None:
+        """Note it in a turn of its own: a coordinator may be in the middle of the append that failed."""
+        if self._running is not None:
+            asyncio.get_running_loop().call_soon(_note_offline, self._running.services, partition)
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
         # In a cluster a coordinator loads what this broker leads, once it leads it.
@@ -391,10 +284,6 @@ class Broker:
         if services.replicas is not None:
             services.replicas.start()
         services.background.file_removal.remove_leftovers(leftovers)
-        services.flusher.on_progress = services.background.checkpoints.write_in_background
-        # In a turn of its own: a coordinator may be in the middle of the append that failed.
-        note_offline = partial(_note_offline, services)
-        services.topics.disk_failures.on_offline = partial(asyncio.get_running_loop().call_soon, note_offline)
         # After a crash flush.messages and flush.ms count for what recovery found, too.
         for partition in services.topics.partitions():
             partition.flush_if_due()
@@ -463,7 +352,7 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     return metadata
 
 
-def _note_offline(services: Services, partition: Partition) -> None:
+def _note_offline(services: Services, partition: PartitionState) -> None:
     """Unload the groups or transactional ids whose partition went offline; in a cluster another replica is to lead."""
     if services.cluster is not None:
         services.cluster.note_offline()
@@ -530,18 +419,6 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
     signalled.cancel()
     if member is not None and member.expelled.done():
         member.expelled.result()
-
-
-def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
-    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
-
-    def finished(future: asyncio.Future[None]) -> None:
-        error = future.exception()
-        if error is not None:
-            _log.error("topics could not be matched with regular expressions: %s", error)
-        done()
-
-    in_thread(work, "odradek-matching").add_done_callback(finished)
 
 
 async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:

@@ -1,39 +1,56 @@
-"""Services: the parts of a running broker that its request handlers use. Complete when made, never replaced."""
+"""Services: the parts of a running broker that its request handlers use, and how they are made.
+
+They are complete when made, and never replaced. `Assembly` makes each part after those that it needs.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..protocol.schema import Message
 from ..storage.files import Disk
 from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
+from .coordination.coordinator_log import CoordinatorLog
 from .coordination.features import Features
 from .coordination.groups.coordinator import GroupCoordinator
+from .coordination.partition_hash import partition_for
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
-from .threads import DiskThreads
+from .threads import DiskThreads, in_thread
+from .timers import Timers
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.partition_state import PartitionState
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
+from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.metadata_cache import MetadataCache
+    from .replication.remote_markers import RemoteMarkers
+    from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +98,169 @@ class Services:
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
         self.background.cleaner.forget(topic)
+
+
+class _Remote(NamedTuple):
+    """What asks other brokers of a cluster on behalf of the coordinators."""
+
+    view: MetadataCache
+    markers: RemoteMarkers
+    verification: RemoteVerification
+
+    @classmethod
+    def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
+        from .replication.remote_markers import RemoteMarkers
+        from .replication.remote_verification import RemoteVerification
+
+        def partition_of(transactional_id: str) -> int:
+            return partition_for(transactional_id, transactions_log.partition_count())
+
+        return cls(view, RemoteMarkers(config, view), RemoteVerification(config, view, partition_of))
+
+
+class Assembly:
+    """Makes the services of one broker. Open `topics`, then take the `services`."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        timers: Timers,
+        threads: DiskThreads,
+        disk: Disk,
+        log_dirs: LogDirs,
+        metadata: Metadata,
+        member: Member | None,
+        is_clustered: bool,
+        ask_self: Callable[[Message, int], Awaitable[Message]],
+        write_checkpoint: Callable[[], None],
+        went_offline: Callable[[PartitionState], None],
+    ) -> None:
+        """`is_clustered`: a controller says what this broker leads, also where it is no `member` of a cluster.
+
+        `ask_self` carries out a request of this broker to itself. `write_checkpoint` is called when much was flushed,
+        `went_offline` for each partition that goes offline.
+        """
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._threads = threads
+        self._disk = disk
+        self._log_dirs = log_dirs
+        self._metadata = metadata
+        self._member = member
+        self._ask_self = ask_self
+        self._purgatory = Purgatory(timers)
+        self._flusher = Flusher(timers, threads, write_checkpoint)
+        # What the controller tells of the cluster; None: a broker that is alone.
+        self._view = _metadata_cache() if is_clustered or member is not None else None
+        self.topics = self._topics(went_offline)
+
+    def _topics(self, went_offline: Callable[[PartitionState], None]) -> Topics:
+        parts = self._config, self._log_dirs, self._metadata, self._clock, self._purgatory, self._flusher
+        if self._view is None:
+            return Topics(*parts, went_offline, self._disk)
+        from .topics.cluster_topics import ClusterTopics
+
+        return ClusterTopics(*parts, went_offline, self._disk, self._view.leader_id)
+
+    def services(self) -> Services:
+        """Return the services; `topics` must be open."""
+        config, clock, topics, threads = self._config, self._clock, self.topics, self._threads
+        internal_topics = InternalTopics(config, topics)
+
+        def log_of(topic: str) -> CoordinatorLog:
+            count = internal_topics.partition_count(topic)
+            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create)
+
+        offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
+        remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
+        groups = GroupCoordinator(config, offsets_log, self._timers, clock, topics, aside=_aside)
+        markers = MarkerWriter(
+            *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
+            None if remote is None else remote.markers.write,
+        )
+        transactions = TransactionCoordinator(
+            *(config, transactions_log, self._timers, clock, topics, groups.shards.partition_of),
+            self._metadata.new_producer_id if self._member is None else self._member.producer_ids.new_id,
+            *(markers.write, topics.requires_fsync),
+        )
+        background = BackgroundTasks(
+            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
+        )
+        staging = Staging(threads, background.work)
+        ask_remotely = None if remote is None else remote.verification.ask
+        return Services(
+            config=config,
+            clock=clock,
+            disk=self._disk,
+            threads=threads,
+            purgatory=self._purgatory,
+            log_dirs=self._log_dirs,
+            metadata=self._metadata,
+            topics=topics,
+            internal_topics=internal_topics,
+            flusher=self._flusher,
+            conversions=Conversions(threads),
+            staging=staging,
+            fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
+            segment_leases=self._segment_leases(background),
+            groups=groups,
+            transactions=transactions,
+            verification=Verification(config, transactions, offsets_log, ask_remotely),
+            markers=markers,
+            features=Features(self._metadata, transactions.set_version),
+            reconfiguration=Reconfiguration(
+                config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
+            ),
+            background=background,
+            replicas=None if remote is None else self._replicas(background, staging, groups, transactions, remote),
+            cluster=self._member,
+        )
+
+    def _replicas(
+        self,
+        background: BackgroundTasks,
+        staging: Staging,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        remote: _Remote,
+    ) -> Replicas:
+        from .replication.controller_door import OwnBroker
+        from .replication.coordinator_moves import CoordinatorMoves
+        from .replication.replicas import Replicas
+        from .topics.cluster_topics import ClusterTopics
+
+        assert isinstance(self.topics, ClusterTopics)
+        return Replicas(
+            *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
+            CoordinatorMoves(groups, transactions),
+            remote.view,
+            OwnBroker(self._ask_self) if self._member is not None else None,
+            (remote.markers.close, remote.verification.close),
+        )
+
+    def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
+        config = self._config
+        return SegmentLeases(
+            *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
+            *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
+        )
+
+
+def _metadata_cache() -> MetadataCache:
+    from .replication.metadata_cache import MetadataCache
+
+    return MetadataCache()
+
+
+def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
+
+    def finished(future: asyncio.Future[None]) -> None:
+        error = future.exception()
+        if error is not None:
+            _log.error("topics could not be matched with regular expressions: %s", error)
+        done()
+
+    in_thread(work, "odradek-matching").add_done_callback(finished)

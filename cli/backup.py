@@ -1,6 +1,7 @@
-"""`odradek backup`: copy the data directories of a stopped broker, with a sum of every file.
+"""`odradek backup` and `restore`: copy the data directories of a stopped broker, with a sum of every file, and back.
 
-A backup is whole once its manifest is there, which is written last. Afterwards every batch of the copy is checked.
+A backup is whole once its manifest is there, which is written last. Afterwards every batch of the copy is checked, and
+every byte is checked again before data directories are made from it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import click
 
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
-from ..storage.backup import back_up, size_of
+from ..storage.backup import back_up, read_manifest, size_of
+from ..storage.backup import restore as restore_files
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import segment_files, verify
 from .errors import CliError
-from .progress import Progress
+from .notices import Progress
 
 
 @click.command(short_help="Copy the data directories of a stopped broker.")
@@ -80,3 +82,25 @@ def _damage(target: Path, directories: int) -> int:
                 click.echo(f"{each.path} at {each.position}: {each.why}", err=True)
         progress.clear()
     return found
+
+
+@click.command(short_help="Make data directories from a backup.")
+@click.argument("backup", type=click.Path(path_type=Path))
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+def restore(backup: Path, directories: tuple[Path, ...]) -> None:
+    """Copy BACKUP to the data directories DIR..., which must be new or empty: as many as were backed up.
+
+    An incomplete or damaged backup is refused, and then no data directory appears.
+
+    \b
+    Examples:
+      odradek restore /backups/monday odradek-data
+    """
+    try:
+        _, entries = read_manifest(backup)
+        progress = Progress(sum(entry.size for entry in entries))
+        count = restore_files(backup, directories, progress.add)
+    except KafkaError as error:
+        raise CliError(error.message) from error
+    progress.clear()
+    click.echo(f"{count} files, {progress.total:,} bytes to {', '.join(map(str, directories))}", err=True)

@@ -10,13 +10,13 @@ import click
 
 from .cluster_moves import drain, elect_leaders, reassign
 from .cluster_start import start
-from .output import Rows, row_options
-from .replica_lag import Lags, replica_lags
+from .lag import Lags, replica_lags
+from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.admin.log_dirs import LogDir
+    from ..client.admin.brokers import LogDir
     from ..client.core.descriptions import ClusterDescription
     from ..client.core.metadata import Node, PartitionInfo, TopicInfo
 
@@ -29,6 +29,7 @@ _CHECK = ("check", "healthy", "finding")
 _LISTED_BROKER = ("kind", "broker", "address", "rack", "controller")
 _LISTED_PARTITION = ("kind", "topic", "partition", "leader", "replicas", "isr")
 _MIN_ISR = "min.insync.replicas"
+_Row = tuple[Any, ...]
 # The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
 _FULL_BELOW_BYTES = 2 << 20
 # How many partitions a finding names.
@@ -56,7 +57,7 @@ for each in (start, elect_leaders, reassign, drain):
 @command.command(short_help="Print the brokers of the cluster.")
 @row_options
 @bootstrap_option
-def info(as_json: bool, bootstrap_server: str) -> None:
+def info() -> None:
     """Print every broker with the id of its cluster, and the address at which clients are told to reach it.
 
     \b
@@ -65,28 +66,25 @@ def info(as_json: bool, bootstrap_server: str) -> None:
       odradek cluster info --json -b kafka-1:9092
     """
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> list[_Row]:
         cluster = await admin.describe_cluster()
         topics = (await admin.describe_topics()).values()
         return [_broker(cluster, node, list(topics)) for node in cluster.nodes]
 
-    with Rows(_BROKER, as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(_BROKER, with_admin(work))
 
 
-def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) -> dict[str, Any]:
+def _broker(cluster: ClusterDescription, node: Node, topics: list[TopicInfo]) -> _Row:
     led = sum(each.leader == node.node_id for topic in topics for each in topic.partitions)
     is_controller = node.node_id == cluster.controller_id
-    values = (cluster.cluster_id, node.node_id, node.host, node.port, node.rack, is_controller, led)
-    return dict(zip(_BROKER, values, strict=True))
+    return cluster.cluster_id, node.node_id, node.host, node.port, node.rack, is_controller, led
 
 
 @command.command("list", short_help="Print brokers, topics and partitions, all at a glance.")
 @click.option("--internal", is_flag=True, help="Also internal topics, such as __consumer_offsets.")
 @row_options
 @bootstrap_option
-def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
+def list_(internal: bool) -> None:
     """Print every broker, then every partition with its leader, its replicas and those that are in sync.
 
     In a pipe each line begins with its kind, broker or partition.
@@ -97,35 +95,31 @@ def list_(internal: bool, as_json: bool, bootstrap_server: str) -> None:
       odradek cluster list | grep ^partition
     """
 
-    async def work(admin: Admin) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    async def work(admin: Admin) -> tuple[list[_Row], list[_Row]]:
         cluster, topics = await admin.describe_cluster(), (await admin.describe_topics()).values()
         brokers = [_listed_broker(cluster, node) for node in cluster.nodes]
         shown = sorted((each for each in topics if internal or not each.is_internal), key=lambda each: each.name)
         return brokers, [_listed_partition(topic.name, each) for topic in shown for each in topic.partitions]
 
-    brokers, partitions = with_admin(bootstrap_server, work)
+    brokers, partitions = with_admin(work)
     for columns, found in ((_LISTED_BROKER, brokers), (_LISTED_PARTITION, partitions)):
-        with Rows(columns, as_json) as rows:
-            for row in found:
-                rows.add(row)
+        print_rows(columns, found)
 
 
-def _listed_broker(cluster: ClusterDescription, node: Node) -> dict[str, Any]:
+def _listed_broker(cluster: ClusterDescription, node: Node) -> _Row:
     is_controller = node.node_id == cluster.controller_id
-    values = ("broker", node.node_id, f"{node.host}:{node.port}", node.rack, is_controller)
-    return dict(zip(_LISTED_BROKER, values, strict=True))
+    return "broker", node.node_id, f"{node.host}:{node.port}", node.rack, is_controller
 
 
-def _listed_partition(topic: str, each: PartitionInfo) -> dict[str, Any]:
+def _listed_partition(topic: str, each: PartitionInfo) -> _Row:
     leader = None if each.leader < 0 else each.leader
-    values = ("partition", topic, each.partition, leader, each.replicas, each.isr)
-    return dict(zip(_LISTED_PARTITION, values, strict=True))
+    return "partition", topic, each.partition, leader, each.replicas, each.isr
 
 
 @command.command(short_help="Print what each broker leads, holds and lacks.")
 @row_options
 @bootstrap_option
-def describe(as_json: bool, bootstrap_server: str) -> None:
+def describe() -> None:
     """Print for every broker how many partitions it leads, of how many it is the preferred leader, how many replicas it
     holds, and how many of these are not in sync. Of the partitions that it leads: how many lack replicas in sync, and
     how many have fewer than min.insync.replicas. `max_lag` is by how many records its replicas are behind their leaders
@@ -137,7 +131,7 @@ def describe(as_json: bool, bootstrap_server: str) -> None:
       odradek topics describe --under-replicated
     """
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> list[_Row]:
         from ..client import TopicPartition
 
         cluster = await admin.describe_cluster()
@@ -148,9 +142,7 @@ def describe(as_json: bool, bootstrap_server: str) -> None:
         brokers = sorted(racks.keys() | {broker for each in placed for broker in each.partition.replicas})
         return [_share(broker, racks.get(broker), cluster.controller_id, placed, lags) for broker in brokers]
 
-    with Rows(_SHARE, as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(_SHARE, with_admin(work))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,21 +176,20 @@ async def _placed(admin: Admin, topics: list[TopicInfo]) -> list[_Placed]:
     return [_Placed(topic.name, each, min_isr.get(topic.name, 1)) for topic in topics for each in topic.partitions]
 
 
-def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed], lags: Lags) -> dict[str, Any]:
+def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed], lags: Lags) -> _Row:
     held = [each.partition for each in placed if broker in each.partition.replicas]
     led = [each for each in placed if each.partition.leader == broker]
     preferred = sum(each.replicas[0] == broker for each in held)
     lacking = sum(broker not in each.isr for each in held)
     behind = sum(each.is_under_replicated for each in led), sum(each.is_under_min_isr for each in led)
     max_lag = max((lag for (holder, _), lag in lags.items() if holder == broker), default=None)
-    values = (broker, rack, broker == controller, len(led), preferred, len(held), lacking, *behind, max_lag)
-    return dict(zip(_SHARE, values, strict=True))
+    return broker, rack, broker == controller, len(led), preferred, len(held), lacking, *behind, max_lag
 
 
 @command.command(short_help="Say whether the cluster is healthy.")
 @row_options
 @bootstrap_option
-def health(as_json: bool, bootstrap_server: str) -> None:
+def health() -> None:
     """Say whether there is a controller, every partition has a leader, all its replicas and enough of them in sync
     for acks=all, and every data directory works and has room. Status 1 if something is not healthy.
 
@@ -207,10 +198,8 @@ def health(as_json: bool, bootstrap_server: str) -> None:
       odradek cluster health
       odradek cluster health --json
     """
-    found = with_admin(bootstrap_server, _check)
-    with Rows(_CHECK, as_json) as rows:
-        for each in found:
-            rows.add({"check": each.check, "healthy": each.healthy, "finding": each.finding})
+    found = with_admin(_check)
+    print_rows(_CHECK, ({"check": each.check, "healthy": each.healthy, "finding": each.finding} for each in found))
     if not all(each.healthy for each in found):
         raise click.exceptions.Exit(1)
 

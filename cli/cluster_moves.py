@@ -1,24 +1,27 @@
-"""`odradek cluster elect-leaders`, `reassign` and `drain`: where the leaders and replicas of a cluster are."""
+"""`odradek cluster elect-leaders`, `reassign` and `drain`: where the leaders and replicas of a cluster are.
+
+`--throttle` does as Kafka's ReassignPartitionsCommand: configs of the topics list the replicas that are read and
+written, and the brokers get a rate. Afterwards each config is as it was.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .cluster_throttle import Moves, throttled
-from .dry_run import dry_run_option
+from .confirmation import dry_run_option
 from .errors import CliError
-from .output import Rows, row_options
+from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
-from .units import parse_value
+from .values import AnyWholeNumber, parse_value
 
 if TYPE_CHECKING:
-    from ..client import Admin, TopicPartition
+    from ..client import Admin, ConfigResource, TopicPartition
     from ..client.core.metadata import TopicInfo
 
 _MOVE = ("topic", "partition", "from", "to")
@@ -48,7 +51,7 @@ _throttle_option: Callable[[Any], Any] = click.option(
 @dry_run_option
 @row_options
 @bootstrap_option
-def elect_leaders(dry_run: bool, as_json: bool, bootstrap_server: str) -> None:
+def elect_leaders(dry_run: bool) -> None:
     """Make the first replica of every partition its leader again, and print the partitions that have a new leader.
 
     \b
@@ -60,9 +63,7 @@ def elect_leaders(dry_run: bool, as_json: bool, bootstrap_server: str) -> None:
     async def work(admin: Admin) -> list[TopicPartition]:
         return _led_elsewhere((await admin.describe_topics()).values()) if dry_run else await admin.elect_leaders()
 
-    with Rows(_ELECTED, as_json) as rows:
-        for each in with_admin(bootstrap_server, work):
-            rows.add({"topic": each.topic, "partition": each.partition})
+    print_rows(_ELECTED, with_admin(work))
 
 
 def _led_elsewhere(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
@@ -79,7 +80,7 @@ def _led_elsewhere(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
 
 @click.command(short_help="Give a partition other replicas.")
 @click.argument("topic")
-@click.argument("partition", type=int)
+@click.argument("partition", type=AnyWholeNumber())
 @click.option("--to", "brokers", required=True, metavar="1,2,3", help="The brokers, the preferred leader first.")
 @click.option("--no-wait", is_flag=True, help="Return once the move has begun.")
 @dry_run_option
@@ -92,7 +93,6 @@ def reassign(
     no_wait: bool,
     dry_run: bool,
     throttle: int | None,
-    bootstrap_server: str,
 ) -> None:
     """Move a partition to other brokers, and wait until its records are there.
 
@@ -114,26 +114,24 @@ def reassign(
         place = TopicPartition(topic, partition)
         moves = {place: (await _replicas_of(admin, place), wanted)}
         if dry_run:
-            _show_moves(moves, as_json=False)
+            _show_moves(moves)
         else:
             await _move(admin, moves, throttle=throttle, wait=not no_wait)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)
 
 
-def _show_moves(moves: Moves, *, as_json: bool) -> None:
-    with Rows(_MOVE, as_json) as rows:
-        for place, (before, after) in moves.items():
-            rows.add(dict(zip(_MOVE, (place.topic, place.partition, before, after), strict=True)))
+def _show_moves(moves: Moves) -> None:
+    print_rows(_MOVE, ((*place, before, after) for place, (before, after) in moves.items()))
 
 
 @click.command(short_help="Move all replicas away from a broker.")
-@click.argument("broker", type=int)
+@click.argument("broker", type=AnyWholeNumber())
 @dry_run_option
 @_throttle_option
 @row_options
 @bootstrap_option
-def drain(broker: int, dry_run: bool, throttle: int | None, as_json: bool, bootstrap_server: str) -> None:
+def drain(broker: int, dry_run: bool, throttle: int | None) -> None:
     """Move every replica of BROKER to the brokers that have the fewest, print the moves, and wait for their end.
 
     The broker holds nothing afterwards, and can be stopped for good.
@@ -152,7 +150,7 @@ def drain(broker: int, dry_run: bool, throttle: int | None, as_json: bool, boots
             await _move(admin, moves, throttle=throttle)
         return moves
 
-    _show_moves(with_admin(bootstrap_server, work), as_json=as_json)
+    _show_moves(with_admin(work))
 
 
 def plan_drain(topics: Any, broker: int, others: list[int]) -> dict[TopicPartition, tuple[list[int], list[int]]]:
@@ -198,3 +196,87 @@ async def _replicas_of(admin: Admin, place: TopicPartition) -> list[int]:
         if each.partition == place.partition:
             return list(each.replicas)
     raise CliError(f"{place.topic} has no partition {place.partition}")
+
+
+_SIDES = ("leader", "follower")
+# The sources of configs that are set on the resource itself: of a topic, and of a broker.
+_OWN = (1, 2)
+# A partition's replicas before and after.
+Moves = Mapping["TopicPartition", tuple[list[int], list[int]]]
+
+
+def listed(moves: Moves) -> dict[str, dict[str, list[str]]]:
+    """Return the throttled replicas of each topic by side: all that may lead, and those that are new."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for place, (before, after) in sorted(moves.items()):
+        sides = found.setdefault(place.topic, {side: [] for side in _SIDES})
+        sides["leader"] += [f"{place.partition}:{broker}" for broker in before]
+        sides["follower"] += [f"{place.partition}:{broker}" for broker in after if broker not in before]
+    return found
+
+
+@asynccontextmanager
+async def throttled(admin: Admin, moves: Moves, rate: int) -> AsyncGenerator[None]:
+    """Bound the bytes a second of each broker for these moves, and put the configs back at the end."""
+    from ..client import ConfigResource
+
+    wanted: dict[ConfigResource, dict[str, str]] = {
+        ConfigResource.topic(topic): {_replicas(side): ",".join(some) for side, some in sides.items()}
+        for topic, sides in listed(moves).items()
+    }
+    brokers = {broker for before, after in moves.values() for broker in (*before, *after)}
+    alive = {node.node_id for node in (await admin.describe_cluster()).nodes}
+    for broker in sorted(brokers & alive):
+        wanted[ConfigResource.broker(broker)] = {_rate(side): str(rate) for side in _SIDES}
+    earlier = await _own_values(admin, wanted)
+    await _set(admin, {each: _merged(configs, earlier[each]) for each, configs in wanted.items()})
+    try:
+        yield
+    finally:
+        await _set(admin, earlier)
+
+
+def _replicas(side: str) -> str:
+    return f"{side}.replication.throttled.replicas"
+
+
+def _rate(side: str) -> str:
+    return f"{side}.replication.throttled.rate"
+
+
+async def _own_values(
+    admin: Admin, wanted: Mapping[ConfigResource, Iterable[str]]
+) -> dict[ConfigResource, dict[str, str | None]]:
+    """Return what each resource itself has for these configs, None for each that it does not set."""
+    names = [name(side) for side in _SIDES for name in (_replicas, _rate)]
+    found = await admin.describe_configs(wanted, names=names)
+    return {
+        resource: {
+            name: entry.value if (entry := found[resource].get(name)) is not None and entry.source in _OWN else None
+            for name in configs
+        }
+        for resource, configs in wanted.items()
+    }
+
+
+def _merged(configs: Mapping[str, str], earlier: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Return the configs with the replicas that were listed already. `*` lists them all."""
+    merged: dict[str, str | None] = {}
+    for name, value in configs.items():
+        known = earlier[name] if name.endswith(".replicas") else None
+        merged[name] = value if not known else known if known == "*" else ",".join(filter(None, (known, value)))
+    return merged
+
+
+async def _set(admin: Admin, configs: Mapping[ConfigResource, Mapping[str, str | None]]) -> None:
+    from ..client import ConfigChange
+
+    await admin.alter_configs(
+        {
+            resource: [
+                ConfigChange(name, value) if value is not None else ConfigChange(name, operation="delete")
+                for name, value in some.items()
+            ]
+            for resource, some in configs.items()
+        }
+    )

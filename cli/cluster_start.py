@@ -21,6 +21,7 @@ from typing import cast
 import click
 
 from .errors import CliError
+from .values import WholeNumber
 
 ZOOKEEPER = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 DEBIAN_JARS = Path("/usr/share/java")
@@ -30,8 +31,8 @@ STOPS_WITHIN_S = 30.0
 
 
 @click.command(short_help="Run several brokers and a ZooKeeper on this machine.")
-@click.option("--nodes", metavar="N", type=click.IntRange(1, 9), default=3, show_default=True, help="Brokers to run.")
-@click.option("--port", metavar="PORT", type=click.IntRange(1, 65535), default=9092, show_default=True,
+@click.option("--nodes", metavar="N", type=WholeNumber(1, 9), default=3, show_default=True, help="Brokers to run.")
+@click.option("--port", metavar="PORT", type=WholeNumber(1, 65535), default=9092, show_default=True,
               help="The first broker's port.")  # fmt: skip
 @click.option("--data-dir", type=click.Path(path_type=Path), default="odradek-cluster", show_default=True,
               help="Everything that the cluster keeps.")  # fmt: skip

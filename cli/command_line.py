@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from .. import __version__
-from .streams import discard_blocked_output, flush_output, open_closed_streams, output_failure
+from .errors import discard_blocked_output, flush_output, open_closed_streams, output_failure
 
-# Module of this package -> its line in `odradek --help`. The module holds a click command named `command`.
+# Command -> its line in `odradek --help`. The module of that name holds a click command named `command`.
 COMMANDS = {
     "serve": "Run a broker.",
     "topics": "Create, list, describe, alter and delete topics.",
@@ -40,6 +40,9 @@ COMMANDS = {
     "log": "Look into the files of a data directory, offline; verify, repair, import.",
 }
 
+# Commands of the module of another one, where each has its own name.
+_SHARED = {"restore": "backup", "man": "manual", "completion": "manual"}
+
 
 @contextmanager
 def _ends_in_one_line() -> Generator[None]:
@@ -50,15 +53,15 @@ def _ends_in_one_line() -> Generator[None]:
         discard_blocked_output()
         raise click.exceptions.Exit(130) from None
     except click.NoSuchOption as error:
-        from .habits import explained
+        from .usage_errors import explained
 
         raise explained(error) from None
     except click.MissingParameter:
         raise
     except click.BadParameter as error:
-        from .bad_values import in_plain_words
+        from .usage_errors import plain
 
-        raise in_plain_words(error) from None
+        raise plain(error) from None
     except OSError as error:
         raise output_failure(error) from error
 
@@ -71,11 +74,12 @@ class _Lazy(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            from .habits import check_command
+            from .usage_errors import check_command
 
             check_command(cmd_name, ctx)
             return None
-        command: click.Command = import_module("." + cmd_name, __package__).command
+        module = import_module("." + _SHARED.get(cmd_name, cmd_name), __package__)
+        command: click.Command = getattr(module, cmd_name if cmd_name in _SHARED else "command")
         return command
 
     def make_context(

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .dry_run import validate_option
+from .confirmation import validate_option
 from .errors import CliError
 from .names import TOPIC
-from .output import Rows, row_options
-from .pairs import config_pairs, parse_pair
+from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
-from .units import readable
+from .values import WholeNumber, config_pairs, parse_pair, readable
 
 if TYPE_CHECKING:
     from ..broker.configs.definition import ConfigDef
@@ -40,7 +39,7 @@ def command() -> None:
 @command.command("list", short_help="Print every supported config.")
 @click.option("--topics", is_flag=True, help="Topic configs instead of broker configs.")
 @row_options
-def list_(topics: bool, as_json: bool) -> None:
+def list_(topics: bool) -> None:
     """Print every config that Odradek supports, with its type, its default, its meaning, and whether it can be changed
     while the broker runs. This needs no broker.
 
@@ -52,26 +51,21 @@ def list_(topics: bool, as_json: bool) -> None:
     from ..broker.configs.broker_config import BROKER_CONFIGS
     from ..broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 
-    with Rows(("config", "type", "default", "dynamic", "range", "meaning"), as_json) as rows:
-        for row in (SUPPORTED_TOPIC_CONFIGS if topics else BROKER_CONFIGS).values():
-            rows.add(_definition(row, topics))
+    print_rows(
+        ("config", "type", "default", "dynamic", "range", "meaning"),
+        (_definition(row, topics) for row in (SUPPORTED_TOPIC_CONFIGS if topics else BROKER_CONFIGS).values()),
+    )
 
 
-def _definition(row: ConfigDef, of_topics: bool) -> dict[str, Any]:
-    return {
-        "config": row.name,
-        "type": row.type.name.lower(),
-        "default": row.format(row.default),
-        "dynamic": of_topics or row.dynamic,
-        "range": row.range_text,
-        "meaning": row.doc,
-    }
+def _definition(row: ConfigDef, of_topics: bool) -> tuple[Any, ...]:
+    dynamic = of_topics or row.dynamic
+    return row.name, row.type.name.lower(), row.format(row.default), dynamic, row.range_text, row.doc
 
 
 @command.command(short_help="Print effective values.")
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.  [default: any]")
+@click.option("--broker", type=WholeNumber(min=0), metavar="ID", help="The configs of this broker.  [default: any]")
 @click.option("--all-brokers", is_flag=True, help="The configs that were changed for every broker.")
 @click.option("--changed", is_flag=True, help="Only values that are not the default.")
 @row_options
@@ -82,8 +76,6 @@ def describe(
     broker: int | None,
     all_brokers: bool,
     changed: bool,
-    as_json: bool,
-    bootstrap_server: str,
 ) -> None:
     """Print configs with their values, where each comes from and whether it can be changed while the broker runs.
 
@@ -114,9 +106,7 @@ def describe(
             if not changed or entry.source != _DEFAULT_CONFIG
         ]
 
-    with Rows(("config", "value", "source", "dynamic", "means"), as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(("config", "value", "source", "dynamic", "means"), with_admin(work))
 
 
 def _list_advice(topic: str | None) -> str:
@@ -129,7 +119,7 @@ def _list_advice(topic: str | None) -> str:
 @click.option("--append", "appended", metavar="NAME=VALUE", multiple=True, help="An entry to add to a list.")
 @click.option("--subtract", "subtracted", metavar="NAME=VALUE", multiple=True, help="An entry to remove from a list.")
 @click.option("--topic", metavar="TOPIC", type=TOPIC, help="The configs of this topic.")
-@click.option("--broker", type=click.IntRange(min=0), metavar="ID", help="The configs of this broker.")
+@click.option("--broker", type=WholeNumber(min=0), metavar="ID", help="The configs of this broker.")
 @click.option("--all-brokers", is_flag=True, help="The configs of every broker of the cluster.")
 @validate_option
 @bootstrap_option
@@ -142,7 +132,6 @@ def set_(
     broker: int | None,
     all_brokers: bool,
     validate_only: bool,
-    bootstrap_server: str,
 ) -> None:
     """Change configs of a topic, a broker or every broker: all that are named, or none. Changes take effect at once and
     survive restarts. Values of times take ms, s, min, h, d and w, those of sizes B, kB, KiB, MB, MiB and so on.
@@ -169,7 +158,7 @@ def set_(
         wanted = [ConfigChange(name, value, operation) for name, value, operation in changes]
         await admin.alter_configs({resource: wanted}, validate_only=validate_only)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)
 
 
 async def _resource(admin: Admin, topic: str | None, broker: int | None, all_brokers: bool) -> ConfigResource:

@@ -1,16 +1,19 @@
-"""Commands that delete things: the question before they begin, and the report when some of them fail."""
+"""Commands that delete or change things: the question before they begin, `--dry-run`, and the report of failures."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .errors import CliError
+from .output import print_rows
+from .session import with_admin
 
 if TYPE_CHECKING:
+    from ..client import Admin, TopicPartition
     from ..client.errors import KafkaError
 
 # Where several names were given, the status is this and the number of those that failed. 1 and 2 mean something else.
@@ -61,3 +64,47 @@ async def for_each(
         raise click.exceptions.Exit(min(_SEVERAL_FAILED + failures, _MAX_STATUS))
     if failures:
         raise click.exceptions.Exit(1)
+
+
+dry_run_option: Callable[[Any], Any] = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+# Where the broker itself checks whether it could be done.
+validate_option: Callable[[Any], Any] = click.option(
+    "--dry-run", "--validate-only", "validate_only", is_flag=True, help="Only check whether it could be done."
+)
+
+
+def show_places(places: Mapping[TopicPartition, Any], column: str) -> None:
+    """Print partitions with what would become of each."""
+    print_rows(
+        ("topic", "partition", column),
+        (
+            {"topic": topic, "partition": partition, column: value}
+            for (topic, partition), value in sorted(places.items())
+        ),
+    )
+
+
+def show_topics(topics: Sequence[str], *, if_exists: bool) -> None:
+    """Print the topics that would be deleted, with their partitions. UnknownTopic for one that is not there."""
+
+    async def work(admin: Admin) -> dict[str, int]:
+        known = await admin.list_topics() if if_exists else topics
+        wanted = [each for each in topics if each in known]
+        # Without names all topics would be described.
+        described = await admin.describe_topics(*wanted) if wanted else {}
+        return {name: len(found.partitions) for name, found in described.items()}
+
+    print_rows(
+        ("topic", "partitions"),
+        ({"topic": topic, "partitions": partitions} for topic, partitions in with_admin(work).items()),
+    )
+
+
+def show_groups(groups: Sequence[str], count: Callable[[Admin, str], Awaitable[int]]) -> None:
+    """Print the groups that would be deleted, with their state and how many offsets each has committed."""
+
+    async def work(admin: Admin) -> list[tuple[str, str, int]]:
+        described = await admin.describe_groups(*groups)
+        return [(name, group.state, await count(admin, name)) for name, group in described.items()]
+
+    print_rows(("group", "state", "offsets"), (row for row in with_admin(work)))

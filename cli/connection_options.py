@@ -81,7 +81,7 @@ def _profile(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _configs(clients: tuple[str, ...]) -> Decorator:
     def note(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> None:
-        from .pairs import parse_pair
+        from .values import parse_pair
 
         if not texts:
             return

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connection_notice import connection_notice
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .names import GROUP, TOPIC
+from .notices import connection_notice
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
 from .record_format import INTERNAL_TOPICS, LineFormat, line_format
-from .record_output import RecordOutput
-from .record_printer import RecordPrinter
+from .record_output import RecordOutput, RecordPrinter
 from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
     from ..client import Admin, Consumer, TopicPartition
@@ -65,10 +65,8 @@ class _Reading:
     help="Where to begin; N is an offset in every partition, -N the last N of each, N-M a range with both ends. A "
     "group begins at the start or the end, and only without a committed offset.  [default: start]",
 )  # fmt: skip
-@click.option(
-    "--tail", metavar="N", type=click.IntRange(min=0), help="Begin with the last N records of each partition."
-)
-@click.option("-n", "-c", "--max", "limit", metavar="N", type=click.IntRange(min=0), help="End after N records.")
+@click.option("--tail", metavar="N", type=WholeNumber(min=0), help="Begin with the last N records of each partition.")
+@click.option("-n", "-c", "--max", "limit", metavar="N", type=WholeNumber(min=0), help="End after N records.")
 @click.option("-e", "--until-end", is_flag=True, help="End after the last record that existed at the start.")
 @click.option("--follow", is_flag=True, help="Wait for new records, as without --until-end: this is the default.")
 @click.option("--wait", is_flag=True, help="Wait for an --offset that does not exist yet.")
@@ -77,13 +75,13 @@ class _Reading:
     "--partition",
     "partitions",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     multiple=True,
     help="Only this partition; repeatable.",
 )
 @click.option("-r", "--regex", is_flag=True, help="TOPIC is a regular expression that must match the whole name.")
 @click.option(
-    "--isolation", type=click.Choice(("read_committed", "read_uncommitted")), default="read_committed",
+    "--isolation", type=OneOf(("read_committed", "read_uncommitted")), default="read_committed",
     show_default=True, help="read_uncommitted also prints records of open and aborted transactions.",
 )  # fmt: skip
 @click.option("-K", "--key-separator", metavar="TEXT", help="Print KEY TEXT VALUE.")

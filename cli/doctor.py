@@ -1,19 +1,33 @@
-"""`odradek doctor`: what is wrong with this machine, a broker's config or a running broker, and what to do about it."""
+"""`odradek doctor`: what is wrong with this machine, a broker's config or a running broker, and what to do about it.
+
+Each check yields diagnoses and changes nothing. A diagnosis that is not ok has a remedy: what to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ..broker.configs.broker_config import BrokerConfig
+from ..broker.configs.definition import ConfigError
+from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
+from ..broker.log_dirs.log_dirs import check_whose
+from ..kernel import door
+from ..storage import checkpoints
+from ..storage.errors import StorageError
 from .broker_address import DEFAULT_ADDRESS
-from .diagnoses import OK, PROBLEM, WARNING, Diagnosis, check_config, check_data_dir, check_machine
-from .output import Rows, row_options
+from .output import chosen, local_text, print_rows, row_options
 from .serve import texts_of
-from .session import bootstrap_option, open_admin
+from .session import bootstrap_option, chosen_address, open_admin
 
 if TYPE_CHECKING:
     from ..client.core.descriptions import ClusterDescription
@@ -38,8 +52,6 @@ def command(
     assignments: tuple[str, ...],
     listen: str | None,
     data_dir: str | None,
-    as_json: bool,
-    bootstrap_server: str,
 ) -> None:
     """Check Python and its libraries, the limit of open files, the clock, a broker's config and data directory, and
     whether the broker at -b can be reached at the address that it tells clients. It changes nothing.
@@ -54,17 +66,17 @@ def command(
     """
     config, found = check_config(texts_of(listen, data_dir, config_file, assignments))
     found = [*check_machine(), *found]
-    for path in config.data_dirs if config is not None else ():
-        found += check_data_dir(path)
-    found += _check_broker(bootstrap_server)
-    _show(found, as_json)
+    if config is not None:
+        found += check_data_dirs(config)
+    found += _check_broker(chosen_address())
+    _show(found)
     if any(each.result == PROBLEM for each in found):
         raise click.exceptions.Exit(1)
 
 
-def _show(found: list[Diagnosis], as_json: bool) -> None:
+def _show(found: list[Diagnosis]) -> None:
     """Print the diagnoses: on a terminal as sentences, because a table would cut a remedy."""
-    if sys.stdout.isatty() and not as_json:
+    if sys.stdout.isatty() and not chosen("json"):
         for each in found:
             colour = {WARNING: "yellow", PROBLEM: "red"}.get(each.result)
             click.echo(f"{click.style(each.result.ljust(_RESULT_WIDTH), fg=colour)} ", nl=False)
@@ -72,9 +84,7 @@ def _show(found: list[Diagnosis], as_json: bool) -> None:
             if each.remedy:
                 click.echo(f"{' ' * _RESULT_WIDTH} -> {each.remedy}")
         return
-    with Rows(_COLUMNS, as_json) as rows:
-        for each in found:
-            rows.add({name: getattr(each, name) for name in _COLUMNS})
+    print_rows(_COLUMNS, map(astuple, found))
 
 
 def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:
@@ -126,3 +136,199 @@ def _describe(bootstrap_server: str) -> ClusterDescription:
             return await admin.describe_cluster()
 
     return asyncio.run(main())
+
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+_DATA_DIRECTORY = "data directory"
+
+_OLDEST_PYTHON = (3, 11)
+# Library -> what it is missed for. Without the others an installation is not whole.
+_OPTIONAL = {"uvloop": "the event loop is slower", "crc32c": "CRCs are computed in Python, far slower"}
+_LIBRARIES = ("click", "msgpack", "crcmod", "crc32c", "uvloop", "lz4", "zstandard", "cramjam")
+# A broker refuses writes on a full disk. With less than this that is near.
+_LOW_SPACE_BYTES = 1 << 30
+_LOW_SPACE_SHARE = 0.05
+# Each connection and each segment needs a file.
+_FEW_FILES = 10_000
+# No clock that was ever set shows an earlier time. File systems round times.
+_EARLIEST_S = 1_735_689_600
+_CLOCK_SLACK_S = 5
+# So many files are looked at for times in the future.
+_MAX_FILES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The result of one check."""
+
+    check: str
+    result: str
+    finding: str
+    remedy: str | None = None
+
+
+def check_machine() -> Iterator[Diagnosis]:
+    """Yield what is to say of Python, the libraries, the limit of open files and the clock."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        yield Diagnosis("python", PROBLEM, f"Python {version} is too old", "install Python 3.11 or newer")
+    else:
+        yield Diagnosis("python", OK, f"Python {version} in {sys.prefix}")
+    yield from _libraries()
+    yield from _open_files()
+    if time.time() < _EARLIEST_S:
+        now = time.strftime("%Y-%m-%d", time.gmtime())
+        yield Diagnosis("clock", PROBLEM, f"the clock shows {now}", "set the clock, for example by an NTP client")
+    else:
+        yield Diagnosis("clock", OK, str(local_text(time.time_ns() // 1_000_000)))
+
+
+def _libraries() -> Iterator[Diagnosis]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found: list[str] = []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missed = _OPTIONAL.get(name)
+            if missed:
+                yield Diagnosis("libraries", WARNING, f"{name} is not installed: {missed}", f"pip install {name}")
+            else:
+                how = "install Odradek again with pip, which installs what it needs"
+                yield Diagnosis("libraries", PROBLEM, f"{name} is not installed", how)
+    yield Diagnosis("libraries", OK, ", ".join(found))
+    used = f"decoded and encoded by {door.record_code()}"
+    if door.compiled is None and door.is_built():
+        yield Diagnosis("records", WARNING, used, "install Odradek again with pip, which builds it")
+    else:
+        yield Diagnosis("records", OK, used)
+
+
+def _open_files() -> Iterator[Diagnosis]:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < _FEW_FILES:
+        found = f"at most {hard} files may be open: every connection and every segment needs one"
+        how = "raise the limit: LimitNOFILE= of systemd, ulimits of a container, /etc/security/limits.conf"
+        yield Diagnosis("open files", WARNING, found, how)
+    else:
+        yield Diagnosis("open files", OK, "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard}")
+
+
+def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Diagnosis]]:
+    """Return the config that `texts` describe, None if it cannot be used, and what is to say of it."""
+    try:
+        config, warnings = BrokerConfig.parse(texts)
+    except ConfigError as error:
+        how = "correct it; `odradek config list` prints every config with its range"
+        return None, [Diagnosis("config", PROBLEM, str(error), how)]
+    found = [Diagnosis("config", WARNING, text, "remove it, or correct its name") for text in warnings]
+    return config, found or [Diagnosis("config", OK, f"configs given: {len(texts)}" if texts else "the defaults")]
+
+
+def check_data_dirs(config: BrokerConfig) -> Iterator[Diagnosis]:
+    """Yield what is to say of the data directories: what `odradek serve` refuses is a problem here."""
+    try:
+        check_whose(config.data_dir, config.data_dirs)
+    except StartError as error:
+        yield _refused(error)
+        return
+    for path in dict.fromkeys((config.data_dir, *config.data_dirs)):
+        yield from _check_data_dir(path, config)
+
+
+def _refused(error: StartError) -> Diagnosis:
+    text, _, remedy = str(error).rpartition(": ")
+    return Diagnosis(_DATA_DIRECTORY, PROBLEM, text or remedy, remedy if text else None)
+
+
+def _check_data_dir(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
+    """Yield whether a directory can be written, who uses it, room, the age of its files."""
+    if not path.exists() and not path.is_symlink():
+        yield from _new_data_dir(path)
+        return
+    if not path.is_dir():
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} is no directory", "name another one with --data-dir")
+        return
+    if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
+        how = f"run the broker as the owner of {path}, or change the owner: chown -R USER {path}"
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
+        return
+    yield from _state_of(path, config)
+    yield from _space(path)
+    yield from _future_files(path)
+
+
+def _new_data_dir(path: Path) -> Iterator[Diagnosis]:
+    parent = next(each for each in path.absolute().parents if each.exists())
+    if not parent.is_dir():
+        how = "name another one with --data-dir"
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} is no directory, so {path} cannot be made", how)
+    elif os.access(parent, os.W_OK | os.X_OK):
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} does not exist; the first start makes it")
+        yield from _space(parent)
+    else:
+        how = f"make it yourself, owned by the user of the broker, or name another one with --data-dir ({path})"
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
+
+
+def _state_of(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
+    try:
+        refuse_strangers(path)
+        meta = checkpoints.read_meta_properties(path)
+        if meta is not None:
+            refuse_others(path, meta, config.node_id, is_clustered=config.zookeeper_connect is not None)
+    except StartError as error:
+        yield _refused(error)
+        return
+    except StorageError as error:
+        how = "restore meta.properties from a backup, or name another directory with --data-dir"
+        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be used: {error.message}", how)
+        return
+    if meta is None:
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} has no data yet")
+    elif _is_in_use(path):
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
+    else:
+        clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
+        said = "the last stop was clean" if clean else "the last stop was not clean: the next start checks the logs"
+        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id}: {said}")
+
+
+def _is_in_use(path: Path) -> bool:
+    """Return whether a broker holds the lock of a data directory."""
+    import fcntl
+
+    try:
+        with open(path / ".lock", "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _space(path: Path) -> Iterator[Diagnosis]:
+    usage = shutil.disk_usage(path)
+    room = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free on the disk of {path}"
+    if usage.free < max(_LOW_SPACE_BYTES, _LOW_SPACE_SHARE * usage.total):
+        how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
+        yield Diagnosis("disk space", WARNING, room, how)
+    else:
+        yield Diagnosis("disk space", OK, room)
+
+
+def _future_files(path: Path) -> Iterator[Diagnosis]:
+    """Yield a problem where a segment is younger than now: the clock was set back, and retention goes by time."""
+    limit_s = time.time() + _CLOCK_SLACK_S
+    for number, segment in enumerate(path.glob("*/*.log")):
+        if number == _MAX_FILES:
+            break
+        if segment.stat().st_mtime > limit_s:
+            how = "set the clock; if it is right, records keep times in the future, and retention waits for them"
+            yield Diagnosis("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
+            return

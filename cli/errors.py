@@ -1,8 +1,12 @@
-"""The error that ends a command."""
+"""How a command ends: with an error of one line, or because standard output fails. Closed streams are replaced."""
 
 from __future__ import annotations
 
-from typing import IO, Any
+import os
+import sys
+from io import TextIOWrapper
+from select import select
+from typing import IO, Any, Literal
 
 import click
 
@@ -12,3 +16,64 @@ class CliError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         click.echo("odradek: " + " ".join(self.message.split()), file=file, err=True)
+
+
+# A shell reports a command that SIGPIPE ended with this status; a reader like `head` causes no message.
+_SIGPIPE_STATUS = 141
+
+
+def open_closed_streams() -> None:
+    """Fill the descriptors 0 to 2 where the caller closed them. Otherwise a socket or a file would get their numbers.
+
+    Reading or writing a stream that was closed fails with EBADF, as in other programs; errors to it are dropped.
+    """
+    if sys.stdin is None:
+        sys.stdin = _open(0, os.O_WRONLY, "r")
+    if sys.stdout is None:
+        sys.stdout = _open(1, os.O_RDONLY, "w")
+    if sys.stderr is None:
+        sys.stderr = _open(2, os.O_WRONLY, "w")
+
+
+def _open(fd: int, flags: int, mode: Literal["r", "w"]) -> TextIOWrapper:
+    opened = os.open(os.devnull, flags)
+    if opened != fd:
+        os.dup2(opened, fd)
+        os.close(opened)
+    return open(fd, mode, closefd=False)
+
+
+def flush_output() -> None:
+    """Write what is buffered for standard output. Raises OSError."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def output_failure(error: OSError) -> click.ClickException | click.exceptions.Exit:
+    """Return the end of a command that a failed system call stopped. No more output is written."""
+    discard_output()
+    if isinstance(error, BrokenPipeError):
+        return click.exceptions.Exit(_SIGPIPE_STATUS)
+    what = error.filename if error.filename is not None else "cannot write to standard output"
+    return CliError(f"{what}: {error.strerror or error}")
+
+
+def discard_blocked_output() -> None:
+    """Drop the buffered rest if its reader takes nothing now: the interpreter would wait for the reader at its end."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return  # not a real file: a test captures it
+    if not select([], [fd], [], 0)[1]:
+        discard_output()
+
+
+def discard_output() -> None:
+    """Send standard output to nowhere, so that the interpreter does not try to write the buffered rest at its end."""
+    try:
+        fd = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return  # not a real file: a test captures it
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, fd)
+    os.close(null)

@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .confirmation import confirm, deletion_question, for_each
-from .dry_run import dry_run_option, show_groups, show_places
-from .group_lag import lag_times_ms, lags
-from .names import GROUP
-from .offset_migration import migrate_offsets
-from .offset_reset import reset_offsets
-from .output import Rows, row_options
-from .partition_option import partition_option, partitions_of
+from .confirmation import confirm, deletion_question, dry_run_option, for_each, show_groups, show_places
+from .group_offsets import migrate_offsets, reset_offsets
+from .lag import lag_times_ms, lags
+from .names import GROUP, partition_option, partitions_of
+from .output import print_rows, row_options, time_options, watch, watch_option
 from .rebalance_timeline import show
 from .session import bootstrap_option, with_admin, with_advice
-from .times import time_options
-from .watch import watch, watch_option
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -50,7 +45,7 @@ command.add_command(migrate_offsets)
 @watch_option
 @row_options
 @bootstrap_option
-def list_(lag: bool, every_s: float | None, as_json: bool, bootstrap_server: str) -> None:
+def list_(lag: bool, every_s: float | None) -> None:
     """Print every group with its state.
 
     \b
@@ -61,23 +56,17 @@ def list_(lag: bool, every_s: float | None, as_json: bool, bootstrap_server: str
     """
     columns = _GROUP if lag else _GROUP[:4]
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = []
+    async def work(admin: Admin) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
         for group in await admin.list_groups():
-            values = (group.group_id, group.state, group.type, group.protocol_type)
-            row: dict[str, Any] = dict(zip(_GROUP[:4], values, strict=True))
-            rows.append(row | await _extent(admin, group.group_id) if lag else row)
+            row = (group.group_id, group.state, group.type, group.protocol_type)
+            rows.append((*row, *await _extent(admin, group.group_id)) if lag else row)
         return rows
 
-    def show_rows() -> None:
-        with Rows(columns, as_json) as rows:
-            for row in with_admin(bootstrap_server, work):
-                rows.add(row)
-
-    watch(every_s, show_rows)
+    watch(every_s, lambda: print_rows(columns, with_admin(work)))
 
 
-async def _extent(admin: Admin, group: str) -> dict[str, Any]:
+async def _extent(admin: Admin, group: str) -> tuple[int | None, int | None]:
     """Return the members and the lag of a group. A group that has gone meanwhile has neither."""
     from ..client.errors import ErrorCode, KafkaError
 
@@ -86,9 +75,9 @@ async def _extent(admin: Admin, group: str) -> dict[str, Any]:
         found = await lags(admin, await _committed(admin, group))
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return {"members": None, "lag": None}
+            return None, None
         raise
-    return {"members": len(described.members), "lag": sum(lag for _, lag in found.values())}
+    return len(described.members), sum(lag for _, lag in found.values())
 
 
 async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
@@ -109,8 +98,6 @@ def describe(
     what: str,
     lag_time: bool,
     every_s: float | None,
-    as_json: bool,
-    bootstrap_server: str,
 ) -> None:
     """Print each partition's committed offset, its lag and the member that reads it.
 
@@ -133,18 +120,13 @@ def describe(
     async def found(admin: Admin) -> list[dict[str, Any]]:
         rows = await work(admin, groups)
         if lag_time:
-            await _add_times(admin, bootstrap_server, rows)
+            await _add_times(admin, rows)
         return rows
 
-    def show_rows() -> None:
-        with Rows(columns, as_json) as rows:
-            for row in with_admin(bootstrap_server, found):
-                rows.add(row)
-
-    watch(every_s, show_rows)
+    watch(every_s, lambda: print_rows(columns, with_admin(found)))
 
 
-async def _add_times(admin: Admin, bootstrap_server: str, rows: list[dict[str, Any]]) -> None:
+async def _add_times(admin: Admin, rows: list[dict[str, Any]]) -> None:
     """Give rows of partitions or of whole groups their `lag_ms`."""
     from ..client import TopicPartition
 
@@ -152,7 +134,7 @@ async def _add_times(admin: Admin, bootstrap_server: str, rows: list[dict[str, A
         committed = await _committed(admin, group)
         found = await lags(admin, committed)
         behind = {partition: committed[partition] for partition, (_, lag) in found.items() if lag}
-        times = await lag_times_ms(bootstrap_server, behind)
+        times = await lag_times_ms(behind)
         for row in rows:
             if row["group"] != group:
                 continue
@@ -168,7 +150,7 @@ async def _add_times(admin: Admin, bootstrap_server: str, rows: list[dict[str, A
 @row_options
 @time_options
 @bootstrap_option
-def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
+def explain(group: str) -> None:
     """Print the last rebalances of GROUP, the oldest first: when and why each began, how long members took to join and
     the leader to assign, and which members the others waited for.
 
@@ -179,7 +161,7 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
       odradek groups explain delays
       odradek groups explain delays --json
     """
-    show(with_admin(bootstrap_server, lambda admin: admin.explain_group(group)), as_json)
+    show(with_admin(lambda admin: admin.explain_group(group)))
 
 
 @command.command(short_help="Delete groups that have no members.")
@@ -187,7 +169,7 @@ def explain(group: str, as_json: bool, bootstrap_server: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dry_run_option
 @bootstrap_option
-def delete(groups: tuple[str, ...], yes: bool, dry_run: bool, bootstrap_server: str) -> None:
+def delete(groups: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     """Delete each GROUP with all its committed offsets. A group that has members cannot be deleted.
 
     It asks first; without a terminal it needs --yes. Every group is tried. Status 1 if the only one failed; of several,
@@ -199,14 +181,14 @@ def delete(groups: tuple[str, ...], yes: bool, dry_run: bool, bootstrap_server: 
       odradek groups delete delays arrivals --yes
     """
     if dry_run:
-        show_groups(bootstrap_server, groups, _count)
+        show_groups(groups, _count)
         return
     confirm(deletion_question("group", groups, "offsets"), yes, "nothing was deleted")
 
     async def work(admin: Admin) -> None:
         await for_each(groups, lambda group: admin.delete_groups(group), with_advice)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)
 
 
 @command.command("delete-offsets", short_help="Delete committed offsets of a group.")
@@ -214,7 +196,7 @@ def delete(groups: tuple[str, ...], yes: bool, dry_run: bool, bootstrap_server: 
 @partition_option("The partitions; repeatable.", required=True)
 @dry_run_option
 @bootstrap_option
-def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool, bootstrap_server: str) -> None:
+def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool) -> None:
     """Delete the committed offsets of GROUP in a topic, or in some of its partitions. A topic that a member of the
     group reads is rejected.
 
@@ -232,7 +214,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool, bootstrap
         await admin.delete_group_offsets(group, partitions)
         return {}
 
-    deleted = with_admin(bootstrap_server, work)
+    deleted = with_admin(work)
     if dry_run:
         show_places(deleted, "offset")
 
@@ -284,16 +266,7 @@ async def _offsets(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]
             owner = owners.get(each)
             end, lag = found.get(each, (None, None))
             offset = committed.get(each)
-            values = (
-                name,
-                each.topic,
-                each.partition,
-                offset,
-                end,
-                None if offset is None else lag,
-                owner and owner.member_id,
-                owner and owner.client_id,
-                owner and owner.client_host,
-            )
+            who = (owner.member_id, owner.client_id, owner.client_host) if owner else (None, None, None)
+            values = (name, *each, offset, end, None if offset is None else lag, *who)
             rows.append(dict(zip(_OFFSET, values, strict=False)))
     return rows

@@ -24,9 +24,8 @@ from ..storage.segments import walk
 from ..storage.segments.offset_index import OffsetIndex
 from ..storage.segments.time_index import TimeIndex
 from .errors import CliError
-from .output import Row, Rows, row_options
+from .output import Row, TimeText, print_rows, row_options, time_format, time_options
 from .record_format import INTERNAL_TOPICS
-from .times import TimeText, time_format, time_options
 
 _BATCH = (
     "base_offset", "last_offset", "count", "position", "size", "codec", "max_timestamp", "timestamp_type",
@@ -41,7 +40,7 @@ _PRODUCER = ("producer_id", "epoch", "first_sequence", "last_sequence", "first_o
 @click.option("--records", is_flag=True, help="The records of a segment instead of its batches.")
 @row_options
 @time_options
-def command(file: Path, records: bool, as_json: bool) -> None:
+def command(file: Path, records: bool) -> None:
     """Print the content of FILE: a segment (.log), an index (.index, .timeindex) or a producer snapshot (.snapshot).
 
     Checks the CRC of every batch. Status 1 if one is wrong.
@@ -54,14 +53,12 @@ def command(file: Path, records: bool, as_json: bool) -> None:
     """
     columns, rows = _reader(file, records)
     try:
-        with Rows(columns, as_json) as out:
-            for row in rows:
-                out.add(row)
+        print_rows(columns, rows)
     except (KafkaError, RecordError) as error:
         raise CliError(str(error)) from error
 
 
-def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row]]:
+def _reader(file: Path, records: bool) -> tuple[tuple[str, ...], Iterator[Row | tuple[Any, ...]]]:
     """Return the columns and rows of a file, by its suffix."""
     if not file.is_file():
         raise CliError(f"{file} is not a file" if file.exists() else f"{file} does not exist")
@@ -91,7 +88,7 @@ def _walk(file: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
         yield position, header, data
 
 
-def _batches(file: Path) -> Iterator[Row]:
+def _batches(file: Path) -> Iterator[tuple[Any, ...]]:
     time_text = time_format()
     for position, header, _ in _walk(file):
         values = (
@@ -100,7 +97,7 @@ def _batches(file: Path) -> Iterator[Row]:
             header.partition_leader_epoch, header.producer_id, header.producer_epoch, header.base_sequence,
             header.is_transactional, header.is_control,
         )  # fmt: skip
-        yield dict(zip(_BATCH, values, strict=True))
+        yield values
 
 
 def _clock(header: BatchHeader) -> str:
@@ -163,7 +160,7 @@ def _base_offset(file: Path) -> int:
     return int(file.stem)
 
 
-def _producers(file: Path) -> Iterator[Row]:
+def _producers(file: Path) -> Iterator[tuple[Any, ...]]:
     time_text = time_format()
     states = decode_snapshot(DISK.read_file(file), file)
     for producer_id, producer in states.items():
@@ -172,4 +169,4 @@ def _producers(file: Path) -> Iterator[Row]:
                 producer_id, producer.epoch, batch.first_sequence, batch.last_sequence,
                 batch.last_offset - batch.offset_delta, batch.last_offset, time_text(batch.timestamp_ms),
             )  # fmt: skip
-            yield dict(zip(_PRODUCER, values, strict=True))
+            yield values

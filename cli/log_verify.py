@@ -23,8 +23,8 @@ from ..storage.files import DirectoryLock
 from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
 from ..storage.known_logs import CleanStop
 from .errors import CliError
+from .notices import Progress
 from .output import Rows, row_options
-from .progress import Progress
 
 _COLUMNS = ("file", "position", "size", "at_start", "why")
 
@@ -42,7 +42,7 @@ class _Folder:
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--repair", "repairs", is_flag=True, help="Do what a start after a crash does, and print it.")
 @row_options
-def command(directory: Path, repairs: bool, as_json: bool) -> None:
+def command(directory: Path, repairs: bool) -> None:
     """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
 
     Status 1 if something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
@@ -62,7 +62,7 @@ def command(directory: Path, repairs: bool, as_json: bool) -> None:
             data_dir = _data_dir(directory)
             if data_dir is not None:
                 _lock(stack, data_dir, repairs)
-            bad = _verify(data_dir, _folders(directory, data_dir), repairs, as_json)
+            bad = _verify(data_dir, _folders(directory, data_dir), repairs)
     except LockedError as error:
         raise CliError(f"{error.message}: stop the broker first") from error
     except KafkaError as error:
@@ -110,7 +110,7 @@ def _recovery_points(data_dir: Path) -> dict[tuple[str, int], int]:
         return {}
 
 
-def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_json: bool) -> int:
+def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool) -> int:
     """Verify the partitions' directories and print the findings. Return how many make the status 1."""
     progress = Progress(sum(size for each in folders for _, _, size in segment_files(each.path)))
     counts = _Counts(len(folders))
@@ -118,7 +118,7 @@ def _verify(data_dir: Path | None, folders: list[_Folder], repairs: bool, as_jso
     if data_dir is not None and stop is not None:
         checkpoints.remove_clean_shutdown(data_dir)
     points: dict[tuple[str, int], int] = {}
-    with Rows(_COLUMNS, as_json) as out:
+    with Rows(_COLUMNS) as out:
         if data_dir is not None:
             _verify_recovery_points(data_dir, counts, out)
         for folder in folders:
@@ -191,9 +191,8 @@ def _gaps(directory: Path, gaps: list[Gap]) -> str:
     return f"{directory}: no batch holds offset {first.first} up to {first.end}{more} (a cleaning leaves gaps)"
 
 
-def _row(each: Finding) -> dict[str, object]:
-    values = (str(each.path), each.position, each.size, each.at_start, each.why)
-    return dict(zip(_COLUMNS, values, strict=True))
+def _row(each: Finding) -> tuple[object, ...]:
+    return str(each.path), each.position, each.size, each.at_start, each.why
 
 
 def _repair(folder: _Folder, findings: list[Finding]) -> int:

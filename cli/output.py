@@ -8,18 +8,25 @@ a line.
 Rows are printed as they come: the first ones decide the widths of a table, so a file of any length is shown in bounded
 memory.
 
-Numbers of bytes and milliseconds have units in a table only: a column's name says what it counts.
+Numbers of bytes and milliseconds have units in a table only: a column's name says what it counts. Times are ISO 8601
+with the zone, in local time; --utc and --epoch choose another form:
+
+2026-11-21T10:05:52.123+01:00      2026-11-21T09:05:52.123Z with --utc      1795251952123 with --epoch
 """
 
 from __future__ import annotations
 
 import shutil
 import sys
+import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 
 import click
+
+from .values import Number
 
 # The rows that decide the widths of a table's columns.
 _ROWS_TO_MEASURE = 200
@@ -31,44 +38,55 @@ _LEAST_WIDTH = 8
 _LEAST_COLUMNS = 2
 _SMALLEST_WIDTH = 4
 _GAP = "  "
-# Where the choices of --header and --wide are kept in a click context.
+# Where the choices of --json, --header and --wide are kept in a click context.
 _CHOICES = "odradek.rows"
-
-json_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line."
-)
 
 Row = Mapping[str, Any]
 
 
-def row_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command that prints rows --json, --header and --wide; `Rows` knows the last two."""
+def _choice(name: str, text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option that `chosen` knows."""
 
     def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given:
             context.meta.setdefault(_CHOICES, set()).add(parameter.name)
 
-    for name, text in (("wide", "Cut no cell of a table."), ("header", "Begin tab-separated values with a header.")):
-        function = click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)(function)
-    return json_option(function)
+    return click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)
 
 
-def _chosen(name: str) -> bool:
+json_option = _choice("json", "One JSON object a line.")
+
+
+def row_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that prints rows --json, --header and --wide, which `Rows` acts on."""
+    function = _choice("wide", "Cut no cell of a table.")(function)
+    return json_option(_choice("header", "Begin tab-separated values with a header.")(function))
+
+
+def chosen(name: str) -> bool:
+    """Return whether the command that runs was given "json", "header" or "wide"."""
     context = click.get_current_context(silent=True)
     return context is not None and name in context.meta.get(_CHOICES, ())
 
 
-class Rows:
-    """Prints rows. Use it as `with Rows(columns, as_json) as rows: rows.add({...})`, with values by column name."""
+def print_rows(columns: Sequence[str], rows: Iterable[Row | Sequence[Any]]) -> None:
+    """Print rows, each with its values by column name, or in the order of the columns."""
+    with Rows(columns) as printed:
+        for row in rows:
+            printed.add(row)
 
-    def __init__(self, columns: Sequence[str], as_json: bool) -> None:
+
+class Rows:
+    """Prints rows. Use it as `with Rows(columns) as rows: rows.add({...})`, with values by column name, or in order."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
         self._terminal = sys.stdout.isatty()
-        self._as_json = as_json
+        self._as_json = chosen("json")
         self._waiting: list[list[str]] = []
         self._widths: list[int] | None = None
-        self._is_wide = _chosen("wide")
-        if _chosen("header") and not self._terminal and not as_json:
+        self._is_wide = chosen("wide")
+        if chosen("header") and not self._terminal and not self._as_json:
             click.echo("\t".join(columns))
 
     def __enter__(self) -> Rows:
@@ -77,7 +95,9 @@ class Rows:
     def __exit__(self, *_: object) -> None:
         self._flush()
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row | Sequence[Any]) -> None:
+        if not isinstance(row, Mapping):
+            row = dict(zip(self._columns, row, strict=True))
         if self._as_json:
             click.echo(as_json(row))
         elif not self._terminal:
@@ -145,7 +165,7 @@ def _title(column: str) -> str:
 def _cell(column: str, value: object) -> str:
     """Return the text of a table's cell: sizes and durations with their unit."""
     if isinstance(value, int) and value >= 0:
-        from .units import size_text, time_text
+        from .values import size_text, time_text
 
         if column.endswith("_bytes"):
             return size_text(value)
@@ -188,3 +208,83 @@ def _json_value(value: object) -> object:
 
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
+
+
+# Clears the screen of a terminal and goes to its top.
+_CLEAR = "\033[H\033[2J"
+_DEFAULT_S = 2.0
+
+watch_option: Callable[[Callable[..., Any]], Callable[..., Any]] = click.option(
+    "--watch", "every_s", metavar="SECONDS", type=Number(min=0.1), is_flag=False, flag_value=_DEFAULT_S,
+    help=f"Print it again every SECONDS ({_DEFAULT_S:g} if none are given) until Ctrl-C.",
+)  # fmt: skip
+
+
+def watch(every_s: float | None, show: Callable[[], None]) -> None:
+    """Call `show` once, or every `every_s` seconds if that is given. A terminal is cleared in between."""
+    while True:
+        if every_s is not None and sys.stdout.isatty():
+            click.echo(_CLEAR, nl=False)
+        show()
+        if every_s is None:
+            return
+        sys.stdout.flush()
+        time.sleep(every_s)
+
+
+# Where the choice is kept in a click context.
+_FORM = "odradek.times"
+
+TimeText = Callable[[int], "str | int"]
+
+
+def time_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --utc and --epoch; `time_format` knows what was chosen."""
+
+    def note(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+        if not given:
+            return
+        if _FORM in context.meta:
+            raise click.UsageError("only one of --utc and --epoch")
+        context.meta[_FORM] = parameter.name
+
+    for name, text in (("epoch", "Times in milliseconds since 1970."), ("utc", "Times in UTC, not in local time.")):
+        function = click.option(f"--{name}", is_flag=True, expose_value=False, callback=note, help=text)(function)
+    return function
+
+
+def time_format() -> TimeText:
+    """Return the function that writes a time, given in milliseconds, in the form that the user chose.
+
+    It returns a time that no calendar shows, such as -1 for none, as it is.
+    """
+    context = click.get_current_context(silent=True)
+    form = None if context is None else context.meta.get(_FORM)
+    if form == "epoch":
+        return lambda time_ms: time_ms
+    return utc_text if form == "utc" else local_text
+
+
+def local_text(time_ms: int) -> str | int:
+    """Return a time as ISO 8601 with the offset of the local zone at that time."""
+    moment = _moment(time_ms)
+    return time_ms if moment is None else _with_ms(moment.astimezone(), time_ms)
+
+
+def utc_text(time_ms: int) -> str | int:
+    """Return a time as ISO 8601 in UTC, with a Z."""
+    moment = _moment(time_ms)
+    return time_ms if moment is None else _with_ms(moment, time_ms).removesuffix("+00:00") + "Z"
+
+
+def _moment(time_ms: int) -> datetime | None:
+    """Return the second that a time lies in; None where no calendar has it."""
+    try:
+        return datetime.fromtimestamp(time_ms // 1000, UTC) if time_ms >= 0 else None
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _with_ms(moment: datetime, time_ms: int) -> str:
+    # Not by dividing: a float has no room for the milliseconds of far times.
+    return moment.replace(microsecond=time_ms % 1000 * 1000).isoformat(timespec="milliseconds")

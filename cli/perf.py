@@ -18,10 +18,10 @@ import click
 
 from .connection_options import connection_options
 from .errors import CliError
-from .latency_histogram import LatencyHistogram
 from .names import TOPIC
-from .output import Rows, row_options
+from .output import print_rows, row_options
 from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
     from ..client import Consumer, Producer
@@ -35,6 +35,50 @@ _CHUNK_BYTES = 128 << 10
 # A paced producer sends so often.
 _PACES_PER_S = 50
 _END_TO_END_WITHIN_S = 30.0
+
+
+# Each power of two has so many buckets.
+_PARTS = 32
+_SHIFT = 5
+
+
+class LatencyHistogram:
+    """Counts values in nanoseconds. A percentile is the upper end of its bucket, so it is never too low."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.max_ns = 0
+        # Invariant: at most some 2,000 keys, as a value has 64 bits.
+        self._buckets: dict[int, int] = {}
+
+    def add(self, value_ns: int, count: int = 1) -> None:
+        """Count a value `count` times."""
+        bucket = _bucket(value_ns)
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + count
+        self.count += count
+        self.max_ns = max(self.max_ns, value_ns)
+
+    def percentile_ms(self, percent: float) -> float | None:
+        """Return the value in ms that `percent` of the values do not exceed, None if there are none."""
+        if not self.count:
+            return None
+        wanted, seen = self.count * percent / 100, 0
+        for bucket in sorted(self._buckets):
+            seen += self._buckets[bucket]
+            if seen >= wanted:
+                return min(_upper_ns(bucket), self.max_ns) / 1e6
+        return self.max_ns / 1e6
+
+
+def _bucket(value_ns: int) -> int:
+    exponent = max(value_ns.bit_length() - _SHIFT - 1, 0)
+    return exponent * _PARTS + (value_ns >> exponent)
+
+
+def _upper_ns(bucket: int) -> int:
+    # The first two powers share an exponent: values below 64 have a bucket each.
+    exponent = max(bucket // _PARTS - 1, 0)
+    return ((bucket - exponent * _PARTS + 1) << exponent) - 1
 
 
 @click.group(short_help="Measure how fast records go in and out, and their latency.")
@@ -106,9 +150,8 @@ def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.1f}"
 
 
-def _print(row: dict[str, Any], as_json: bool) -> None:
-    with Rows(tuple(row), as_json) as rows:
-        rows.add(row)
+def _print(row: dict[str, Any]) -> None:
+    print_rows(tuple(row), [row])
 
 
 def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -119,7 +162,7 @@ def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Call
             ("--size", "BYTES", least_bytes, 1 << 20, 100, "The size of a value."),
             ("--records", "N", 1, None, records, "How many to send."),
         ):
-            allowed = click.IntRange(least, most)
+            allowed = WholeNumber(least, most)
             option = click.option(name, metavar=what, type=allowed, default=default, show_default=True, help=text)
             function = option(function)
         return function
@@ -133,11 +176,11 @@ def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Call
 @command.command(short_help="Send records as fast as possible, or at a rate.")
 @click.argument("topic", type=TOPIC)
 @_sent(100_000, 0)
-@click.option("--rate", type=click.IntRange(min=1), metavar="N", help="Records a second.  [default: no limit]")
-@click.option("--acks", type=click.Choice(("all", "1")), default="all", show_default=True,
+@click.option("--rate", type=WholeNumber(min=1), metavar="N", help="Records a second.  [default: no limit]")
+@click.option("--acks", type=OneOf(("all", "1")), default="all", show_default=True,
               help="Which replicas must have a record: all in sync, or the leader.")  # fmt: skip
 @click.option(
-    "--compression", type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")), default="none", show_default=True,
+    "--compression", type=OneOf(("none", "gzip", "snappy", "lz4", "zstd")), default="none", show_default=True,
     help="The codec of batches; the values do not compress well.",
 )  # fmt: skip
 @row_options
@@ -149,7 +192,6 @@ def produce(
     rate: int | None,
     acks: str,
     compression: str,
-    as_json: bool,
     bootstrap_server: str,
 ) -> None:
     """Send records to TOPIC, and print their rate and the time until they were acknowledged.
@@ -161,7 +203,7 @@ def produce(
     """
     options = {"acks": acks, "compression_type": compression, "enable_idempotence": acks == "all"}
     meter = run(_produce(topic, records, size, rate, options, bootstrap_server))
-    _print(meter.rates() | _named(meter.latency), as_json)
+    _print(meter.rates() | _named(meter.latency))
 
 
 def _named(histogram: LatencyHistogram) -> dict[str, float | None]:
@@ -218,11 +260,11 @@ async def _send_chunks(
 @command.command(short_help="Read records as fast as possible.")
 @click.argument("topic", type=TOPIC)
 @click.option(
-    "--records", type=click.IntRange(min=1), metavar="N", help="End after so many.  [default: all that are there now]"
+    "--records", type=WholeNumber(min=1), metavar="N", help="End after so many.  [default: all that are there now]"
 )
 @row_options
 @connection_options("admin", "consumer")
-def consume(topic: str, records: int | None, as_json: bool, bootstrap_server: str) -> None:
+def consume(topic: str, records: int | None, bootstrap_server: str) -> None:
     """Read the records of TOPIC from the start, and print their rate. They are decoded and thrown away.
 
     \b
@@ -231,7 +273,7 @@ def consume(topic: str, records: int | None, as_json: bool, bootstrap_server: st
       odradek perf consume flights --records 1000000 --json
     """
     meter = run(_consume(topic, records, bootstrap_server))
-    _print(meter.rates(), as_json)
+    _print(meter.rates())
 
 
 async def _consume(topic: str, limit: int | None, bootstrap_server: str) -> _Meter:
@@ -271,7 +313,7 @@ async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
 @_sent(1000, 16)
 @row_options
 @connection_options("admin", "consumer", "producer")
-def latency(topic: str, records: int, size: int, as_json: bool, bootstrap_server: str) -> None:
+def latency(topic: str, records: int, size: int, bootstrap_server: str) -> None:
     """Send one record after the other to TOPIC. Print how long the acknowledgements took, and how long until a consumer
     had the record: from end to end.
 
@@ -282,7 +324,7 @@ def latency(topic: str, records: int, size: int, as_json: bool, bootstrap_server
     """
     meter, acknowledged = run(_latency(topic, records, size, bootstrap_server))
     acks = {f"ack_{name}": value for name, value in _named(acknowledged).items()}
-    _print(meter.rates() | _named(meter.latency) | acks, as_json)
+    _print(meter.rates() | _named(meter.latency) | acks)
 
 
 async def _latency(topic: str, records: int, size: int, bootstrap_server: str) -> tuple[_Meter, LatencyHistogram]:

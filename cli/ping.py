@@ -9,21 +9,22 @@ from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .health_check import DEFAULT_TIMEOUT_S, NoAnswer, answers, time_ms
 from .output import as_json as json_text
-from .output import json_option
+from .output import chosen, json_option
+from .values import Number
 
 
 @click.command(short_help="Ask a broker whether it answers.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=DEFAULT_TIMEOUT_S,
     show_default=True,
     help="How long to wait.",
 )
 @json_option
 @connection_options()
-def command(timeout: float, as_json: bool, bootstrap_server: str) -> None:
+def command(timeout: float, bootstrap_server: str) -> None:
     """Connect to each broker of -b and ask for its API versions. Status 0 if all of them answer in time, otherwise 1.
 
     \b
@@ -41,7 +42,7 @@ def command(timeout: float, as_json: bool, bootstrap_server: str) -> None:
                 failed = True
                 CliError(str(answer)).show()
             taken_ms = time_ms(answer) if is_there else None
-            if as_json:
+            if chosen("json"):
                 click.echo(json_text({"broker": address, "answered": is_there, "time_ms": taken_ms}))
             elif is_there:
                 click.echo(f"{address} answered in {taken_ms} ms")

@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connection_notice import connection_notice
 from .connection_options import connection_options
 from .errors import CliError
-from .escapes import unescape
-from .line_input import MAX_LINE_BYTES, LineCutter, chunks
 from .names import TOPIC
-from .output import Rows
-from .pairs import parse_pair
-from .record_input import BadLine, Headers, InputRecord, LineForm, parse_time_ms
+from .notices import connection_notice
+from .output import print_rows
+from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks, parse_time_ms
 from .session import CLIENT_ID, PATIENCE_MS, client_options, run, with_advice
+from .values import OneOf, WholeNumber, parse_pair, unescape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +66,7 @@ class _Sending:
 @click.argument("topic", type=TOPIC)
 @click.option("-K", "--key-separator", metavar="TEXT", help=r"Each line is KEY TEXT VALUE; \t is a tab.")
 @click.option("-k", "--key", metavar="TEXT", help="The key of every record.")
-@click.option("--key-column", metavar="N", type=click.IntRange(min=1), help="The key is the line's column N, from 1.")
+@click.option("--key-column", metavar="N", type=WholeNumber(min=1), help="The key is the line's column N, from 1.")
 @click.option(
     "--column-separator", metavar="TEXT", default=r"\t", show_default=True, help="What is between the columns."
 )
@@ -88,20 +86,20 @@ class _Sending:
     "-p",
     "--partition",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     help="Send all records to this partition; otherwise by key, or evenly.",
 )
 @click.option(
     "-z",
     "--compression",
-    type=click.Choice(("none", "gzip", "snappy", "lz4", "zstd")),
+    type=OneOf(("none", "gzip", "snappy", "lz4", "zstd")),
     default="none",
     show_default=True,
     help="The codec of batches.",
 )
 @click.option(
     "--acks",
-    type=click.Choice(("all", "1", "0")),
+    type=OneOf(("all", "1", "0")),
     default="all",
     show_default=True,
     help="Which replicas must have a record: all in sync, the leader, or none.",
@@ -221,9 +219,7 @@ async def _send_file(producer: Producer, sending: _Sending, file: Path) -> None:
 
 
 def _show(sent: Iterable[RecordMetadata]) -> None:
-    with Rows(("partition", "offset"), False) as rows:
-        for each in sent:
-            rows.add({"partition": each.partition, "offset": each.offset})
+    print_rows(("partition", "offset"), ((each.partition, each.offset) for each in sent))
 
 
 def _content(file: Path) -> bytes:

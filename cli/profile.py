@@ -8,8 +8,8 @@ from . import profiles
 from .client_configs import KINDS, check
 from .confirmation import confirm
 from .errors import CliError
-from .output import Rows, row_options
-from .pairs import parse_pair
+from .output import print_rows, row_options
+from .values import parse_pair
 
 
 @click.group(short_help="Keep addresses and client configs of clusters under a name.")
@@ -56,7 +56,7 @@ def set_(name: str, pairs: tuple[str, ...], deleted: tuple[str, ...]) -> None:
 
 @command.command("list", short_help="Print the profiles.")
 @row_options
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """Print every profile with its address. The current one is marked.
 
     \b
@@ -65,15 +65,14 @@ def list_(as_json: bool) -> None:
       odradek profile list --json
     """
     known = profiles.load()
-    with Rows(("profile", "bootstrap_servers", "current"), as_json) as rows:
-        for name, profile in sorted(known.by_name.items()):
-            rows.add({"profile": name, "bootstrap_servers": profile.address, "current": name == known.current})
+    rows = ((name, profile.address, name == known.current) for name, profile in sorted(known.by_name.items()))
+    print_rows(("profile", "bootstrap_servers", "current"), rows)
 
 
 @command.command(short_help="Print the configs of a profile.")
 @click.argument("name", required=False)
 @row_options
-def show(name: str | None, as_json: bool) -> None:
+def show(name: str | None) -> None:
     """Print the configs of the profile NAME, or of the current one.
 
     \b
@@ -85,9 +84,7 @@ def show(name: str | None, as_json: bool) -> None:
     chosen = known.get(name) if name is not None else known.current_profile
     if chosen is None:
         raise CliError("no profile is current: name one, or choose one with `odradek profile use NAME`")
-    with Rows(("profile", "config", "value"), as_json) as rows:
-        for key, value in sorted(chosen.configs.items()):
-            rows.add({"profile": chosen.name, "config": key, "value": value})
+    print_rows(("profile", "config", "value"), ((chosen.name, *pair) for pair in sorted(chosen.configs.items())))
 
 
 @command.command(short_help="Choose the profile for commands that name none.")

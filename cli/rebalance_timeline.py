@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import Rows, as_text
-from .times import time_format
+from .output import as_text, chosen, print_rows, time_format
 
 if TYPE_CHECKING:
     from ..client.core.descriptions import GroupRebalance
@@ -32,14 +31,12 @@ _ROW = (*_TIMELINE, "waited_for", "why")
 _INDENT = "    "
 
 
-def show(rebalances: Iterable[GroupRebalance], as_json: bool) -> None:
+def show(rebalances: Iterable[GroupRebalance]) -> None:
     """Print rebalances as a timeline, or as rows if standard output is no terminal."""
-    if sys.stdout.isatty() and not as_json:
+    if sys.stdout.isatty() and not chosen("json"):
         _show_timeline(rebalances)
         return
-    with Rows(_ROW, as_json) as rows:
-        for each in rebalances:
-            rows.add(_as_object(each) if as_json else _as_row(each))
+    print_rows(_ROW, (_as_object(each) if chosen("json") else _as_row(each) for each in rebalances))
 
 
 def _show_timeline(rebalances: Iterable[GroupRebalance]) -> None:

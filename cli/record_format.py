@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from .escapes import unescape
-from .output import as_json
-from .times import utc_text
+from .output import as_json, utc_text
+from .values import unescape
 
 if TYPE_CHECKING:
     from ..client import ConsumerRecord

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from .broker_address import nothing_listens
-from .connection_notice import retry_notice
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
+from .notices import retry_notice
 
 if TYPE_CHECKING:
     from ..client import Admin
@@ -24,8 +25,20 @@ T = TypeVar("T")
 PATIENCE_MS = 20_000
 CLIENT_ID = "odradek-cli"
 
-# For the many commands whose only client is an Admin.
-bootstrap_option = connection_options("admin")
+
+def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command whose only client is an Admin -b, --profile and -X. `with_admin` acts on them."""
+
+    @wraps(function)
+    def command(bootstrap_server: str, **given: Any) -> Any:
+        return function(**given)
+
+    return connection_options("admin")(command)
+
+
+def chosen_address() -> str:
+    """Return the address of -b, or of what stands for it."""
+    return click.get_current_context().params["bootstrap_server"]
 
 
 def client_options(kind: str, **needed: Any) -> dict[str, Any]:
@@ -43,11 +56,11 @@ def client_options(kind: str, **needed: Any) -> dict[str, Any]:
     return needed | options_of(kind, of_profile | given)
 
 
-def with_admin(bootstrap_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
-    """Run `work` with an admin client of that broker and return its result. Errors are those of `run`."""
+def with_admin(work: Callable[[Admin], Awaitable[T]]) -> T:
+    """Run `work` with an admin client of the chosen broker and return its result. Errors are those of `run`."""
 
     async def main() -> T:
-        async with open_admin(bootstrap_server) as admin:
+        async with open_admin(chosen_address()) as admin:
             return await work(admin)
 
     return run(main())
@@ -106,7 +119,7 @@ def with_advice(error: KafkaError) -> str:
     from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
 
     if isinstance(error, AuthenticationFailed | InvalidOption):
-        from .client_configs import in_words_of_kafka
+        from ..client.core.options import in_words_of_kafka
 
         return in_words_of_kafka(error.message)
     # Their messages say all: Kafka's name for the error would add nothing.

@@ -16,8 +16,9 @@ import click
 
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
-from .output import Rows, row_options
+from .output import Rows, chosen, row_options
 from .session import unreachable, with_advice
+from .values import OneOf
 
 
 @click.command(short_help="Query topics with SQL.")
@@ -29,11 +30,11 @@ from .session import unreachable, with_advice
 )  # fmt: skip
 @click.option("--binary", is_flag=True, help="Keys and values are bytes; without it they are text.")
 @click.option(
-    "--isolation", type=click.Choice(("read_committed", "read_uncommitted")), default="read_committed",
+    "--isolation", type=OneOf(("read_committed", "read_uncommitted")), default="read_committed",
     show_default=True, help="read_uncommitted also has records of open and aborted transactions.",
 )  # fmt: skip
 @click.option(
-    "--path", type=click.Choice(("auto", "direct", "fetch")), default="auto", show_default=True,
+    "--path", type=OneOf(("auto", "direct", "fetch")), default="auto", show_default=True,
     help="Read the broker's files where that is possible, or only so, or fetch.",
 )  # fmt: skip
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
@@ -46,7 +47,6 @@ def command(
     isolation: str,
     path: str,
     as_csv: bool,
-    as_json: bool,
     bootstrap_server: str,
 ) -> None:
     """Query topics with SQL, as DuckDB has it.
@@ -64,7 +64,7 @@ def command(
       odradek sql "select a from t" --schema "a int, b string" --csv
       odradek sql "copy (select * from flights) to 'flights.parquet'"
     """
-    if as_csv and as_json:
+    if as_csv and chosen("json"):
         raise click.UsageError("only one of --csv and --json")
     from ..client.errors import KafkaError, NoBrokerReachable
 
@@ -76,7 +76,7 @@ def command(
         **_client_configs(),
     }
     try:
-        _ask(query, options, schema, binary=binary, as_csv=as_csv, as_json=as_json)
+        _ask(query, options, schema, binary=binary, as_csv=as_csv)
     except NoBrokerReachable as error:
         raise unreachable(error) from error
     except KafkaError as error:
@@ -90,9 +90,9 @@ def _client_configs() -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile | given).items()}
 
 
-def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool, as_json: bool) -> None:
+def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool) -> None:
     from ..client.errors import InvalidOption
-    from ..client.sql.packages import check_packages
+    from ..client.sql import check_packages
 
     check_packages()
     from ..client.sql.json_fields import parse_fields
@@ -107,10 +107,10 @@ def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: boo
         if as_csv:
             _print_csv(columns, portions)
             return
-        with Rows(columns, as_json) as rows:
+        with Rows(columns) as rows:
             for portion in portions:
                 for row in portion:
-                    rows.add(dict(zip(columns, map(_plain, row), strict=True)))
+                    rows.add(tuple(map(_plain, row)))
 
 
 def _print_csv(columns: list[str], portions: Iterator[list[tuple[Any, ...]]]) -> None:

@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .confirmation import confirm, deletion_question, for_each
-from .dry_run import dry_run_option, show_places, show_topics, validate_option
-from .names import TOPIC
-from .output import Rows, row_options
-from .pairs import config_pairs
-from .partition_option import check_partitions, partition_option, partitions_of
-from .replica_lag import Lags, replica_lags
+from .confirmation import (
+    confirm,
+    deletion_question,
+    dry_run_option,
+    for_each,
+    show_places,
+    show_topics,
+    validate_option,
+)
+from .lag import Lags, replica_lags
+from .names import TOPIC, check_partitions, has_wildcard, matching, partition_option, partitions_of
+from .output import print_rows, row_options, watch, watch_option
 from .session import bootstrap_option, with_admin, with_advice
 from .topic_copy import copy
-from .topic_patterns import has_wildcard, matching
 from .topic_sizes import PARTITION_ROW, TOPIC_ROW, partition_rows, topic_rows
-from .units import readable
-from .watch import watch, watch_option
+from .values import WholeNumber, config_pairs, readable
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -55,7 +58,7 @@ command.add_command(copy)
     "-p",
     "--partitions",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     show_default="the broker's num.partitions",
     help="How many partitions each topic gets.",
 )
@@ -63,7 +66,7 @@ command.add_command(copy)
     "-r",
     "--replication-factor",
     metavar="N",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     show_default="the broker's default.replication.factor",
     help="On how many brokers each partition is.",
 )
@@ -78,7 +81,6 @@ def create(
     configs: tuple[str, ...],
     if_not_exists: bool,
     validate_only: bool,
-    bootstrap_server: str,
 ) -> None:
     """Create one or more topics.
 
@@ -104,7 +106,7 @@ def create(
 
         await for_each(topics, create_one, with_advice)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)
 
 
 @command.command("list", short_help="Print the names of the topics.")
@@ -114,9 +116,7 @@ def create(
 @watch_option
 @row_options
 @bootstrap_option
-def list_(
-    patterns: tuple[str, ...], internal: bool, sizes: bool, every_s: float | None, as_json: bool, bootstrap_server: str
-) -> None:
+def list_(patterns: tuple[str, ...], internal: bool, sizes: bool, every_s: float | None) -> None:
     """Print every topic with its number of partitions, or those that a PATTERN with * and ? matches.
 
     \b
@@ -129,22 +129,17 @@ def list_(
 
     columns = TOPIC_ROW if sizes else TOPIC_ROW[:2]
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> list[tuple[Any, ...]]:
         known = {topic.name: topic for topic in (await admin.describe_topics()).values()}
         names = sorted(name for name, topic in known.items() if internal or not topic.is_internal)
         if patterns:
             names = matching(patterns, names)
             known |= await admin.describe_topics(*names)  # a name that is not there is an error
         if sizes:
-            return await topic_rows(admin, names)
-        return [{"topic": name, "partitions": len(known[name].partitions)} for name in names]
+            return [tuple(row.values()) for row in await topic_rows(admin, names)]
+        return [(name, len(known[name].partitions)) for name in names]
 
-    def show() -> None:
-        with Rows(columns, as_json) as rows:
-            for row in with_admin(bootstrap_server, work):
-                rows.add({column: row[column] for column in columns})
-
-    watch(every_s, show)
+    watch(every_s, lambda: print_rows(columns, with_admin(work)))
 
 
 @command.command(short_help="Print the partitions of topics, or their configs.")
@@ -161,8 +156,6 @@ def describe(
     under_replicated: bool,
     unavailable: bool,
     every_s: float | None,
-    as_json: bool,
-    bootstrap_server: str,
 ) -> None:
     """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
 
@@ -183,7 +176,7 @@ def describe(
         raise click.UsageError("name a TOPIC; --under-replicated and --unavailable look at all topics")
     columns, work = (_CONFIG, _configs) if configs else (PARTITION_ROW, partition_rows)
 
-    async def found(admin: Admin) -> list[dict[str, Any]]:
+    async def found(admin: Admin) -> Sequence[dict[str, Any] | tuple[Any, ...]]:
         names = await admin.list_topics() if any(map(has_wildcard, topics)) else ()
         wanted = matching(topics, names)
         if is_selective:
@@ -196,12 +189,7 @@ def describe(
     if is_selective:
         columns = _TROUBLED
 
-    def show() -> None:
-        with Rows(columns, as_json) as rows:
-            for row in with_admin(bootstrap_server, found):
-                rows.add(row)
-
-    watch(every_s, show)
+    watch(every_s, lambda: print_rows(columns, with_admin(found)))
 
 
 def _troubled(
@@ -218,11 +206,11 @@ def _troubled(
     }
 
 
-def _trouble(partition: TopicPartition, info: PartitionInfo, lags: Lags) -> dict[str, Any]:
+def _trouble(partition: TopicPartition, info: PartitionInfo, lags: Lags) -> tuple[Any, ...]:
     """Return the row of such a partition. `lag` is by replica, None for one that does not answer."""
     leader = None if info.leader < 0 else info.leader
     lag = [lags.get((broker, partition)) for broker in info.replicas]
-    return dict(zip(_TROUBLED, (*partition, leader, info.replicas, info.isr, info.offline, lag), strict=True))
+    return *partition, leader, info.replicas, info.isr, info.offline, lag
 
 
 async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
@@ -245,7 +233,7 @@ async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
 @command.command(short_help="Give topics more partitions, or other configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "-p", "--partitions", metavar="N", type=click.IntRange(min=1), help="The new number of partitions: more than now."
+    "-p", "--partitions", metavar="N", type=WholeNumber(min=1), help="The new number of partitions: more than now."
 )
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")
@@ -257,7 +245,6 @@ def alter(
     configs: tuple[str, ...],
     deleted: tuple[str, ...],
     validate_only: bool,
-    bootstrap_server: str,
 ) -> None:
     """Give topics more partitions, or other configs. Configs that are not named stay.
 
@@ -284,7 +271,7 @@ def alter(
 
         await for_each(topics, alter_one, with_advice)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)
 
 
 @command.command("delete-records", short_help="Delete the records of partitions below an offset.")
@@ -293,7 +280,7 @@ def alter(
 @click.option(
     "--before",
     metavar="OFFSET",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     show_default="the end: delete all records",
     help="The first offset to keep.",
 )
@@ -307,8 +294,6 @@ def delete_records(
     before: int | None,
     yes: bool,
     dry_run: bool,
-    as_json: bool,
-    bootstrap_server: str,
 ) -> None:
     """Delete the records of topics, or of the partitions after the colon, below an offset, and print the new start
     offsets. It asks first; without a terminal it needs --yes.
@@ -335,7 +320,7 @@ def delete_records(
             return {each: max(starts[each].offset, offset) for each, offset in wanted.items()}
         return await admin.delete_records(dict.fromkeys(partitions, -1 if before is None else before))
 
-    show_places(with_admin(bootstrap_server, work), "start_offset", as_json)
+    show_places(with_admin(work), "start_offset")
 
 
 @command.command(short_help="Delete topics with all their records.")
@@ -344,7 +329,7 @@ def delete_records(
 @click.option("--if-exists", is_flag=True, help="A missing topic is no error.")
 @dry_run_option
 @bootstrap_option
-def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, dry_run: bool, bootstrap_server: str) -> None:
+def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, dry_run: bool) -> None:
     """Delete topics with all their records. It asks first; without a terminal it needs --yes.
 
     Every topic is tried. Status 1 if the only one failed; of several, 10 and the number of those that failed.
@@ -356,10 +341,10 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, dry_run: bool, b
       odradek topics delete flights --yes --if-exists
     """
     if any(map(has_wildcard, topics)):
-        known = with_admin(bootstrap_server, lambda admin: admin.list_topics())
+        known = with_admin(lambda admin: admin.list_topics())
         topics = tuple(matching(topics, known))
     if dry_run:
-        show_topics(bootstrap_server, topics, if_exists=if_exists)
+        show_topics(topics, if_exists=if_exists)
         return
     confirm(deletion_question("topic", topics, "records"), yes, "nothing was deleted")
 
@@ -375,4 +360,4 @@ def delete(topics: tuple[str, ...], yes: bool, if_exists: bool, dry_run: bool, b
 
         await for_each(topics, delete_one, with_advice)
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)

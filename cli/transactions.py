@@ -8,13 +8,12 @@ import click
 
 from ..broker.coordination.transactions.participant_names import query_of
 from ..client.errors import UnsupportedVersion
-from .confirmation import confirm
-from .dry_run import dry_run_option, show_places
+from .confirmation import confirm, dry_run_option, show_places
 from .errors import CliError
-from .output import Rows, row_options
-from .partition_option import partition_option, partitions_of
+from .names import partition_option, partitions_of
+from .output import print_rows, row_options, time_format, time_options
 from .session import bootstrap_option, with_admin
-from .times import time_format, time_options
+from .values import WholeNumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,15 +25,10 @@ if TYPE_CHECKING:
 _OF_QUERY = ("query_id", "batch")
 _LISTED = ("transactional_id", "producer_id", "state", *_OF_QUERY)
 _DESCRIBED = (
-    "transactional_id",
-    "state",
-    "producer_id",
-    "producer_epoch",
-    "timeout_ms",
-    "began",
-    "partitions",
+    *("transactional_id", "state", "producer_id", "producer_epoch", "timeout_ms", "began", "partitions"),
     *_OF_QUERY,
 )
+_Row = tuple[Any, ...]
 _STATES = "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort"
 _QUERIES = ("query_id", "run_id", "committed_batch", "current_batch", "open_transactions", "last_update")
 _PRODUCERS = ("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp", "began_at")
@@ -57,12 +51,10 @@ def command() -> None:
 
 @command.command("list", short_help="Print the transactional ids.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help=f"Only in this state ({_STATES}); repeatable.")
-@click.option(
-    "--longer-than-ms", metavar="MS", type=click.IntRange(min=0), help="Only those open for longer than this."
-)
+@click.option("--longer-than-ms", metavar="MS", type=WholeNumber(min=0), help="Only those open for longer than this.")
 @row_options
 @bootstrap_option
-def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bootstrap_server: str) -> None:
+def list_(states: tuple[str, ...], longer_than_ms: int | None) -> None:
     """Print every transactional id with its producer id and state; an id of Spark's sink also with its query and batch.
 
     \b
@@ -71,20 +63,17 @@ def list_(states: tuple[str, ...], longer_than_ms: int | None, as_json: bool, bo
       odradek transactions list --state Ongoing --longer-than-ms 60000
     """
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> list[_Row]:
         found = await admin.list_transactions(
             states=states, longer_than_ms=-1 if longer_than_ms is None else longer_than_ms
         )
         batches = await _batches(admin, (each.transactional_id for each in found))
         return [
-            {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
-            | _of_query(each.transactional_id, batches)
+            (each.transactional_id, each.producer_id, each.state, *_of_query(each.transactional_id, batches))
             for each in found
         ]
 
-    with Rows(_LISTED, as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(_LISTED, with_admin(work))
 
 
 async def _batches(admin: Admin, transactional_ids: Iterable[str]) -> dict[str, int | None]:
@@ -99,16 +88,15 @@ async def _batches(admin: Admin, transactional_ids: Iterable[str]) -> dict[str, 
     return {each: query.current_batch for query in queries for each in query.transactional_ids}
 
 
-def _of_query(transactional_id: str, batches: Mapping[str, int | None]) -> dict[str, Any]:
-    values = query_of(transactional_id), batches.get(transactional_id)
-    return dict(zip(_OF_QUERY, values, strict=True))
+def _of_query(transactional_id: str, batches: Mapping[str, int | None]) -> tuple[str | None, int | None]:
+    return query_of(transactional_id), batches.get(transactional_id)
 
 
 @command.command(short_help="Print the queries whose tasks commit together.")
 @row_options
 @time_options
 @bootstrap_option
-def queries(as_json: bool, bootstrap_server: str) -> None:
+def queries() -> None:
     """Print the queries that write to this cluster exactly once, such as Spark's: the run that may write, the last
     batch that was committed, the batch that is being written, and how many transactions are open.
 
@@ -117,18 +105,12 @@ def queries(as_json: bool, bootstrap_server: str) -> None:
       odradek transactions queries
     """
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
-        return [_query(each) for each in await admin.list_queries()]
-
-    with Rows(_QUERIES, as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(_QUERIES, map(_query, with_admin(lambda admin: admin.list_queries())))
 
 
-def _query(each: QueryDescription) -> dict[str, Any]:
+def _query(each: QueryDescription) -> _Row:
     updated = time_format()(each.updated_ms)
-    values = each.query_id, each.run_id, each.committed_batch, each.current_batch, len(each.transactional_ids), updated
-    return dict(zip(_QUERIES, values, strict=True))
+    return each.query_id, each.run_id, each.committed_batch, each.current_batch, len(each.transactional_ids), updated
 
 
 @command.command(short_help="Print the state of transactional ids, or the producers of partitions.")
@@ -137,7 +119,7 @@ def _query(each: QueryDescription) -> dict[str, Any]:
 @row_options
 @time_options
 @bootstrap_option
-def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_json: bool, bootstrap_server: str) -> None:
+def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...]) -> None:
     """Print state, producer, start and partitions of transactional ids, or the producers of partitions. For an id of
     Spark's sink also the query and its batch.
 
@@ -150,48 +132,31 @@ def describe(transactional_ids: tuple[str, ...], topics: tuple[str, ...], as_jso
         raise click.UsageError("name transactional ids, or partitions by --topic")
     columns = _PRODUCERS if topics else _DESCRIBED
 
-    async def work(admin: Admin) -> list[dict[str, Any]]:
+    async def work(admin: Admin) -> list[_Row]:
         if topics:
             return await _producers(admin, topics)
         batches = await _batches(admin, transactional_ids)
         found = await admin.describe_transactions(*transactional_ids)
-        return [_row(each) | _of_query(each.transactional_id, batches) for each in found.values()]
+        return [(*_row(each), *_of_query(each.transactional_id, batches)) for each in found.values()]
 
-    with Rows(columns, as_json) as rows:
-        for row in with_admin(bootstrap_server, work):
-            rows.add(row)
+    print_rows(columns, with_admin(work))
 
 
-def _row(each: TransactionDescription) -> dict[str, Any]:
-    values = (
-        each.transactional_id,
-        each.state,
-        each.producer_id,
-        each.producer_epoch,
-        each.timeout_ms,
-        None if each.began_ms is None else time_format()(each.began_ms),
-        [f"{topic}-{number}" for topic, number in each.partitions],
-    )
-    return dict(zip(_DESCRIBED, values, strict=False))
+def _row(each: TransactionDescription) -> _Row:
+    began = None if each.began_ms is None else time_format()(each.began_ms)
+    partitions = [f"{topic}-{number}" for topic, number in each.partitions]
+    producer = each.producer_id, each.producer_epoch
+    return each.transactional_id, each.state, *producer, each.timeout_ms, began, partitions
 
 
-async def _producers(admin: Admin, topics: tuple[str, ...]) -> list[dict[str, Any]]:
+async def _producers(admin: Admin, topics: tuple[str, ...]) -> list[_Row]:
     found = await admin.describe_producers(*await partitions_of(admin, topics))
     return [_producer(*partition, each) for partition, active in sorted(found.items()) for each in active]
 
 
-def _producer(topic: str, number: int, each: ActiveProducer) -> dict[str, Any]:
-    last_timestamp = time_format()(each.last_timestamp_ms)
-    values = (
-        topic,
-        number,
-        each.producer_id,
-        each.producer_epoch,
-        each.last_sequence,
-        last_timestamp,
-        each.began_at,
-    )
-    return dict(zip(_PRODUCERS, values, strict=True))
+def _producer(topic: str, number: int, each: ActiveProducer) -> _Row:
+    last = each.last_sequence, time_format()(each.last_timestamp_ms)
+    return topic, number, each.producer_id, each.producer_epoch, *last, each.began_at
 
 
 @command.command(short_help="Abort a transaction that hangs in a partition.")
@@ -199,14 +164,14 @@ def _producer(topic: str, number: int, each: ActiveProducer) -> dict[str, Any]:
 @click.option(
     "--start-offset",
     metavar="OFFSET",
-    type=click.IntRange(min=0),
+    type=WholeNumber(min=0),
     required=True,
     help="Where the transaction begins.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dry_run_option
 @bootstrap_option
-def abort(topics: tuple[str, ...], start_offset: int, yes: bool, dry_run: bool, bootstrap_server: str) -> None:
+def abort(topics: tuple[str, ...], start_offset: int, yes: bool, dry_run: bool) -> None:
     """Abort a transaction that hangs: a partition waits for it, and no coordinator will ever end it. The leader of the
     partition gets an abort marker without the coordinator. `describe --topic` shows where transactions begin.
 
@@ -231,4 +196,4 @@ def abort(topics: tuple[str, ...], start_offset: int, yes: bool, dry_run: bool, 
         else:
             await admin.abort_transaction(partitions[0], hanging[0])
 
-    with_admin(bootstrap_server, work)
+    with_admin(work)

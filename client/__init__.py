@@ -12,25 +12,23 @@ if TYPE_CHECKING:
     from ..kernel.door import record_code
     from .admin import Admin
     from .admin.acls import Acl, AclFilter
-    from .admin.features import Feature
-    from .admin.quotas import ANY_ENTITY, DEFAULT_ENTITY, QuotaEntity
-    from .admin.scram_users import ScramPassword
+    from .admin.brokers import Feature
+    from .admin.users import ANY_ENTITY, DEFAULT_ENTITY, QuotaEntity, ScramPassword
     from .assignors import Assignor, CooperativeStickyAssignor, RangeAssignor, RoundRobinAssignor, StickyAssignor
     from .consumer import Consumer
     from .consumer.assignment import RebalanceListener
-    from .consumer.dead_letters import DeadLetterTopic
     from .consumer.explanation import Explanation
-    from .consumer.fetched_batch import FetchedBatch
-    from .consumer.offset_store import OffsetStore
-    from .consumer.record_columns import RecordColumns
+    from .consumer.fetched_batch import FetchedBatch, RecordColumns
+    from .consumer.offset_commits import OffsetStore
     from .consumer.simple_consumer import SimpleConsumer
     from .consumer.streams import Stream
+    from .consumer.workers import DeadLetterTopic
     from .core.descriptions import ConfigChange, ConfigResource, NewTopic
     from .core.metrics import Metric, PrometheusBridge
     from .core.waiting import wait_for_broker
     from .errors import KafkaError
     from .producer import Producer
-    from .producer.deliveries import BulkMetadata
+    from .producer.batch import BulkMetadata
     from .producer.listeners import BatchDescription, ProducerInterceptor, ProducerListener, ProducerRecord
     from .record import (
         EARLIEST,
@@ -93,8 +91,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ANY_ENTITY": "admin.quotas",
-    "DEFAULT_ENTITY": "admin.quotas",
+    "ANY_ENTITY": "admin.users",
+    "DEFAULT_ENTITY": "admin.users",
     "EARLIEST": "record",
     "LATEST": "record",
     "Acl": "admin.acls",
@@ -102,35 +100,35 @@ _HOMES = {
     "Admin": "admin",
     "Assignor": "assignors",
     "BatchDescription": "producer.listeners",
-    "BulkMetadata": "producer.deliveries",
+    "BulkMetadata": "producer.batch",
     "ConfigChange": "core.descriptions",
     "ConfigResource": "core.descriptions",
     "Consumer": "consumer",
     "ConsumerGroupMetadata": "record",
     "ConsumerRecord": "record",
     "CooperativeStickyAssignor": "assignors",
-    "DeadLetterTopic": "consumer.dead_letters",
+    "DeadLetterTopic": "consumer.workers",
     "Explanation": "consumer.explanation",
-    "Feature": "admin.features",
+    "Feature": "admin.brokers",
     "FetchedBatch": "consumer.fetched_batch",
     "KafkaError": "errors",
     "Metric": "core.metrics",
     "NewTopic": "core.descriptions",
     "OffsetAndMetadata": "record",
     "OffsetAndTimestamp": "record",
-    "OffsetStore": "consumer.offset_store",
+    "OffsetStore": "consumer.offset_commits",
     "Producer": "producer",
     "ProducerInterceptor": "producer.listeners",
     "ProducerListener": "producer.listeners",
     "ProducerRecord": "producer.listeners",
     "PrometheusBridge": "core.metrics",
-    "QuotaEntity": "admin.quotas",
+    "QuotaEntity": "admin.users",
     "RangeAssignor": "assignors",
     "RebalanceListener": "consumer.assignment",
-    "RecordColumns": "consumer.record_columns",
+    "RecordColumns": "consumer.fetched_batch",
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
-    "ScramPassword": "admin.scram_users",
+    "ScramPassword": "admin.users",
     "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
     "Stream": "consumer.streams",

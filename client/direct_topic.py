@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .core.security_options import SecurityOptions
+from .core.security import SecurityOptions
 from .core.task_ends import without_cancelling
 from .record import TopicPartition
 
@@ -49,10 +49,10 @@ class DirectPartition:
             raise
 
     def _read(self, options: Mapping[str, str], passed: Passed) -> None:
+        from .arrow.brokers import Brokers
         from .arrow.decoder import ArrowDecoder, schema_of
-        from .spark.brokers import Brokers
-        from .spark.direct_read import DirectRead
-        from .spark.offsets import OffsetRange
+        from .arrow.direct_read import DirectRead
+        from .arrow.fetch import OffsetRange
         from .spark.options import parse_options
 
         topic, number = self.place

@@ -6,8 +6,10 @@ milliseconds since 1970 UTC, keys and values are bytes or None, offsets count fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, NamedTuple
+
+from ..protocol.topic_partition import TopicPartition as TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -35,11 +37,12 @@ LATEST = -1
 EARLIEST = -2
 
 
-class TopicPartition(NamedTuple):
-    """One partition of a topic."""
-
-    topic: str
-    partition: int
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the numbers of partitions by topic, in order, as most of Kafka's requests have them."""
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics
 
 
 class ConsumerRecord(NamedTuple, Generic[K, V]):

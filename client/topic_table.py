@@ -17,8 +17,8 @@ from typing import Any, Unpack
 from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
-from .core.options import check_choice
-from .core.security_options import SecurityArguments, security_options
+from .core.options import check_choice, security_options
+from .core.security import SecurityArguments
 from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
 from .record import TopicPartition

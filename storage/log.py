@@ -62,6 +62,10 @@ class Log(ReadableLog):
         self.epochs: LeaderEpochs = contents.epochs
         # Invariant: an fsync has covered everything below it, <= log_end_offset.
         self.recovery_point = 0
+        # The recovery point that the last checkpoint has.
+        self._noted_point = 0
+        # A segment that a roll has closed at the recovery point, until a flush has forced its indexes to disk.
+        self._index_due: Segment | None = None
         # The first offset of which a start has found that its record may be lost; None: all is there.
         self.lost_from: int | None = None
         # Bytes that were forced to disk since the log was opened.
@@ -103,7 +107,7 @@ class Log(ReadableLog):
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
         log.lost_from = log._find_lost(log_start_offset)
-        log.recovery_point = end if contents.report.clean else min(max(recovery_point, 0), end)
+        log.recovery_point = log._noted_point = end if contents.report.clean else min(max(recovery_point, 0), end)
         if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
             # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
             log.flush()
@@ -232,15 +236,18 @@ class Log(ReadableLog):
         with self._sealing:
             old.seal()
             is_flushed = self.recovery_point >= self.log_end_offset
-        if is_flushed:
-            # Recovery trusts the indexes of a segment that ends at the recovery point.
+        if self._noted_point >= self.log_end_offset:
+            # Recovery trusts the indexes of a segment that ends at the recovery point of the checkpoint.
             self._sync([old])
+            is_flushed = False
         self._write_producers(durable=False, keep_from=old.base_offset)
         new = Segment.create(self.directory, base_offset, now_ms, self._disk)
         is_old_kept = old.size > 0
         self._segments.add(new)
         if is_old_kept:
             self._segments.keep_warm(old)
+        if is_flushed:
+            self._index_due = old
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
         return new
 
@@ -267,6 +274,7 @@ class Log(ReadableLog):
         if (
             unflushed >= config.flush_messages
             or self.recovery_point < active.base_offset
+            or self._index_due is not None
             or (active.size >= UNFLUSHED_BYTES and active.unsynced_bytes >= UNFLUSHED_BYTES)
             or now_ms - self._unflushed_since_ms >= config.flush_ms
         ):
@@ -294,8 +302,19 @@ class Log(ReadableLog):
                 is_done = not any(segment.is_sealed for segment in dirty)
                 if is_done:
                     self.recovery_point = max(self.recovery_point, target)
+                    self._index_due = None
         if target >= self._segments.active.base_offset:
             self._unflushed_since_ms = since_ms
+
+    def checkpoint(self) -> int:
+        """Return the recovery point for a checkpoint that is about to be written.
+
+        A start trusts the indexes of every segment that ends there, so it lies before the end of one whose indexes
+        wait for their fsync.
+        """
+        due = self._index_due
+        self._noted_point = self.recovery_point if due is None else max(due.last_base_offset, self.log_start_offset)
+        return self._noted_point
 
     def _sync(self, segments: list[Segment]) -> None:
         """Force `segments`, the leader epochs and the names of files to disk."""
@@ -393,7 +412,8 @@ class Log(ReadableLog):
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         self.producers = producers
-        self._sync([active])
+        due, self._index_due = self._index_due, None
+        self._sync([active] if due is None or due is active else [due, active])
 
     def give_up_lost(self, now_ms: int, producers: ProducerStates) -> None:
         """Remove every batch from `lost_from` on, durably, where another replica has them all.
@@ -420,6 +440,7 @@ class Log(ReadableLog):
         self._check_writable()
         self._segments.retire_all(lambda: Segment.create(self.directory, offset, now_ms, self._disk))
         self.log_start_offset = self.log_end_offset = self.recovery_point = offset
+        self._index_due = None
         self.epochs.truncate_from_end(0)
         self.producers = ProducerStates()
         for each in snapshot_offsets(self._disk.names(self.directory)):
@@ -473,7 +494,7 @@ class Log(ReadableLog):
         try:
             self._check_writable()
             if is_on_disk:
-                self.recovery_point = self.log_end_offset
+                self.recovery_point, self._index_due = self.log_end_offset, None
             else:
                 self.complete(durable=True)
                 self.flush()

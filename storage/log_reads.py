@@ -111,7 +111,7 @@ class ReadableLog:
     def load_indexes(self) -> None:
         """Open the indexes of every segment, so that damaged ones are built again now and not at the first read."""
         for segment in self._segments.all:
-            segment.load_indexes()
+            segment.open_indexes()
             segment.release()
 
     def latest_starts(self, count: int) -> list[int]:

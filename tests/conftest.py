@@ -19,7 +19,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.tests.support.raw import Raw
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
-settings.register_profile("odradek", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make soak` tries more of them.
+EXAMPLES = int(os.environ.get("ODRADEK_EXAMPLES", "40"))
+settings.register_profile("odradek", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("odradek")
 
 

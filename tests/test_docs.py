@@ -8,13 +8,16 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Set
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from textwrap import indent
 
 import click
 import pytest
+from odradek.broker.coordination.groups import states as groups
+from odradek.broker.coordination.transactions import states as transactions
 from odradek.cli import main
 from odradek.tests.support.tools import tool
 
@@ -153,18 +156,20 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_pictures_of_states_are_what_the_tool_draws() -> None:
-    states = tool("state_pictures")
-    for picture in states.PICTURES:
-        page = (ROOT / "docs" / picture.page).read_text(encoding="utf-8")
-        assert picture.text() in page, "run: python tools/state_pictures.py"
+@pytest.mark.parametrize(("page", "legal"), [("groups.md", groups.LEGAL), ("transactions.md", transactions.LEGAL)])
+def test_the_picture_of_states_has_each_legal_move_with_its_words(page: str, legal: Mapping[Enum, Set[Enum]]) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    picture = text[text.index("stateDiagram-v2") :].partition("```")[0]
+    drawn = re.findall(r"^    (\w+) --> (\w+) : \w", picture, re.MULTILINE)
+    moves = [(source.value, target.value) for source, targets in legal.items() for target in targets]
+    assert sorted(drawn) == sorted(moves)
 
 
-def test_pictures_of_rebalancing_are_what_the_tool_draws() -> None:
-    pictures = tool("rebalancing_pictures")
-    for name in pictures.PICTURES:
-        drawn = (ROOT / "docs" / f"{name}.svg").read_text(encoding="utf-8")
-        assert drawn == pictures.svg(name), "run: python tools/rebalancing_pictures.py"
+def test_the_picture_of_the_rooms_names_folders_of_code() -> None:
+    text = ARCHITECTURE.read_text(encoding="utf-8")
+    rooms = re.findall(r'\["([\w/]+)"\]', text[text.index("```mermaid") : text.index("## Floors")])
+    assert len(rooms) > 10
+    assert set(map(Path, rooms)) <= set(tool("house").folders())
 
 
 def test_every_call_on_the_map_is_an_import() -> None:

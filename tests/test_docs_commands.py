@@ -134,9 +134,9 @@ def _lines(block: str) -> Iterator[Shown]:
         yield Shown(line.removeprefix("$ "), output)
 
 
-# Its commands need ZooKeeper and several brokers: tests/cli/test_cluster_commands.py runs them.
-NEEDS_A_CLUSTER = "cluster"
-PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem != NEEDS_A_CLUSTER]
+# Commands that need ZooKeeper and several brokers (tests/cli/test_cluster_commands.py), and those of test_tutorial.py.
+ELSEWHERE = {"cluster", "tutorial"}
+PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem not in ELSEWHERE]
 
 
 def test_the_pages_with_commands_are_found() -> None:

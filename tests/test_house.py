@@ -23,7 +23,7 @@ from odradek.storage.config import LogConfig
 from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
-WINGS = ("kernel", "protocol", "storage", "client", "broker", "cli")
+WINGS = ("kernel", "protocol", "zookeeper", "storage", "client", "broker", "cli")
 MODULES = sorted(path for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
 BESIDES = ("tests", "tools", "benchmarks", "pipelines")
 WRITTEN = sorted([*MODULES, *ROOT.glob("*.py"), *(p for d in BESIDES for p in (ROOT / d).rglob("*.py"))])
@@ -39,7 +39,8 @@ MEDIAN_FUNCTION_LINES = 8
 P90_FUNCTION_LINES = 20
 P90_FILE_LINES = 300
 
-MAX_FLAT_FILES = 9
+# Beside the faces `__init__` and `__main__`.
+MAX_FLAT_FILES = 8
 # The floors inside the broker, from the top. A room imports from its own folder, and from floors below its own.
 BROKER_FLOORS = (
     ("server.py", "__init__.py", "__main__.py"),
@@ -52,8 +53,9 @@ BROKER_FLOORS = (
     ("coordination",),
     ("topics",),
     ("log_dirs",),
+    ("security",),
     ("configs",),
-    ("purgatory.py", "threads.py", "broker_thread.py"),
+    ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
     ("timers.py",),
     ("clock.py",),
 )
@@ -312,7 +314,8 @@ def test_imports_inside_a_wing_run_down(wing: str) -> None:
 
 @pytest.mark.parametrize("wing", FLOORS)
 def test_a_wing_has_few_files_outside_its_folders(wing: str) -> None:
-    flat = [module.name for module in house.modules() if module.parts[0] == wing and len(module.parts) == 2]
+    inside = [module for module in house.modules() if module.parts[0] == wing and len(module.parts) == 2]
+    flat = [module.name for module in inside if not module.name.startswith("__")]
     assert len(flat) <= MAX_FLAT_FILES, flat
 
 
@@ -367,6 +370,53 @@ def test_functions_and_files_are_short_on_the_whole() -> None:
     assert statistics.median(lengths) <= MEDIAN_FUNCTION_LINES
     assert lengths[len(lengths) * 9 // 10] <= P90_FUNCTION_LINES
     assert sizes[len(sizes) * 9 // 10] <= P90_FILE_LINES
+
+
+# -- Tests
+
+
+# What kills, waits and looks again by chance or by plan: these last as long as they say.
+LASTING = {"soak", "conformance", "support"}
+# A test that shows that something does not happen waits so long, and no longer.
+MAX_SLEEP_S = 0.05
+# Calls that would last, and are cut short; a load that lasts.
+SLEEPERS = {"WITHIN_S", "LASTS_S", "10"}
+TESTS = [path for path in WRITTEN if path.is_relative_to(ROOT / "tests")]
+
+
+def test_a_test_waits_for_something_and_sleeps_for_nothing() -> None:
+    """A sleep is a step of a loop that looks again, or is very short."""
+    found = [
+        f"{name_of(path)}:{call.lineno}: {ast.unparse(call)}"
+        for path in TESTS
+        if path.relative_to(ROOT / "tests").parts[0] not in LASTING
+        for call in _calls_outside_of_loops(tree_of(path), "sleep")
+        if not _is_short(ast.unparse(call.args[0]))
+    ]
+    assert found == []
+
+
+def _is_short(seconds: str) -> bool:
+    return seconds in SLEEPERS or (re.fullmatch(r"[\d.]+", seconds) is not None and float(seconds) <= MAX_SLEEP_S)
+
+
+def _calls_outside_of_loops(node: ast.AST, name: str) -> Iterator[ast.Call]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.While | ast.For | ast.AsyncFor):
+            continue
+        if isinstance(child, ast.Call) and child.args and ast.unparse(child.func).rpartition(".")[2] == name:
+            yield child
+        yield from _calls_outside_of_loops(child, name)
+
+
+def test_no_test_mocks_a_class() -> None:
+    assert [name_of(path) for path in TESTS if re.search(r"unittest\.mock|import mock|\bMagicMock\b", _text(path))] == [
+        name_of(Path(__file__))
+    ]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 # -- Words

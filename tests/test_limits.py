@@ -6,8 +6,9 @@ from pathlib import Path
 
 import odradek
 import pytest
+from odradek.broker import turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from odradek.broker.coordination import large_response, shards
+from odradek.broker.coordination import shards
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
 from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
@@ -46,8 +47,8 @@ FIXED = {
     "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
-    "values of a response that are made in the turn of its request": large_response.VALUES_AT_ONCE,
-    "values that one turn adds to a response": large_response.VALUES_PER_TURN,
+    "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
+    "values that one turn adds to a response": turns.VALUES_PER_TURN,
     "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
     "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a group id or transactional id": shards.MAX_ID_BYTES,

@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..replication.view import ClusterView, PartitionView
+from ...zookeeper.operations import SessionExpired, Steps
+from ...zookeeper.session import Session
+from ..replication.metadata_cache import MetadataCache, PartitionView
 from .config_store import BROKERS, TOPICS, broker_znode, write_config
 from .config_watch import ConfigWatch
 from .controller.controller import Controller
 from .controller.machine import ControllerMachine
 from .controller.topic_changes import CreatedTopic, NewTopic, Placement, add_partitions, create_topic, delete_topic
 from .isr_changes import AlteredState, WantedState, alter_isrs
-from .operations import Steps
 from .producer_ids import take_block
 from .znodes import ProducerIds, Replicas, TopicPartition
-from .zookeeper import SessionExpired, ZooKeeper
 
 
 class ClusterAdmin:
     """Carries out changes and waits until this broker's clients see them. Raises KafkaError."""
 
-    def __init__(self, zookeeper: ZooKeeper, controller: Controller, configs: ConfigWatch, view: ClusterView) -> None:
+    def __init__(self, zookeeper: Session, controller: Controller, configs: ConfigWatch, view: MetadataCache) -> None:
         self._zookeeper = zookeeper
         self._controller = controller
         self._configs = configs

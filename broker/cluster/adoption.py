@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .operations import Create, Put, Steps, portions, read, write, write_all
+from ...zookeeper.operations import Create, Put, Steps, portions, read, write, write_all
 from .znodes import (
     Assignment,
     LeaderAndIsr,

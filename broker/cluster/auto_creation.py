@@ -17,8 +17,8 @@ from ...protocol.messages.create_topics import (
 )
 from ..configs.broker_config import BrokerConfig
 from ..replication.controller_door import ControllerDoor
+from ..replication.metadata_cache import MetadataCache
 from ..replication.peer import PeerLost
-from ..replication.view import ClusterView
 from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 VERSION = 7
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 class AutoCreation:
     """Asks the controller for topics. End it with `close`."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, door: ControllerDoor) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, door: ControllerDoor) -> None:
         self._config = config
         self._view = view
         self._door = door

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...zookeeper.operations import Create, Delete, Put, Steps, children, create, read_all, write, write_all
 from .adoption import EVERY_BROKER
-from .operations import Create, Delete, Put, Steps, children, create, read_all, write, write_all
 from .znodes import (
     CONFIG_CHANGE_PREFIX,
     CONFIG_CHANGES,

@@ -7,11 +7,12 @@ import logging
 from collections.abc import Callable, Iterable
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...zookeeper.operations import SessionExpired
+from ...zookeeper.session import Session
 from ..configs.definition import ConfigError
 from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
 from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
-from .zookeeper import SessionExpired, ZooKeeper
 
 _log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ class ConfigWatch:
 
     def __init__(
         self,
-        zookeeper: ZooKeeper,
+        zookeeper: Session,
         broker_id: int,
         topics: ClusterTopics,
         reconfiguration: Reconfiguration,

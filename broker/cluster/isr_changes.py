@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...protocol.errors import ErrorCode
+from ...zookeeper.operations import Steps
 from .controller.machine import ControllerMachine
-from .operations import Steps
 from .znodes import LeaderAndIsr, TopicPartition
 
 # The error of a change, and where there is none the partition's state.

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from .operations import PARTITIONS_A_TURN, Create, Put, Steps, create, portions, read_all, write_all
+from ...zookeeper.operations import PARTITIONS_A_TURN, Create, Put, Steps, create, portions, read_all, write_all
 from .znodes import (
     ISR_CHANGE_PREFIX,
     NO_LEADER,

@@ -23,12 +23,14 @@ from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
+from ...zookeeper.operations import Create, SessionExpired, create, read, write
+from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
 from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
-from ..replication.controller_door import ControllerDoor, OwnBroker
+from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
@@ -40,7 +42,6 @@ from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
 from .lost_records import leave_isrs
 from .old_offsets import OldOffsets
-from .operations import Create, create, read, write
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
 from .znodes import (
@@ -48,6 +49,7 @@ from .znodes import (
     CONFIG_CHANGES,
     FEATURE,
     LOG_DIR_EVENT_PREFIX,
+    PERSISTENT,
     BadZnode,
     Registration,
     TopicPartition,
@@ -55,7 +57,6 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
-from .zookeeper import SessionExpired, ZooKeeper
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -75,7 +76,6 @@ class BrokerParts:
     metadata: Metadata
     topics: ClusterTopics
     reconfiguration: Reconfiguration
-    own: OwnBroker
 
 
 class Member:
@@ -89,12 +89,12 @@ class Member:
         self._clock = clock
         session_ms = config.zookeeper_session_timeout_ms
         connection_ms = config.zookeeper_connection_timeout_ms
-        self.zookeeper = ZooKeeper(
+        self.zookeeper = Session(
             config.zookeeper_connect,
             session_ms,
             session_ms if connection_ms is None else connection_ms,
             self._note_change,
-            self._note_session,
+            self._note_contact,
         )
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
@@ -128,7 +128,7 @@ class Member:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
         member = cls(config, clock)
         try:
-            await member.zookeeper.start()
+            await member.zookeeper.start(PERSISTENT)
             await member._find_ids(meta)
         except BaseException as error:
             await member.zookeeper.stop()
@@ -179,6 +179,8 @@ class Member:
         config = self._config = parts.config
         registration = _registration(self.broker_id, config, addresses, self._clock.now_ms())
         self._parts, self._registration = parts, registration
+        own = parts.replicas.own
+        assert own is not None, "a member's requests to itself need no connection"
         self._configs = ConfigWatch(
             self.zookeeper,
             self.broker_id,
@@ -187,7 +189,7 @@ class Member:
             lambda: self.controller.elect_again(),
         )
         view = parts.replicas.view
-        self._door = ControllerDoor(config, view, lambda: parts.own)
+        self._door = ControllerDoor(config, view, own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
@@ -201,7 +203,7 @@ class Member:
             ),
             self.zookeeper,
             self._clock,
-            parts.own,
+            own,
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs
@@ -303,14 +305,14 @@ class Member:
                 self._spawn(self._register_again(self._registration))
         self.controller.note_change(path)
 
-    def _note_session(self, is_there: bool) -> None:
+    def _note_contact(self, contact: Contact) -> None:
         registration = self._registration
         if registration is None or self._is_leaving:
             return
-        if is_there:
+        if contact is Contact.RENEWED:
             self.zookeeper.renew()
             self._spawn(self._return(registration))
-        else:
+        elif contact is Contact.EXPIRED:
             self._is_registered = False
             self.controller.resign()
 
@@ -392,6 +394,8 @@ def _start_error(config: BrokerConfig, error: BaseException) -> BaseException:
     """Return what a start raises for an error of ZooKeeper."""
     if isinstance(error, SessionExpired):
         return StartError(f"the session with ZooKeeper at {config.zookeeper_connect} ended while the broker started")
+    if isinstance(error, ZooKeeperUnreachable):
+        return StartError(error.message)
     if isinstance(error, BadZnode):
         return StartError(f"the cluster cannot be joined: {error}")
     return error

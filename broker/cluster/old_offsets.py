@@ -26,11 +26,10 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from ...zookeeper.operations import Create, Failure, Put, SessionExpired, Steps, read_all, write_all
 from ..coordination.groups.offset_commit import metadata_length
 from ..coordination.interfaces import Topics
-from .operations import Create, Failure, Put, Steps, read_all, write_all
 from .znodes import CONSUMERS
-from .zookeeper import SessionExpired
 
 T = TypeVar("T")
 
@@ -80,7 +79,7 @@ def _make_parents(paths: Iterable[str]) -> Steps[None]:
 class ZooKeeperDoor(Protocol):
     """What is needed of the session with ZooKeeper."""
 
-    async def run(self, steps: Steps[T], fence: int | None = None) -> T:
+    async def run(self, steps: Steps[T]) -> T:
         """Drive steps to their end. Raises SessionExpired."""
         ...
 
@@ -175,7 +174,7 @@ class OldOffsets:
             async with asyncio.timeout(limit_ms / 1000), self._turns:
                 return await self._zookeeper.run(steps)
         except (TimeoutError, SessionExpired) as error:
-            steps.close()
+            steps.close()  # it may wait for its turn
             why = f"ZooKeeper did not take or give a client's offsets within {limit_ms} ms"
             _log.warning("%s: the client is told to try again", why)
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why) from error

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from ...protocol.errors import ErrorCode, KafkaError
-from .operations import Put, Steps, read, write
+from ...zookeeper.operations import Put, Steps, read, write
 from .znodes import PRODUCER_ID_BLOCK, BadZnode, ProducerIds, decode_producer_ids, encode_producer_ids
 
 # Kafka's numbers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .operations import Create, Put, Steps, create, read, write
+from ...zookeeper.operations import Create, Put, Steps, create, read, write
 from .znodes import (
     BROKER_SEQUENCE,
     CLUSTER_ID,

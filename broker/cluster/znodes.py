@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from ...protocol.topic_partition import TopicPartition
 
 BROKER_IDS = "/brokers/ids"
 BROKER_SEQUENCE = "/brokers/seqid"
@@ -89,16 +91,6 @@ def sound(decode: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T 
     except BadZnode as error:
         _log.error("%s", error)
         return None
-
-
-class TopicPartition(NamedTuple):
-    """A partition, by its topic's name and its index."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 # -- Paths

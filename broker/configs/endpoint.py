@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import NamedTuple
 
 from .definition import ConfigError
@@ -13,6 +14,23 @@ _ENDPOINT = re.compile(
 )
 # Hosts that mean every interface.
 ANY_HOST = ("", "0.0.0.0", "::")
+
+
+class SecurityProtocol(StrEnum):
+    """What a listener speaks: with or without TLS, with or without SASL."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def has_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def has_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
 class Endpoint(NamedTuple):

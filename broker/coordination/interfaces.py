@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
+from ...protocol.topic_partition import TopicPartition
 from .replay import Ended, Written
 
-# Topic, partition index.
-TopicPartition = tuple[str, int]
 # Called once: with None when the records are committed, otherwise with the reason why they cannot be.
 OnCommitted = Callable[[KafkaError | None], None]
 

@@ -18,10 +18,10 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ...storage.errors import StorageError
-from ..coordination.large_response import LargeResponse, fill
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
 from ..topics.partition import Partition
+from ..turns import LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -17,8 +17,8 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from ..coordination.large_response import LargeResponse, fill
 from ..topics.topic_names import check_name
+from ..turns import LargeResponse, fill
 
 if TYPE_CHECKING:
     from ...storage.producers import ProducerStates

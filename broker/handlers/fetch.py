@@ -38,11 +38,12 @@ from ...storage.files import FileRange, NotCached
 from ...storage.log_view import LogView
 from ...storage.segments.location import Location
 from ..configs.server_table import RACK_AWARE_SELECTOR
-from ..coordination.large_response import LargeResponse
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
-from ..topics.partition import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END, Partition
+from ..topics.partition import Partition
+from ..topics.partition_state import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END
+from ..turns import LargeResponse
 from .current_leader import current_leader, tell_address
 
 if TYPE_CHECKING:
@@ -203,14 +204,48 @@ class _Fetch:
 
     def respond(self) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
         """Return the response, now or later."""
-        expired = not self._partitions or self._request.max_wait_ms <= 0
-        news = self._news()
-        if len(news) > PARTITIONS_PER_TURN:
-            return asyncio.ensure_future(self._respond_in_turns(expired))
-        is_complete = self._walk(news)
-        if self._cold:
-            return asyncio.ensure_future(self._respond_from_disk(expired))
-        return self._response() if is_complete or expired else self._park(self._request.max_wait_ms)
+        news, max_wait_ms = self._news(), self._request.max_wait_ms
+        if len(news) <= PARTITIONS_PER_TURN:
+            is_complete = self._walk(news)
+            if not self._cold:
+                if is_complete or max_wait_ms <= 0:
+                    return self._response()
+                return self._services.purgatory.park(self._found(), max_wait_ms, self._attempt)
+        return asyncio.ensure_future(self._respond_later(news))
+
+    def _attempt(self, expired: bool) -> FetchResponse | None:
+        """Return the response, or None while it is worth waiting."""
+        return self._response() if self._walk(self._news()) or expired or self._cold else None
+
+    async def _respond_later(self, news: list[FetchedPartition]) -> _Response:
+        """Return the response of a request that one turn cannot answer: it is wide, or its data are on disk only.
+
+        Read from disk, walk, then wait for a wake or the deadline, and so on.
+        """
+        clock, purgatory = self._services.clock, self._services.purgatory
+        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        is_woken = expired = False
+        while True:
+            # Each round reads partitions that no other has read: there are at most as many rounds as partitions.
+            if self._cold and not is_woken:
+                await self._read_cold()
+                news = self._news()
+            seen_wakes = purgatory.wakes
+            is_complete = await self._walk_in_turns(news)
+            if self._cold and not is_woken:
+                continue
+            time_ms = deadline_ms - clock.monotonic_ms()
+            if is_complete or self._cold or expired or time_ms <= 0:
+                response = self._response()
+                return LargeResponse(response, iter(())) if len(self._results) > PARTITIONS_PER_TURN else response
+            found = self._found()
+            # A partition may get its data behind the walk, between two turns.
+            changed = purgatory.changed_since(seen_wakes)
+            if changed is not None and set(found).isdisjoint(changed):
+                # When it is woken there may be more.
+                self._disk_reads.clear()
+                expired, is_woken = await purgatory.park(found, time_ms, bool), True
+            news = self._news()
 
     async def convert(
         self, response: FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]
@@ -221,56 +256,12 @@ class _Fetch:
         await self._services.conversions.convert_fetched(results, self._version, self._max_bytes)
         return made
 
-    def _park(self, time_ms: int) -> asyncio.Future[FetchResponse]:
-        # When it is woken there may be more.
-        self._disk_reads.clear()
-        return self._services.purgatory.park(self._found(), time_ms, self._attempt)
-
     def _found(self) -> list[Partition]:
         """Return every partition that may have news: those of the last walk, and those that it passed over."""
         walked = [found for _, found, _ in self._results if isinstance(found, Partition)]
         if self._session is None or not self._passes_settled:
             return walked
         return list(dict.fromkeys([*walked, *self._session.settled]))
-
-    async def _respond_in_turns(self, expired: bool) -> _Response:
-        """Return the response of a request with thousands of partitions. It has the same waits as a smaller one."""
-        clock = self._services.clock
-        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
-        is_complete = await self._walk_in_turns()
-        while self._cold:
-            await self._read_cold()
-            is_complete = await self._walk_in_turns()
-        while not (is_complete or expired):
-            # Parked before the walk, because a partition may get its data behind the walk, between two turns.
-            time_ms = max(deadline_ms - clock.monotonic_ms(), 0)
-            woken = self._services.purgatory.park(self._found(), time_ms, bool)
-            try:
-                self._disk_reads.clear()
-                is_complete = await self._walk_in_turns()
-                if not (is_complete or self._cold):
-                    expired = await woken
-                    if expired:
-                        await self._walk_in_turns()
-            finally:
-                woken.cancel()
-            is_complete = is_complete or bool(self._cold)
-        return LargeResponse(self._response(), iter(()))
-
-    def _attempt(self, expired: bool) -> FetchResponse | None:
-        """Return the response, or None while it is worth waiting."""
-        return self._response() if self._walk(self._news()) or expired or self._cold else None
-
-    async def _respond_from_disk(self, expired: bool) -> FetchResponse:
-        clock = self._services.clock
-        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
-        # Each round reads partitions that no other has read: there are at most as many rounds as partitions.
-        while self._cold:
-            await self._read_cold()
-            is_complete = self._walk(self._news())
-            if not self._cold and (is_complete or expired or clock.monotonic_ms() >= deadline_ms):
-                return self._response()
-        return await self._park(deadline_ms - clock.monotonic_ms())
 
     async def _read_cold(self) -> None:
         """Have threads read what the last walk did not find in memory."""
@@ -306,13 +297,13 @@ class _Fetch:
             self._note_follower()
         return walk.is_over(self._min_bytes)
 
-    async def _walk_in_turns(self) -> bool:
+    async def _walk_in_turns(self, news: list[FetchedPartition]) -> bool:
         """Do the same, a part of the partitions a turn of the event loop."""
-        news = self._news()
         walk = self._begin(news)
         for start in range(0, len(news), PARTITIONS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
             self._walk_over(news[start : start + PARTITIONS_PER_TURN], walk)
-            await asyncio.sleep(0)
         if self._replica_id >= 0:
             self._note_follower()
         return walk.is_over(self._min_bytes)

@@ -27,7 +27,8 @@ from ...protocol.messages.list_offsets import (
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
-from ..topics.partition import READ_TO_END, Partition
+from ..topics.partition import Partition
+from ..topics.partition_state import READ_TO_END
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -4,7 +4,7 @@ From version 1 on null means all topics and an empty list none; in version 0 an 
 auto-creation, 8 may request authorized operations, 10 brings topic ids in responses, 12 in requests (10 and 11 have the
 field, but must not use it), 13 has an error for the whole response.
 
-In a cluster brokers, topics and leaders are what the controller has told this broker (replication/view.py).
+In a cluster brokers, topics and leaders are what the controller has told this broker (replication/metadata_cache.py).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ...protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..coordination.large_response import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..services import Services

@@ -21,7 +21,8 @@ from ...storage.errors import StorageError
 from ...storage.leased_files import Extent, find_extent
 from ..network.request import RequestContext
 from ..topics.disk_reads import read_from_disk
-from ..topics.partition import READ_COMMITTED, READ_UNCOMMITTED, Partition
+from ..topics.partition import Partition
+from ..topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     from ..services import Services

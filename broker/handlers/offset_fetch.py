@@ -9,7 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
-from ..coordination.large_response import LargeResponse
+from ..turns import LargeResponse
 
 if TYPE_CHECKING:
     from ..network.request import RequestContext

@@ -69,11 +69,13 @@ class DataDir:
         """
         try:
             path.mkdir(parents=True, exist_ok=True)
-            _refuse_strangers(path)
+            refuse_strangers(path)
             lock = DirectoryLock(path, disk)
         except LockedError as error:
             why = f"data directory {path} is in use by another process: stop that one, or choose another --data-dir"
             raise StartError(why) from error
+        except FileExistsError as error:
+            raise DirectoryFailed(f"data directory {path} is no directory: choose another --data-dir") from error
         except (OSError, StorageError) as error:
             raise DirectoryFailed(f"data directory {path} cannot be written: {_reason(error)}") from error
         try:
@@ -123,7 +125,7 @@ def _take_clean_stop(path: Path, disk: Disk) -> CleanStop | None:
     return stop
 
 
-def _refuse_strangers(path: Path) -> None:
+def refuse_strangers(path: Path) -> None:
     """Raise StartError for a directory that holds files, but none of a broker."""
     names = sorted(each.name for each in path.iterdir())
     strangers = [name for name in names if not name.startswith(".") and name not in _NO_STRANGERS]
@@ -139,6 +141,15 @@ def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk, *, is_clustered
         checkpoints.write_meta_properties(path, meta, disk)
     if cluster_id and meta.cluster_id != cluster_id:
         raise StartError(f"data directory {path} belongs to cluster {meta.cluster_id}, the others to {cluster_id}")
+    refuse_others(path, meta, node_id, is_clustered=is_clustered)
+    if is_clustered and not meta.is_clustered:
+        meta.is_clustered = True
+        checkpoints.write_meta_properties(path, meta, disk)
+    return meta
+
+
+def refuse_others(path: Path, meta: MetaProperties, node_id: int, *, is_clustered: bool) -> None:
+    """Raise StartError for a directory of another node, or of a cluster where this broker is alone."""
     if meta.node_id != node_id:
         raise StartError(
             f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
@@ -146,10 +157,6 @@ def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk, *, is_clustered
     if meta.is_clustered and not is_clustered:
         # Alone it would lead every partition that it holds, and the cluster would know nothing of what it writes.
         raise StartError(f"data directory {path} belongs to a broker of a cluster: set zookeeper.connect")
-    if is_clustered and not meta.is_clustered:
-        meta.is_clustered = True
-        checkpoints.write_meta_properties(path, meta, disk)
-    return meta
 
 
 def new_id_text() -> str:

@@ -25,7 +25,7 @@ from ...storage.log import Log
 from ..configs.broker_config import BrokerConfig
 from .data_dir import JOURNAL_NAME, DataDir, DirectoryFailed, StartError
 from .missing_disk import directories_to_know, is_new, refuse_missing_disk
-from .offset_checkpoints import OffsetCheckpoints, TopicPartition
+from .offset_checkpoints import OffsetCheckpoints
 from .partition_dirs import PartitionDirs, partition_of
 
 _log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class LogDir:
         # The number of its partitions, online or not.
         self.count = 0
         # Partitions that are offline though the directory is online, because the start could not read their logs.
-        self.unread: list[TopicPartition] = []
+        self.unread: list[tuple[str, int]] = []
 
     @property
     def is_online(self) -> bool:
@@ -257,18 +257,18 @@ class LogDirs:
         """Return whether a checkpoint has, or will have, an offset of a topic of this name."""
         return any(each.checkpoints.may_name(topic) for each in self.online)
 
-    def cleaner_offset(self, partition: TopicPartition, log: Log) -> int | None:
+    def cleaner_offset(self, partition: tuple[str, int], log: Log) -> int | None:
         """Return the offset up to which the cleaner has cleaned a partition; None where nothing is known."""
         return self.of(log).checkpoints.cleaner_offsets.get(partition)
 
-    def note_cleaned(self, partition: TopicPartition, log: Log, offset: int) -> None:
+    def note_cleaned(self, partition: tuple[str, int], log: Log, offset: int) -> None:
         """Note up to where a partition is clean. The next checkpoint makes it last."""
         self.of(log).checkpoints.cleaner_offsets[partition] = offset
 
-    def take_checkpoint(self, logs: Mapping[TopicPartition, Log]) -> Checkpoint:
+    def take_checkpoint(self, logs: Mapping[tuple[str, int], Log]) -> Checkpoint:
         """Note the offsets of `logs` as they are now."""
         # By name: to compare paths would be most of the time of a turn of the loop that looks at each partition.
-        shares: dict[str, dict[TopicPartition, Log]] = {str(each.path): {} for each in self._dirs}
+        shares: dict[str, dict[tuple[str, int], Log]] = {str(each.path): {} for each in self._dirs}
         for partition, log in logs.items():
             shares[log.parent_name][partition] = log
         homes = [(each, shares[str(each.path)]) for each in self.online]

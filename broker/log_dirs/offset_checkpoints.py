@@ -18,8 +18,7 @@ from ...storage.files import DISK, Disk
 from ...storage.log import Log
 
 # Topic, partition index.
-TopicPartition = tuple[str, int]
-Offsets = dict[TopicPartition, int]
+Offsets = dict[tuple[str, int], int]
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +63,7 @@ class OffsetCheckpoints:
             is_named = any(topic in names for names in self._named.values())
         return is_named or any(topic == name for name, _ in self.cleaner_offsets)
 
-    def take(self, logs: Mapping[TopicPartition, Log], unread: Collection[TopicPartition] = ()) -> Callable[[], None]:
+    def take(self, logs: Mapping[tuple[str, int], Log], unread: Collection[tuple[str, int]] = ()) -> Callable[[], None]:
         """Note the offsets of `logs` as they are now, and return the call that writes them, in any thread.
 
         The partitions in `unread` keep the offsets that the start found. If two states are written in the wrong order,
@@ -75,7 +74,7 @@ class OffsetCheckpoints:
         points: Offsets = {}
         starts: Offsets = {}
         for key, log in logs.items():
-            points[key], starts[key] = log.recovery_point, log.log_start_offset
+            points[key], starts[key] = log.checkpoint(), log.log_start_offset
         for key in unread:
             starts[key] = self.log_starts.get(key, 0)
             if key in self.recovery_points:  # 0 would say that nothing was forced to disk, which nobody knows

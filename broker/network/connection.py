@@ -20,7 +20,10 @@ from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, cast
 
 from ..clock import Clock
+from ..configs.endpoint import SecurityProtocol
 from ..purgatory import Parked
+from ..security.principals import ANONYMOUS, address_text
+from ..timers import Timers
 from .connection_memory import ConnectionMemory
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
@@ -64,6 +67,7 @@ class Listener(NamedTuple):
     advertised: tuple[str, int] | None = None
     # The host of the listener, which clients are told as it was given; None: every interface.
     host: str | None = None
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
 
 
 class Owner(Protocol):
@@ -72,6 +76,7 @@ class Owner(Protocol):
     dispatch: Dispatch
     bounds: Bounds
     clock: Clock
+    timers: Timers
     # The buffer that all connections of a processor read into; each empties it before the next read.
     scratch: memoryview
     buffers: BufferPool
@@ -100,12 +105,15 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, owner: Owner, listener: Listener) -> None:
         self.listener = listener
         self.name = "?"
+        # Who the client is. SASL and TLS change it when the client has proved that it is somebody.
+        self.principal = ANONYMOUS
         self.client_host = ""
         # The number of its socket in this process.
         self.descriptor = -1
         # The host and port that this client is told to connect to.
         self.advertised_address = ("", 0)
         self.last_active_ms = 0
+        self._local_name = "?"
         self._owner = owner
         self._transport: asyncio.Transport | None = None
         self._received = ReceiveBuffer(owner.buffers, owner.requests, self)
@@ -124,6 +132,11 @@ class Connection(asyncio.BufferedProtocol):
         self._read_paused = False
         self._stopping = False
         self._closed = False
+
+    @property
+    def id(self) -> str:
+        """The two ends of the connection, which no other open connection has."""
+        return f"{self._local_name}-{self.name}"
 
     @property
     def waits(self) -> bool:
@@ -151,9 +164,9 @@ class Connection(asyncio.BufferedProtocol):
         self._responses.open(self._transport)
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
-        self.client_host = str(peer[0])
+        self.client_host = address_text(str(peer[0]))
         self.advertised_address = self.listener.advertised or (self.listener.host or str(local[0]), int(local[1]))
-        self.name = f"{peer[0]}:{peer[1]}"
+        self.name, self._local_name = f"{peer[0]}:{peer[1]}", f"{local[0]}:{local[1]}"
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if not self._owner.adopt(self):
@@ -234,6 +247,15 @@ class Connection(asyncio.BufferedProtocol):
         """Close now; responses that are not yet written are lost."""
         if self._transport is not None and not self._closed:
             self._transport.abort()
+
+    def mute(self, delay_ms: int) -> None:
+        """Handle no further request for so long. The response to the request under way is sent at once.
+
+        Only while no request waits: in a handler that answers at once, or in the `finish` of one that has waited.
+        """
+        future: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
+        self._owner.timers.after(delay_ms, lambda: None if future.done() else future.set_result(None))
+        self._wait(Pending(future))
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""

@@ -19,7 +19,7 @@ from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
-from ..coordination.large_response import LargeResponse
+from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages
@@ -48,6 +48,11 @@ _log = logging.getLogger(__name__)
 Encode = Callable[[int, Message], EncodedResponse]
 
 
+# Returns what handles the requests of a route in place of its handler: where an authorizer and quotas stand. It is
+# called once for each (API key, version), so a broker without them pays nothing.
+Guard = Callable[[Route, Handler], Handler]
+
+
 class _Served(NamedTuple):
     """The way of the requests of one API in one version: decode, handle, encode."""
 
@@ -60,10 +65,13 @@ class _Served(NamedTuple):
 class Dispatcher:
     """The way from a frame to an encoded response, or to a future of one where the request waits."""
 
-    def __init__(self, services: Services, watchdog: Watchdog, unread: ConnectionMemory) -> None:
+    def __init__(
+        self, services: Services, watchdog: Watchdog, unread: ConnectionMemory, guard: Guard | None = None
+    ) -> None:
         """`unread` is the memory of responses that clients have not read."""
         self._services = services
         self._watchdog = watchdog
+        self._guard = guard
         self._routes = {int(route.key): route for route in routes_of(services)}
         # By (key, version), filled at the first such request; bounded by the routes' versions.
         self._served: dict[tuple[int, int], _Served] = {}
@@ -165,6 +173,8 @@ class Dispatcher:
             why = f"API key {key} version {version} is not served here (client id {_client_id(data)!r})"
             raise CloseConnection(why)
         handle = route.handler(self._services)
+        if self._guard is not None:
+            handle = self._guard(route, handle)
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
             served = self._served[key, version] = _Served(decode, handle, _encoder(route.key, version), route)

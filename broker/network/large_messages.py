@@ -3,7 +3,7 @@
 An ordinary request is decoded, handled and encoded in one turn, which others wait for. A turn should take some ten
 milliseconds at most, so every route says how many values (array elements) one turn may handle. A request with more is
 cut into portions of that many, each a request of its own, and their responses are joined. One that cannot be cut, and
-one with more than `MAX_VALUES`, is rejected. So is a response made that has many values (large_response.py).
+one with more than `MAX_VALUES`, is rejected. So is a response made that has many values (turns.py).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.schema import Message, Struct
-from ..coordination.large_response import LargeResponse
 from ..threads import DiskThreads, Work
+from ..turns import LargeResponse
 from .connection_memory import ConnectionMemory
 
 if TYPE_CHECKING:

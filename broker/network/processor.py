@@ -55,7 +55,7 @@ class Processor:
         # The futures of requests that wait, kept so that none is collected before it is done.
         self.waiting: set[asyncio.Future[Any]] = set()
         self._limits = limits
-        self._timers = timers
+        self.timers = timers
         self._stopping = False
         self._ready: deque[Connection] = deque()
         self._turn_scheduled = False
@@ -123,7 +123,7 @@ class Processor:
             return
         self._idle_check_armed = True
         oldest_ms = min(each.last_active_ms for each in self.connections)
-        self._timers.at(max(oldest_ms + idle_ms, self.clock.monotonic_ms() + _IDLE_CHECK_MS), self._close_idle)
+        self.timers.at(max(oldest_ms + idle_ms, self.clock.monotonic_ms() + _IDLE_CHECK_MS), self._close_idle)
 
     def _close_idle(self) -> None:
         self._idle_check_armed = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..configs.endpoint import SecurityProtocol
+from ..security.principals import Principal
 from .connection import Connection
 
 
@@ -18,6 +20,26 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
+
+    @property
+    def principal(self) -> Principal:
+        """Who sends the request: `User:ANONYMOUS` where the client did not authenticate."""
+        return self.connection.principal
+
+    @property
+    def client_address(self) -> str:
+        """The client's IP address, as ACLs name it."""
+        return self.connection.client_host
+
+    @property
+    def security_protocol(self) -> SecurityProtocol:
+        """What the listener of this client speaks."""
+        return self.connection.listener.protocol
+
+    @property
+    def connection_id(self) -> str:
+        """The name of this client's connection, which no other open connection has."""
+        return self.connection.id
 
     @property
     def client_host(self) -> str:

@@ -11,8 +11,8 @@ from typing import Any, TypeVar, cast
 
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
+from .metadata_cache import MetadataCache
 from .peer import Peer, PeerLost
-from .view import ClusterView
 
 R = TypeVar("R", bound=Message)
 
@@ -44,8 +44,8 @@ class OwnBroker:
 class ControllerDoor:
     """The way to the broker that is the controller. One request is under way at a time. End it with `close`."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, own: Callable[[], OwnBroker | None]) -> None:
-        """`own` returns this broker as a place to send requests to; None where a test plays the controller."""
+    def __init__(self, config: BrokerConfig, view: MetadataCache, own: OwnBroker | None) -> None:
+        """`own` is this broker as a place to send requests to; None where a test plays the controller."""
         self._config = config
         self._view = view
         self._own = own
@@ -62,9 +62,8 @@ class ControllerDoor:
         return await self._connect().request(message, version, response_type, timeout_s)
 
     def _connect(self) -> Peer | OwnBroker:
-        own = self._own()
-        if own is not None and self._view.controller_id == self._config.node_id:
-            return own
+        if self._own is not None and self._view.controller_id == self._config.node_id:
+            return self._own
         found = self._view.brokers.get(self._view.controller_id)
         if found is None:
             raise PeerLost("the cluster has no controller at the moment")

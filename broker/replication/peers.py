@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from ..configs.broker_config import BrokerConfig
+from .metadata_cache import BrokerView, MetadataCache
 from .peer import Peer
-from .view import BrokerView, ClusterView
 
 
 class Peers:
     """The peers by address. No more than the live brokers: a new peer closes those that are gone."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView, purpose: str) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, purpose: str) -> None:
         self._view = view
         self._listener = config.endpoints[0].name
         self._client_id = f"broker-{config.node_id}-{purpose}"

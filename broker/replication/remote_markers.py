@@ -19,8 +19,8 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.markers import TransactionEnd
+from .metadata_cache import MetadataCache
 from .peers import Peers
-from .view import ClusterView
 
 VERSION = 2
 TIMEOUT_S = 30.0
@@ -44,7 +44,7 @@ class _Waiting(NamedTuple):
 class RemoteMarkers:
     """Has the leaders of partitions write markers."""
 
-    def __init__(self, config: BrokerConfig, view: ClusterView) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache) -> None:
         self._own = config.node_id
         self._view = view
         self._peers = Peers(config, view, "markers")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -45,11 +45,11 @@ from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .full_names import FullNames
+from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
 from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .role import Role
 from .throttle import Rate, Throttle
-from .view import PARTITIONS_A_STEP, ClusterView
 
 # Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
 PARTITIONS_A_TURN = 8
@@ -91,8 +91,16 @@ class Replicas:
         timers: Timers,
         threads: DiskThreads,
         leads: Leads,
+        view: MetadataCache,
+        own: OwnBroker | None,
+        at_stop: Sequence[Callable[[], None]],
     ) -> None:
-        self.view = ClusterView()
+        """`own` is this broker as a place to send requests to; None where a test plays the controller.
+
+        `at_stop` closes what else speaks to other brokers.
+        """
+        self.view = view
+        self.own = own
         # The czxid of this broker's registration; -1 before there is one.
         self.broker_epoch = ANY_EPOCH
         self.controller_epoch = -1
@@ -102,7 +110,6 @@ class Replicas:
         self.configs_of: Callable[[Iterable[str]], Awaitable[dict[str, dict[str, str]]]] = _no_configs
         self._config = config
         self._topics = topics
-        topics.leader_of = self._leader_of
         self._background = background
         self._clock = clock
         self._timers = timers
@@ -113,9 +120,7 @@ class Replicas:
         self._timer: TimerHandle | None = None
         self._mark_timer: TimerHandle | None = None
         self._saving: set[asyncio.Future[None]] = set()
-        # This broker as a place to send requests to; None where a test plays the controller.
-        self.own: OwnBroker | None = None
-        door = ControllerDoor(config, self.view, lambda: self.own)
+        door = ControllerDoor(config, view, own)
         self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, door)
         self._leader_throttle = self._throttle(
             lambda: config.leader_replication_throttled_rate, lambda each: each.leader_replication_throttled_replicas
@@ -134,8 +139,7 @@ class Replicas:
         self._named_topics: FullNames[str] = FullNames(FULL_METADATA)
         # The id of its topic and the index of each partition.
         self._named_roles: FullNames[tuple[bytes, int]] = FullNames(FULL)
-        # Closed at the stop, together with the rest of what speaks to other brokers.
-        self.at_stop: list[Callable[[], None]] = []
+        self._at_stop = at_stop
 
     def _throttle(self, limit: Callable[[], int], listed: Callable[[TopicConfig], tuple[str, ...]]) -> Throttle:
         config = self._config
@@ -159,7 +163,7 @@ class Replicas:
         for timer in (self._timer, self._mark_timer):
             if timer is not None:
                 timer.cancel()
-        for close in self.at_stop:
+        for close in self._at_stop:
             close()
         await self._isr_changes.close()
         await self._fetchers.close()
@@ -500,10 +504,6 @@ class Replicas:
     def _has_partitions(self) -> bool:
         own, topics = self._config.node_id, self.view.topics.values()
         return any(own in each.replicas for topic in topics for each in topic.partitions.values())
-
-    def _leader_of(self, topic: str, index: int) -> int | None:
-        leader = self.view.leader(topic, index)
-        return None if leader is None else leader.id
 
     def _address_of(self, broker: int) -> tuple[str, int] | None:
         found = self.view.brokers.get(broker)

@@ -15,12 +15,19 @@ from pathlib import Path
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage import checkpoints
 from ...storage.errors import StorageError
+from ...storage.files import Disk
 from ...storage.log import Log
+from ..clock import Clock
+from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
+from ..log_dirs.log_dirs import LogDirs
+from ..purgatory import Purgatory
 from .creation import Creation
-from .metadata_journal import TopicRecord
+from .flusher import Flusher
+from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
-from .partition import NO_LEADER_EPOCH, Partition
+from .partition import Partition
+from .partition_state import NO_LEADER_EPOCH, PartitionState
 from .remote_partition import RemotePartition
 from .topic import Topic
 from .topics import Topics
@@ -31,18 +38,30 @@ _log = logging.getLogger(__name__)
 class ClusterTopics(Topics):
     """Topics whose partitions come and go as the controller says. `commit` after each round of changes."""
 
-    # Topics whose record in the journal is out of date.
-    _changed: set[str]
-    # Whether a partition was made that a checkpoint may know from an earlier one of its name.
-    _has_made: bool
-    # Returns the broker that leads a partition, None while none is known.
-    leader_of: Callable[[str, int], int | None]
+    def __init__(
+        self,
+        config: BrokerConfig,
+        dirs: LogDirs,
+        metadata: Metadata,
+        clock: Clock,
+        purgatory: Purgatory,
+        flusher: Flusher,
+        on_offline: Callable[[PartitionState], object],
+        disk: Disk,
+        leader_of: Callable[[str, int], int | None],
+    ) -> None:
+        """`leader_of` returns the broker that leads a partition, None while none is known."""
+        super().__init__(config, dirs, metadata, clock, purgatory, flusher, on_offline, disk)
+        self._leader_of = leader_of
+        # Topics whose record in the journal is out of date.
+        self._changed: set[str] = set()
+        # Whether a partition was made that a checkpoint may know from an earlier one of its name.
+        self._has_made = False
 
     # -- Start -----------------------------------------------------------------------------------------
 
     def open_all(self) -> list[Path]:
         """Do as the base, but lead nothing. The high watermarks are those of the last checkpoint."""
-        self._changed, self._has_made = set(), False
         marks: dict[tuple[str, int], int] = {}
         for home in self._dirs.online:
             path = home.path / checkpoints.REPLICATION_OFFSET
@@ -54,7 +73,7 @@ class ClusterTopics(Topics):
         return super().open_all()
 
     def is_led_elsewhere(self, name: str, index: int) -> bool:
-        return self.leader_of(name, index) not in (None, self._config.node_id)
+        return self._leader_of(name, index) not in (None, self._config.node_id)
 
     # -- What the controller says ----------------------------------------------------------------------
 

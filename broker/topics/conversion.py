@@ -23,7 +23,7 @@ from ...protocol.records.errors import RecordError
 from ...storage.errors import CorruptBatch, DiskError, is_unreadable
 from ..threads import DiskThreads, Work
 from .disk_reads import note_unreadable, read
-from .partition import READ_UNCOMMITTED
+from .partition_state import READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -6,23 +6,30 @@ torn write makes one partition unreliable. An error of the device itself concern
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...storage.errors import DiskError, StorageError, is_lasting, of_device
 from ..log_dirs.log_dirs import LogDir, LogDirs
-from .partition import Partition
+from .partition_state import PartitionState
 
 
 class DiskFailures:
-    """Decides what each StorageError means. `online` returns the partitions that are online."""
+    """Decides what each StorageError means.
 
-    def __init__(self, dirs: LogDirs, online: Callable[[], list[Partition]]) -> None:
+    `online` returns the partitions that are online; `on_offline` is called for each that goes offline.
+    """
+
+    def __init__(
+        self,
+        dirs: LogDirs,
+        online: Callable[[], Sequence[PartitionState]],
+        on_offline: Callable[[PartitionState], object],
+    ) -> None:
         self._dirs = dirs
         self._online = online
-        # Called for each partition that goes offline while the broker runs.
-        self.on_offline: Callable[[Partition], object] | None = None
+        self._on_offline = on_offline
 
-    def partition_failed(self, partition: Partition, error: StorageError) -> None:
+    def partition_failed(self, partition: PartitionState, error: StorageError) -> None:
         """Take offline what an operation on a partition's files has shown to be broken."""
         if not is_lasting(error):
             return
@@ -30,7 +37,7 @@ class DiskFailures:
             self.directory_failed(self._dirs.of(partition.log), error)
         else:
             partition.go_offline(error)
-            self._report(partition)
+            self._on_offline(partition)
 
     def file_failed(self, error: StorageError) -> None:
         """Take a data directory offline if `error`, which some thread met on one of its files, is its device's."""
@@ -47,14 +54,10 @@ class DiskFailures:
         for partition in lost:
             partition.go_offline(error, log=False)
         for partition in lost:
-            self._report(partition)
+            self._on_offline(partition)
 
-    def note_new(self, partition: Partition) -> None:
+    def note_new(self, partition: PartitionState) -> None:
         """Take a new partition offline if its data directory has failed since the partition was made."""
         failure = self._dirs.of(partition.log).failure
         if failure is not None:
             partition.go_offline(StorageError(failure), log=False)
-
-    def _report(self, partition: Partition) -> None:
-        if self.on_offline is not None:
-            self.on_offline(partition)

@@ -20,7 +20,7 @@ from ...storage.errors import LogClosed, StorageError, is_lasting
 from ...storage.log import Log
 from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
-from .partition import Partition
+from .partition_state import PartitionState
 
 # Of all partitions together. A start reads so much in a tenth of a second; a checkpoint takes some fsyncs.
 PROGRESS_BYTES = 128 * 1024 * 1024
@@ -40,21 +40,21 @@ class _Due(NamedTuple):
 class Flusher:
     """The fsyncs of one broker."""
 
-    def __init__(self, timers: Timers, threads: DiskThreads) -> None:
+    def __init__(self, timers: Timers, threads: DiskThreads, on_progress: Callable[[], object]) -> None:
         self._timers = timers
         self._threads = threads
         # Invariant: a partition here has exactly one fsync running.
-        self._running: dict[Partition, asyncio.Future[None]] = {}
+        self._running: dict[PartitionState, asyncio.Future[None]] = {}
         # Partitions whose flush is due while one runs: that one may not cover their last batches.
-        self._again: set[Partition] = set()
+        self._again: set[PartitionState] = set()
         # Invariant: every timer here is active.
-        self._due: dict[Partition, _Due] = {}
+        self._due: dict[PartitionState, _Due] = {}
         self._stopping = False
-        # Since on_progress was called.
+        self._on_progress = on_progress
+        # Since it was called.
         self._progress_bytes = 0
-        self.on_progress: Callable[[], object] | None = None
 
-    def schedule(self, partition: Partition, delay_ms: int) -> None:
+    def schedule(self, partition: PartitionState, delay_ms: int) -> None:
         """Start an fsync of a partition in `delay_ms` (flush.ms) at the latest; nobody waits for it.
 
         0 starts it now or, where one runs, as soon as that has ended.
@@ -69,7 +69,7 @@ class Flusher:
         if due is None or delay_ms < due.delay_ms:
             self._due[partition] = self._sooner(due, self._timer(partition, delay_ms))
 
-    async def flush(self, partition: Partition) -> None:
+    async def flush(self, partition: PartitionState) -> None:
         """Wait until everything that the partition holds now is on disk. Raises StorageError."""
         log = partition.log
         end = log.log_end_offset
@@ -81,7 +81,7 @@ class Flusher:
                 running = self._start(partition)
             await asyncio.shield(running)
 
-    async def idle(self, partition: Partition) -> None:
+    async def idle(self, partition: PartitionState) -> None:
         """Return when no fsync of the partition runs: in this turn of the loop its files may be cut."""
         while (running := self._running.get(partition)) is not None:
             await asyncio.wait([running])
@@ -89,11 +89,11 @@ class Flusher:
                 # Its callbacks run in the next turn.
                 await asyncio.sleep(0)
 
-    async def flush_all(self, partitions: Iterable[Partition]) -> dict[Partition, StorageError]:
+    async def flush_all(self, partitions: Iterable[PartitionState]) -> dict[PartitionState, StorageError]:
         """Wait until all that these partitions hold now is on disk; return those that failed, with their errors."""
         waited_for = list(partitions)
         results = await asyncio.gather(*map(self.flush, waited_for), return_exceptions=True)
-        failures: dict[Partition, StorageError] = {}
+        failures: dict[PartitionState, StorageError] = {}
         for partition, result in zip(waited_for, results, strict=True):
             if isinstance(result, StorageError):
                 failures[partition] = result
@@ -107,7 +107,7 @@ class Flusher:
         while self._running:
             await asyncio.wait(list(self._running.values()))
 
-    def _start(self, partition: Partition) -> asyncio.Future[None]:
+    def _start(self, partition: PartitionState) -> asyncio.Future[None]:
         # Thousands may wait for a thread, and Python's collector looks at all that is made for each: no closures here.
         log = partition.log
         done = partial(self._done, partition, log, log.flushed_bytes)
@@ -120,14 +120,13 @@ class Flusher:
         self._progress_bytes += flushed_bytes
         if self._progress_bytes >= PROGRESS_BYTES:
             self._progress_bytes = 0
-            if self.on_progress is not None:
-                self.on_progress()
+            self._on_progress()
 
-    def _done(self, partition: Partition, log: Log, flushed_before: int, future: asyncio.Future[None]) -> None:
+    def _done(self, partition: PartitionState, log: Log, flushed_before: int, future: asyncio.Future[None]) -> None:
         self._settle(partition, future)
         self._note_progress(log.flushed_bytes - flushed_before)
 
-    def _settle(self, partition: Partition, future: asyncio.Future[None]) -> None:
+    def _settle(self, partition: PartitionState, future: asyncio.Future[None]) -> None:
         if self._running.get(partition) is future:
             del self._running[partition]
         error = None if future.cancelled() else future.exception()
@@ -140,7 +139,7 @@ class Flusher:
                 self.schedule(partition, RETRY_MS)
         self._go_on(partition)
 
-    def _go_on(self, partition: Partition) -> None:
+    def _go_on(self, partition: PartitionState) -> None:
         """Start the flush that became due while the last one ran, unless that one has covered everything."""
         if partition not in self._again:
             return
@@ -151,7 +150,7 @@ class Flusher:
 
     # -- Later -----------------------------------------------------------------------------------------
 
-    def _timer(self, partition: Partition, delay_ms: int) -> _Due:
+    def _timer(self, partition: PartitionState, delay_ms: int) -> _Due:
         return _Due(delay_ms, self._timers.after(delay_ms, partial(self._flush_due, partition)))
 
     def _sooner(self, due: _Due | None, new: _Due) -> _Due:
@@ -162,6 +161,6 @@ class Flusher:
         other.timer.cancel()
         return _Due(new.delay_ms, first.timer)
 
-    def _flush_due(self, partition: Partition) -> None:
+    def _flush_due(self, partition: PartitionState) -> None:
         del self._due[partition]
         self.schedule(partition, 0)

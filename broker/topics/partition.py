@@ -1,39 +1,26 @@
-"""A partition: its log, its high watermark, its leader epoch, and the requests that wait for it.
+"""A partition: what is appended to it, by producers, coordinators and the leader that it follows.
 
-A broker that is alone leads every partition from the time it is opened (`lead`), and the high watermark follows the end
-of the log. In a cluster a partition is opened without a leader (`open`). The controller then makes this broker its
-leader (`begin_leading`: `replication` says where the high watermark is) or a follower (`stop_leading`: the fetcher
-appends what the leader has).
-
-A batch is validated completely before its first byte is written.
+Its state, its roles and what is read of it are in partition_state.py. A batch is validated completely before its first
+byte is written.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch
 from ...protocol.records.batch import BatchHeader, TimestampType
 from ...protocol.records.control import Marker, encode_marker
 from ...protocol.records.errors import RecordError
-from ...protocol.records.record import Record
-from ...storage.errors import CorruptBatch, StorageError
-from ...storage.files import FileRange
-from ...storage.log import Log
-from ...storage.segments.damage import Damage
-from ...storage.segments.location import Location
+from ...storage.errors import StorageError
 from ...storage.segments.staged_batch import StagedBatch
-from ...storage.segments.transaction_index import AbortedTransaction
-from ..clock import Clock
 from ..configs.definition import LONG_MAX
-from ..purgatory import Purgatory
+from ..configs.topic_config import TopicConfig
 from . import validation
-from .damage_reports import DamageReports
 from .marker_watch import MarkerWatch
+from .partition_state import PartitionState, Surroundings
 from .validation import (
     FIRST_WITH_BATCHES,
     FIRST_WITH_ZSTD,
@@ -49,20 +36,11 @@ from .validation import (
     prepare,
     read_batch,
     reject_small_timestamps,
+    validation_rules,
 )
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
-# A follower's: it reads what is not committed yet. No client can ask for it, because the wire has 8 bits.
-READ_TO_END = 1000
-# A client that does not say which leader it knows.
-NO_LEADER_EPOCH = -1
 # From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
 FIRST_IMPLICIT = 12
-# How long a coordinator's record may wait for the ISR: longer than anything but a stop of the broker.
-COMMIT_TIMEOUT_MS = 24 * 3_600_000
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)  # a frozen one takes twice the time to make, and every batch makes one
@@ -80,256 +58,38 @@ class Appended:
     must_flush: bool
 
 
-class Replication(Protocol):
-    """What the leader of a partition in a cluster knows of its followers."""
-
-    def appended(self, log_end_offset: int) -> int:
-        """Note an append; return the high watermark."""
-        ...
-
-    def check_min_isr(self) -> None:
-        """Raise NOT_ENOUGH_REPLICAS where the ISR is smaller than min.insync.replicas."""
-
-    def check_after_append(self, offset: int) -> bool:
-        """Return whether the ISR has everything below `offset`. Raises NOT_ENOUGH_REPLICAS_AFTER_APPEND."""
-        ...
-
-    def check_end_known(self) -> None:
-        """Raise OFFSET_NOT_AVAILABLE where an earlier leader may have had a higher high watermark."""
-
-    def configured(self, min_isr: int) -> None:
-        """Go by min.insync.replicas of the topic's configs as they are now."""
-
-    def check_follower(self, follower: int) -> None:
-        """Raise UNKNOWN_LEADER_EPOCH for a broker that has no replica of the partition."""
-
-    def is_throttled(self, follower: int) -> bool:
-        """Return whether a follower gets no records now, because it is not in sync and throttled."""
-        ...
-
-    def note_sent(self, size: int) -> None:
-        """Note that `size` bytes are sent to a follower."""
-
-    def note_fetch(self, follower: int, offset: int, broker_epoch: int, log_start_offset: int) -> None:
-        """Note that a follower has everything from `log_start_offset` up to `offset`."""
-
-    def reader_in_rack(self, rack: str, offset: int) -> int | None:
-        """Return the follower from which a consumer in `rack` is to read; None: from the leader."""
-        ...
-
-
-class Partition:
-    """One partition of a topic. `lead` or `open` it before it is used."""
-
-    log: Log
-    # Invariant: log_start_offset <= high_watermark <= log_end_offset. Consumers see nothing at or past it.
-    high_watermark: int
+class Partition(PartitionState):
+    """One partition of a topic. `configure` it, too, before it is used."""
 
     def __init__(
         self,
         topic: str,
         index: int,
         leader_epoch: int,
-        clock: Clock,
-        purgatory: Purgatory,
-        schedule_flush: Callable[[Partition, int], None],
-        on_failure: Callable[[Partition, StorageError], None],
+        surroundings: Surroundings,
         failure: StorageError | None = None,
-        add_producer: Callable[[], None] = lambda: None,
     ) -> None:
-        """`schedule_flush` takes a delay in milliseconds, `on_failure` what the disk has rejected."""
-        self.topic = topic
-        self.index = index
-        self.leader_epoch = leader_epoch
-        self.high_watermark = 0
+        super().__init__(topic, index, leader_epoch, surroundings, failure)
         self.max_message_bytes = 1048588
         self.log_append_time = False
         self.timestamp_after_max_ms = 3_600_000
         self.min_insync_replicas = 1
         # The requirements of the topic for every batch, beyond its header. An ordinary topic has none.
         self.rules: ValidationRules | None = None
-        # Why the partition is offline, None while it is online. Invariant: once set it stays until the next start.
-        self.failure = failure
-        # In a cluster, while this broker leads the partition; None: a leader that is alone, or no leader.
-        self.replication: Replication | None = None
         self.marker_watch = MarkerWatch()
-        # Rises whenever this broker ceases to lead. Epochs of one reign follow each other without another leader.
-        self.reign = 0
-        # Whether the end of the log may be on disk alone, and the next append would have to read it.
-        self.is_cold = False
-        # Why clients may not write, nor read what only a leader knows; None: this broker leads the partition.
-        self.not_leading: KafkaError | None = None
-        if failure is not None:
-            self._refuse_all(failure)
-        self._clock = clock
-        self._purgatory = purgatory
-        self._schedule_flush = schedule_flush
-        self._on_failure = on_failure
-        # Counts a producer id that is new here, or raises (producer_limit.py).
-        self._add_producer = add_producer
-        self._damage = DamageReports(f"{topic}-{index}")
 
-    def lead(self, log: Log) -> None:
-        """Serve `log` as its leader."""
-        self.log = log
-        self.is_cold = log.is_resting
-        self.high_watermark = log.log_end_offset
-        # The epoch begins at once, not with its first record: clients ask where the previous one ended.
-        log.epochs.assign(self.leader_epoch, log.log_end_offset)
+    def configure(self, config: TopicConfig, producer_id_expiration_ms: int) -> None:
+        """Go by these configs of the topic, and by one of the broker's, from the next append on."""
+        self.log.reconfigure(config.log_config(producer_id_expiration_ms))
+        self.max_message_bytes = config.max_message_bytes
+        self.log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self.timestamp_after_max_ms = config.message_timestamp_after_max_ms
+        self.min_insync_replicas = config.min_insync_replicas
+        self.rules = validation_rules(config)
+        if self.replication is not None:
+            self.replication.configured(config.min_insync_replicas)
 
-    # -- Roles in a cluster ----------------------------------------------------------------------------
-
-    def open(self, log: Log, high_watermark: int) -> None:
-        """Hold `log` without a role. The high watermark is the last one that is known."""
-        self.log = log
-        self.is_cold = log.is_resting
-        self.high_watermark = max(min(high_watermark, log.log_end_offset), log.log_start_offset)
-        self.leader_epoch = NO_LEADER_EPOCH
-        self._refuse_leading()
-
-    def begin_leading(self, leader_epoch: int, replication: Replication) -> None:
-        """Lead from now on, in a new leader epoch or with a new view of the followers."""
-        if self.leader_epoch != leader_epoch:
-            self.leader_epoch = leader_epoch
-            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
-        self.replication = replication
-        if self.failure is None:
-            self.not_leading = None
-        self._purgatory.wake(self)
-
-    def stop_leading(self, leader_epoch: int) -> None:
-        """Follow another leader from now on. Requests that wait are woken, and learn it."""
-        self.leader_epoch = leader_epoch
-        self.replication = None
-        self.reign += 1
-        self._refuse_leading()
-        self._purgatory.wake(self)
-
-    def _refuse_leading(self) -> None:
-        if self.failure is None:
-            why = f"this broker does not lead {self.topic}-{self.index}"
-            self.not_leading = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
-
-    def _refuse_all(self, failure: StorageError) -> None:
-        why = f"{self.topic}-{self.index} is offline: {failure}"
-        self.not_leading = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why)
-
-    def check_leading(self) -> None:
-        """Raise NOT_LEADER_OR_FOLLOWER where another broker leads, KAFKA_STORAGE_ERROR where the disk has failed."""
-        if self.not_leading is not None:
-            # A new one: an exception that is raised again and again keeps every traceback.
-            raise KafkaError(self.not_leading.code, self.not_leading.message)
-
-    def is_committed(self, reign: int, offset: int) -> bool:
-        """Return whether every replica in the ISR has what was appended below `offset` in `reign`.
-
-        Raises NOT_LEADER_OR_FOLLOWER where another broker has led since, for nobody knows what becomes of the records
-        then, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
-        """
-        self.check_leading()
-        if self.reign != reign:
-            why = f"{self.topic}-{self.index} has had another leader since the records were appended"
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
-        return self.replication is None or self.replication.check_after_append(offset)
-
-    async def committed(self, reign: int, offset: int) -> None:
-        """Wait until every replica in the ISR has what was appended below `offset` in `reign`.
-
-        Raises as `is_committed` does, and REQUEST_TIMED_OUT when the broker stops. There is no other time-out: until
-        the epoch ends nobody can know whether the records stay.
-        """
-
-        def attempt(expired: bool) -> bool | None:
-            if self.is_committed(reign, offset):
-                return True
-            if expired:
-                why = f"the ISR of {self.topic}-{self.index} does not have everything below offset {offset} yet"
-                raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, why)
-            return None
-
-        if attempt(False) is None:
-            await self._purgatory.park((self,), COMMIT_TIMEOUT_MS, attempt)
-
-    def advance(self, high_watermark: int) -> None:
-        """Move the high watermark, and wake the requests that wait for it. A follower's may also go back."""
-        if high_watermark != self.high_watermark:
-            self.high_watermark = high_watermark
-            self._purgatory.wake(self)
-
-    def append_replicated(
-        self, records: memoryview, header: BatchHeader, marker: Marker | None, staged: StagedBatch | None = None
-    ) -> None:
-        """Append a batch that the leader has, as it is: offsets, leader epoch and timestamps are the leader's."""
-        now_ms = self._clock.now_ms()
-        try:
-            self.log.append(records, header, now_ms, marker, staged)
-        except StorageError as error:
-            self.note_failure(error)
-            raise
-        self._purgatory.wake(self)
-        self.flush_if_due()
-
-    def note_log_start(self) -> None:
-        """Tell readers that the log start offset has moved."""
-        self._purgatory.wake(self)
-
-    # -- State -----------------------------------------------------------------------------------------
-
-    @property
-    def is_online(self) -> bool:
-        """Whether clients are served: False once the disk has failed."""
-        return self.failure is None
-
-    def check_online(self) -> None:
-        """Raise KAFKA_STORAGE_ERROR where the disk has failed."""
-        if self.failure is not None:
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.index} is offline: {self.failure}")
-
-    def note_failure(self, error: StorageError) -> None:
-        """Pass on an error of the disk, so that it takes offline what is broken (disk_failures.py)."""
-        if self.failure is None:
-            self._on_failure(self, error)
-
-    def go_offline(self, error: StorageError, *, log: bool = True) -> None:
-        """Serve nobody until the next start: every request gets KAFKA_STORAGE_ERROR, waiting ones too.
-
-        `log` is False where another line of the log covers this partition.
-        """
-        if self.failure is None:
-            self.failure = error
-            self._refuse_all(error)
-            self.log.give_up(error)
-            self._purgatory.wake(self)
-            if log:
-                _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
-
-    def report_damage(self, error: CorruptBatch) -> None:
-        """Log damage in the files, once for each place."""
-        self._damage.report(error)
-
-    def report_failure(self, error: StorageError) -> None:
-        """Log what could not be read, once for each place, and take offline what is broken."""
-        self._damage.report_failure(error)
-        self.note_failure(error)
-
-    @property
-    def last_stable_offset(self) -> int:
-        """The offset up to which a read_committed reader sees records: where the first open transaction begins.
-
-        It lies between the log's start and the high watermark.
-        """
-        undecided = self.log.producers.first_undecided_offset()
-        if undecided is None:
-            return self.high_watermark
-        return max(min(undecided, self.high_watermark), self.log.log_start_offset)
-
-    @property
-    def must_flush(self) -> bool:
-        """Whether flush.messages requires an fsync before the last append is acknowledged."""
-        log = self.log
-        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
-
-    # -- Append ----------------------------------------------------------------------------------------
+    # -- From clients ----------------------------------------------------------------------------------
 
     def prepare(self, records: memoryview, version: int) -> PreparedBatch:
         """Return the batch that `append_prepared` takes in the place of `records`. May run in a thread."""
@@ -421,6 +181,8 @@ class Partition:
         if version >= FIRST_IMPLICIT:
             producers.check_first(header)
 
+    # -- From coordinators, and from the leader --------------------------------------------------------
+
     def append_internal(self, records: bytearray) -> Appended:
         """Append a batch that a coordinator made. INVALID_PRODUCER_EPOCH where its transaction's producer is fenced."""
         header = batch.read_header(records)
@@ -445,6 +207,21 @@ class Partition:
             encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         )
         return self._write(memoryview(records), batch.read_header(records), now_ms, marker)
+
+    def append_replicated(
+        self, records: memoryview, header: BatchHeader, marker: Marker | None, staged: StagedBatch | None = None
+    ) -> None:
+        """Append a batch that the leader has, as it is: offsets, leader epoch and timestamps are the leader's."""
+        now_ms = self._clock.now_ms()
+        try:
+            self.log.append(records, header, now_ms, marker, staged)
+        except StorageError as error:
+            self.note_failure(error)
+            raise
+        self._purgatory.wake(self)
+        self.flush_if_due()
+
+    # -- Writing ---------------------------------------------------------------------------------------
 
     def _stamp(self, records: memoryview, header: BatchHeader, now_ms: int) -> BatchHeader:
         """Set the time of a batch where it is the broker's to set, and its CRC; return its new header."""
@@ -486,6 +263,12 @@ class Partition:
         must_flush = end_offset - log.recovery_point >= log.config.flush_messages
         return Appended(base_offset, log_append_time_ms, log.log_start_offset, must_flush)
 
+    @property
+    def must_flush(self) -> bool:
+        """Whether flush.messages requires an fsync before the last append is acknowledged."""
+        log = self.log
+        return log.log_end_offset - log.recovery_point >= log.config.flush_messages
+
     def flush_if_due(self) -> None:
         """Schedule the fsync that the present configs require; they may have changed."""
         delay_ms = self.log.flush_delay_ms(self._clock.now_ms())
@@ -495,105 +278,6 @@ class Partition:
     def _latest_ms(self, now_ms: int) -> int:
         """Return the latest timestamp that a producer may set now."""
         return LONG_MAX if self.log_append_time else now_ms + self.timestamp_after_max_ms
-
-    # -- Read ------------------------------------------------------------------------------------------
-
-    def end_for(self, isolation_level: int) -> int:
-        """Return the first offset that a reader of this isolation level does not see."""
-        if isolation_level == READ_COMMITTED:
-            return self.last_stable_offset
-        return self.log.log_end_offset if isolation_level == READ_TO_END else self.high_watermark
-
-    def check_epoch(self, current_leader_epoch: int) -> None:
-        """Reject a client that knows an older or newer leader (KIP-320); -1 means that it knows none.
-
-        Raises FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, and KAFKA_STORAGE_ERROR where the partition is offline.
-        """
-        if self.failure is None and current_leader_epoch in (NO_LEADER_EPOCH, self.leader_epoch):
-            return
-        self.check_online()
-        if current_leader_epoch < self.leader_epoch:
-            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"the leader epoch is {self.leader_epoch} by now")
-        raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"the leader epoch is only {self.leader_epoch} here")
-
-    def diverging_epoch(self, offset: int, last_epoch: int) -> tuple[int, int] | None:
-        """Return (epoch, its end offset) to which a reader with records of `last_epoch` before `offset` must go back.
-
-        None where the log has these records too, or the reader names no epoch (-1). OFFSET_OUT_OF_RANGE where the log
-        knows nothing of that epoch.
-        """
-        if last_epoch < 0:
-            return None
-        found = self.log.epochs.divergence(offset, last_epoch, self.log.log_end_offset)
-        if found is not None and found[0] < 0:
-            why = f"{self.topic}-{self.index} knows nothing of the leader epoch {last_epoch}"
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, why)
-        return found
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int,
-        isolation_level: int,
-        minimum_one: bool,
-        *,
-        cached: bool = False,
-        located: Location | None = None,
-    ) -> FileRange | None:
-        """Return the file's bytes from the batch that holds `offset`; None where there is nothing yet.
-
-        OFFSET_OUT_OF_RANGE as in Kafka. With `cached` it raises NotCached rather than wait for the disk; disk_reads.py
-        then finds in a thread what is `located`.
-        """
-        end = self.high_watermark if isolation_level == READ_UNCOMMITTED else self.end_for(isolation_level)
-        # A reader may have come from a replica whose high watermark is further than this one's.
-        if offset == end or end < offset <= self.log.log_end_offset:
-            return None
-        try:
-            return self.log.read(offset, max_bytes, end, minimum_one, cached=cached, located=located)
-        except CorruptBatch as error:
-            self.report_damage(error)
-            raise
-        except StorageError as error:
-            self.note_failure(error)
-            raise
-
-    def aborted_transactions(
-        self, offset: int, fetched: FileRange, *, cached: bool = False
-    ) -> list[AbortedTransaction]:
-        """Return the aborted transactions in what `read` returned at `offset`, by first offset."""
-        return self.log.aborted_transactions(offset, fetched, self.last_stable_offset, cached=cached)
-
-    # -- Replay ----------------------------------------------------------------------------------------
-
-    def replay(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield every record that has a key, oldest first: a coordinator reads its state this way."""
-        for header, records in self.replay_batches():
-            if header.is_control:
-                continue
-            for record in records:
-                if record.key is not None:
-                    yield record.key, record.value
-
-    def replay_batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
-        """Yield every batch with its records, oldest first, transaction markers included. Raises UnreadableBatch."""
-        for header, data in self.log.iter_batches(self.log.log_start_offset, self._pass_over):
-            yield header, self._decode(header, data)
-
-    def _pass_over(self, damage: Damage) -> None:
-        """Report damage in a replay. Raises UnreadableBatch where another try may read what is there."""
-        error = damage.error()
-        self.report_damage(error)
-        if damage.is_unreadable:
-            raise error
-
-    def _decode(self, header: BatchHeader, data: bytes) -> list[Record]:
-        """Return the records of a batch; none, and a line in the log, for a damaged one."""
-        try:
-            return batch.decode_batch(data, 0)
-        except RecordError as error:
-            _log.error("%s-%d: the batch at offset %d is lost: %s", self.topic, self.index, header.base_offset, error)
-            return []
 
 
 # Lets the transaction coordinator verify a batch for a partition. Raises a KafkaError where it may not be appended.

@@ -1,7 +1,4 @@
-"""How a Partition comes to be: with a new log, with the log that the last run left, or offline.
-
-Configs of the topic reach a partition and its log here too, when it is opened and whenever they change.
-"""
+"""How a Partition comes to be: with a new log, with the log that the last run left, or offline."""
 
 from __future__ import annotations
 
@@ -14,18 +11,15 @@ from ...storage.errors import StorageError, is_unreadable, of_device
 from ...storage.files import Disk
 from ...storage.known_logs import KnownLog
 from ...storage.log import Log
-from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDir, LogDirs
-from ..purgatory import Purgatory
 from .disk_failures import DiskFailures
-from .flusher import Flusher
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
-from .partition import NO_LEADER_EPOCH, Partition
+from .partition import Partition
+from .partition_state import NO_LEADER_EPOCH, Surroundings
 from .remote_partition import RemotePartition
-from .validation import validation_rules
 
 Kind = TypeVar("Kind", bound=Partition)
 _log = logging.getLogger(__name__)
@@ -39,23 +33,16 @@ class PartitionFactory:
         config: BrokerConfig,
         dirs: LogDirs,
         metadata: Metadata,
-        clock: Clock,
-        purgatory: Purgatory,
-        flusher: Flusher,
+        surroundings: Surroundings,
         failures: DiskFailures,
         disk: Disk,
-        add_producer: Callable[[], None],
     ) -> None:
-        """`add_producer` counts a producer id that is new to a partition, or raises."""
         self._config = config
         self._dirs = dirs
         self._metadata = metadata
-        self._clock = clock
-        self._purgatory = purgatory
-        self._flusher = flusher
+        self._surroundings = surroundings
         self._failures = failures
         self._disk = disk
-        self._add_producer = add_producer
         # Called for each partition with a new directory.
         self.on_new: Callable[[], object] = _nothing
         # In a cluster: the high watermarks of the last run, and no partition is led before the controller says so.
@@ -102,17 +89,6 @@ class PartitionFactory:
         partition.stop_leading(NO_LEADER_EPOCH)
         return partition
 
-    def configure(self, partition: Partition, config: TopicConfig) -> None:
-        """Give a partition the configs of its topic, from the next append on."""
-        partition.log.reconfigure(config.log_config(self._config.producer_id_expiration_ms))
-        partition.max_message_bytes = config.max_message_bytes
-        partition.log_append_time = config.message_timestamp_type == "LogAppendTime"
-        partition.timestamp_after_max_ms = config.message_timestamp_after_max_ms
-        partition.rules = validation_rules(config)
-        partition.min_insync_replicas = config.min_insync_replicas
-        if partition.replication is not None:
-            partition.replication.configured(config.min_insync_replicas)
-
     def _open(
         self,
         record: TopicRecord,
@@ -128,7 +104,7 @@ class PartitionFactory:
             directory,
             config.log_config(self._config.producer_id_expiration_ms),
             clean=clean,
-            now_ms=self._clock.now_ms(),
+            now_ms=self._surroundings.clock.now_ms(),
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             known=known,
@@ -141,21 +117,11 @@ class PartitionFactory:
             partition.lead(log)
         else:
             partition.open(log, self.high_watermarks.get((record.name, index), log.log_start_offset))
-        self.configure(partition, config)
+        partition.configure(config, self._config.producer_id_expiration_ms)
         return partition
 
     def _new(self, kind: type[Kind], record: TopicRecord, index: int, failure: StorageError | None = None) -> Kind:
-        return kind(
-            record.name,
-            index,
-            self._metadata.leader_epoch,
-            self._clock,
-            self._purgatory,
-            self._flusher.schedule,
-            self._failures.partition_failed,
-            failure,
-            self._add_producer,
-        )
+        return kind(record.name, index, self._metadata.leader_epoch, self._surroundings, failure)
 
 
 def _nothing() -> None:

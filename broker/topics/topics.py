@@ -34,6 +34,7 @@ from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
 from .partition import Partition
 from .partition_factory import PartitionFactory
+from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
 from .topic import Topic
 from .topic_names import check_collision, check_name, check_partition_count, new_topic_id
@@ -56,18 +57,21 @@ class Topics:
         clock: Clock,
         purgatory: Purgatory,
         flusher: Flusher,
+        on_offline: Callable[[PartitionState], object],
         disk: Disk = DISK,
     ) -> None:
+        """`on_offline` is called for each partition that goes offline."""
         self._config = config
         self._clock = clock
         self._dirs = dirs
         self._metadata = metadata
         self._purgatory = purgatory
-        self.disk_failures = DiskFailures(dirs, self.partitions)
+        self.disk_failures = DiskFailures(dirs, self.partitions, on_offline)
         self.producer_limit = ProducerLimit(config, clock, self.partitions)
-        self.factory = PartitionFactory(
-            config, dirs, metadata, clock, purgatory, flusher, self.disk_failures, disk, self.producer_limit.add
+        surroundings = Surroundings(
+            clock, purgatory, flusher.schedule, self.disk_failures.partition_failed, self.producer_limit.add
         )
+        self.factory = PartitionFactory(config, dirs, metadata, surroundings, self.disk_failures, disk)
         # Invariant: both hold the same topics.
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
@@ -321,7 +325,7 @@ class Topics:
         topic.config = config
         for partition in topic.partitions:
             if partition.is_online:
-                self.factory.configure(partition, config)
+                partition.configure(config, self._config.producer_id_expiration_ms)
                 partition.flush_if_due()
 
     # -- Start and stop --------------------------------------------------------------------------------

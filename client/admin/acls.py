@@ -5,12 +5,23 @@ A broker without an authorizer rejects them with SECURITY_DISABLED.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from ...protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
-from ...protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ...protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ...protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ..core.arguments import check_apart
 from ..core.cluster import Cluster
 from ..core.options import check_choice
 from ..errors import KafkaError, raise_error
@@ -60,8 +71,8 @@ class AclFilter:
     pattern_type: str = "any"
 
 
-def _check(acl: Acl | AclFilter) -> None:
-    """Raise InvalidOption for a word that Kafka does not have."""
+def _fields(acl: Acl | AclFilter) -> tuple[Any, ...]:
+    """Return an ACL, or a filter, as the fields of Kafka's structs. Raises InvalidOption for an unknown word."""
     forbidden = ("any", "match") if isinstance(acl, Acl) else ()
     for name, words in (
         ("operation", _OPERATIONS),
@@ -70,68 +81,7 @@ def _check(acl: Acl | AclFilter) -> None:
         ("pattern_type", _PATTERNS),
     ):
         check_choice(name, getattr(acl, name), [word for word in words if word not in forbidden])
-
-
-def _word(words: dict[str, int], number: int) -> str:
-    return next((word for word, each in words.items() if each == number), f"unknown_{number}")
-
-
-async def describe(cluster: Cluster, wanted: AclFilter) -> list[Acl]:
-    """Return the ACLs that a filter matches."""
-    _check(wanted)
-    request = DescribeAclsRequest(
-        _RESOURCES[wanted.resource_type],
-        wanted.resource_name,
-        _PATTERNS[wanted.pattern_type],
-        wanted.principal,
-        wanted.host,
-        _OPERATIONS[wanted.operation],
-        _PERMISSIONS[wanted.permission],
-    )
-
-    async def attempt() -> list[Acl]:
-        response = await cluster.request_any(request, DescribeAclsResponse)
-        raise_error(response.error_code, response.error_message, "the ACLs cannot be described")
-        return [
-            _acl(each.principal, each.operation, resource.resource_type, resource.resource_name,
-                 each.permission_type, each.host, resource.pattern_type)
-            for resource in response.resources
-            for each in resource.acls
-        ]  # fmt: skip
-
-    return await cluster.retry(attempt)
-
-
-def _acl(principal: str, operation: int, kind: int, name: str, permission: int, host: str, pattern: int) -> Acl:
-    return Acl(
-        principal,
-        _word(_OPERATIONS, operation),
-        _word(_RESOURCES, kind),
-        name,
-        _word(_PERMISSIONS, permission),
-        host,
-        _word(_PATTERNS, pattern),
-    )
-
-
-async def create(cluster: Cluster, acls: Sequence[Acl]) -> None:
-    """Create ACLs. Results come in the order of the request, and without names."""
-    for acl in acls:
-        _check(acl)
-
-    async def attempt(wanted: list[Acl]) -> dict[Acl, KafkaError | None]:
-        request = CreateAclsRequest([_creation(each) for each in wanted])
-        response = await cluster.request_controller(request, CreateAclsResponse)
-        return {
-            acl: item_result(None, each.error_code, each.error_message, f"{acl} was not created")
-            for acl, each in zip(wanted, response.results, strict=False)
-        }
-
-    await for_items(cluster, acls, attempt)
-
-
-def _creation(acl: Acl) -> AclCreation:
-    return AclCreation(
+    return (
         _RESOURCES[acl.resource_type],
         acl.resource_name,
         _PATTERNS[acl.pattern_type],
@@ -142,38 +92,65 @@ def _creation(acl: Acl) -> AclCreation:
     )
 
 
-async def delete(cluster: Cluster, filters: Sequence[AclFilter]) -> dict[AclFilter, list[Acl]]:
-    """Delete the ACLs that filters match. Return those of each filter."""
-    for one in filters:
-        _check(one)
+def _acl(resource: DescribeAclsResource | DeleteAclsMatchingAcl, each: AclDescription | DeleteAclsMatchingAcl) -> Acl:
+    return Acl(
+        each.principal,
+        _word(_OPERATIONS, each.operation),
+        _word(_RESOURCES, resource.resource_type),
+        resource.resource_name,
+        _word(_PERMISSIONS, each.permission_type),
+        each.host,
+        _word(_PATTERNS, resource.pattern_type),
+    )
+
+
+def _word(words: dict[str, int], number: int) -> str:
+    return next((word for word, each in words.items() if each == number), f"unknown_{number}")
+
+
+async def describe_acls(cluster: Cluster, wanted: AclFilter | None = None) -> list[Acl]:
+    """Return all ACLs, or those that a filter matches. Raises SECURITY_DISABLED without an authorizer."""
+    request = DescribeAclsRequest(*_fields(wanted or AclFilter()))
+
+    async def attempt() -> list[Acl]:
+        response = await cluster.request_any(request, DescribeAclsResponse)
+        raise_error(response.error_code, response.error_message, "the ACLs cannot be described")
+        return [_acl(resource, each) for resource in response.resources for each in resource.acls]
+
+    return await cluster.retry(attempt)
+
+
+async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
+    """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
+    check_apart("create_acls", wanted)
+    creations = {acl: AclCreation(*_fields(acl)) for acl in wanted}
+
+    async def attempt(acls: list[Acl]) -> dict[Acl, KafkaError | None]:
+        request = CreateAclsRequest([creations[each] for each in acls])
+        response = await cluster.request_controller(request, CreateAclsResponse)
+        # Results come in the order of the request, and without names.
+        return {
+            acl: item_result(None, each.error_code, each.error_message, f"{acl} was not created")
+            for acl, each in zip(acls, response.results, strict=False)
+        }
+
+    await for_items(cluster, wanted, attempt)
+
+
+async def delete_acls(cluster: Cluster, *filters: AclFilter) -> dict[AclFilter, list[Acl]]:
+    """Delete the ACLs that filters match. Return those of each filter. Raises KafkaError, SECURITY_DISABLED."""
+    check_apart("delete_acls", filters)
+    wire_filters = {one: DeleteAclsFilter(*_fields(one)) for one in filters}
 
     async def attempt(wanted: list[AclFilter]) -> dict[AclFilter, list[Acl] | KafkaError]:
-        request = DeleteAclsRequest([_wire_filter(each) for each in wanted])
+        request = DeleteAclsRequest([wire_filters[each] for each in wanted])
         response = await cluster.request_controller(request, DeleteAclsResponse)
         found: dict[AclFilter, list[Acl] | KafkaError] = {}
         for one, result in zip(wanted, response.filter_results, strict=False):
+            deleted = [_acl(each, each) for each in result.matching_acls]
+            failed = next((each for each in reversed(result.matching_acls) if each.error_code), result)
             what = f"the ACLs of {one} were not deleted"
-            deleted = [
-                _acl(each.principal, each.operation, each.resource_type, each.resource_name,
-                     each.permission_type, each.host, each.pattern_type)
-                for each in result.matching_acls
-            ]  # fmt: skip
-            found[one] = item_result(deleted, result.error_code, result.error_message, what)
-            for each in result.matching_acls:
-                if each.error_code:
-                    found[one] = item_result(deleted, each.error_code, each.error_message, what)
+            found[one] = item_result(deleted, failed.error_code, failed.error_message, what)
         return found
 
     return await for_items(cluster, filters, attempt)
-
-
-def _wire_filter(wanted: AclFilter) -> DeleteAclsFilter:
-    return DeleteAclsFilter(
-        _RESOURCES[wanted.resource_type],
-        wanted.resource_name,
-        _PATTERNS[wanted.pattern_type],
-        wanted.principal,
-        wanted.host,
-        _OPERATIONS[wanted.operation],
-        _PERMISSIONS[wanted.permission],
-    )

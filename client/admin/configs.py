@@ -18,9 +18,10 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.schema import Message
-from ..core.arguments import check_mapping
+from ..core.arguments import check_list, check_mapping
 from ..core.cluster import Cluster
 from ..core.descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
+from ..core.options import check_switches
 from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
 from .items import one_by_one
 
@@ -29,10 +30,11 @@ R = TypeVar("R", bound=Message)
 _OPERATIONS = {"set": 0, "delete": 1, "append": 2, "subtract": 3}
 
 
-async def describe(
-    cluster: Cluster, resources: Iterable[ConfigResource], names: Collection[str] | None
+async def describe_configs(
+    cluster: Cluster, resources: Iterable[ConfigResource], *, names: Collection[str] | None = None
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
-    """Return the configs of each resource by name: all of them, or those in `names`."""
+    """Return the configs of topics, brokers or groups by name: all of them, or those in `names`."""
+    check_list("describe_configs", resources)
     keys = None if names is None else sorted(names)
     return await one_by_one(cluster, list(resources), lambda resource: _describe_one(cluster, resource, keys))
 
@@ -62,10 +64,18 @@ def _entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:
     )
 
 
-async def alter(cluster: Cluster, changes: Mapping[ConfigResource, ConfigChanges], validate_only: bool) -> None:
-    """Change configs, one resource after another, because those of a broker go to that broker."""
+async def alter_configs(
+    cluster: Cluster, changes: Mapping[ConfigResource, ConfigChanges], *, validate_only: bool = False
+) -> None:
+    """Change some configs of topics or brokers; the others stay. Of each resource all are changed, or none.
+
+    The changes are ConfigChange objects, or a dict of names and values, of which None resets a config.
+    Raises KafkaError, INVALID_CONFIG or INVALID_REQUEST for an invalid change.
+    """
+    check_switches(validate_only=validate_only)
     check_mapping("alter_configs", changes, "ConfigResource and changes")
     wanted = {resource: [_alterable(each) for each in _changes(some)] for resource, some in changes.items()}
+    # One resource after another, because the configs of a broker go to that broker.
     await one_by_one(cluster, wanted, lambda each: _alter_one(cluster, each, wanted[each], validate_only))
 
 

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from ...protocol.codec import decode_versioned
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
@@ -16,7 +16,7 @@ from ...protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ...protocol.messages.group_history import GroupHistory
+from ...protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ...protocol.messages.offset_delete import (
@@ -25,14 +25,21 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from ..core.arguments import check_apart, check_list
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
-from ..core.descriptions import GroupDescription, GroupListing, GroupMember, GroupRebalance
+from ..core.descriptions import (
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    GroupRebalance,
+    RebalanceCause,
+    RebalanceWait,
+)
 from ..core.metadata import Node
 from ..errors import raise_error
-from ..record import OffsetAndMetadata, TopicPartition
-from .group_history import group_rebalance
+from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .items import for_items, item_result, one_by_one
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
@@ -42,8 +49,13 @@ _FIRST_SEVERAL_MEMBERS = 3  # LeaveGroup 3 names members, also by instance id
 # -- List and describe
 
 
-async def list_all(cluster: Cluster, states: Collection[str], types: Collection[str]) -> list[GroupListing]:
-    """Return the groups of all brokers by id. Raises UNSUPPORTED_VERSION if a broker is too old for the filters."""
+async def list_groups(
+    cluster: Cluster, *, states: Collection[str] = (), types: Collection[str] = ()
+) -> list[GroupListing]:
+    """Return the groups of all brokers by id, only those in `states` (Stable, ...) and of `types` (classic, ...).
+
+    Raises KafkaError, UNSUPPORTED_VERSION if a broker is too old to filter.
+    """
     return await cluster.retry(lambda: _list_once(cluster, states, types))
 
 
@@ -63,8 +75,12 @@ async def _list_once(cluster: Cluster, states: Collection[str], types: Collectio
     return [found[group_id] for group_id in sorted(found)]
 
 
-async def describe(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, GroupDescription]:
-    """Return state, assignor and members of groups. Raises GROUP_ID_NOT_FOUND; old brokers call the group Dead."""
+async def describe_groups(cluster: Cluster, *group_ids: str) -> dict[str, GroupDescription]:
+    """Return state, assignor and members of groups.
+
+    Raises KafkaError, GROUP_ID_NOT_FOUND for a group that does not exist; old brokers call it Dead.
+    """
+    check_apart("describe_groups", group_ids)
     coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
     return await one_by_one(cluster, coordinators, lambda group_id: _describe_one(coordinators[group_id]))
 
@@ -102,12 +118,13 @@ def _member(member: DescribedGroupMember) -> GroupMember:
     )
 
 
-async def explain(coordinator: Coordinator) -> list[GroupRebalance]:
-    """Return the rebalances that the broker remembers, the oldest first.
+async def explain_group(cluster: Cluster, group_id: str) -> list[GroupRebalance]:
+    """Return why a group rebalanced, the oldest rebalance first, as far as its broker remembers.
 
-    Raises UNSUPPORTED_VERSION if the broker keeps no history of its groups, as Kafka's brokers do not.
+    Raises KafkaError, UNSUPPORTED_VERSION if the broker keeps no history: Kafka's brokers do not.
     """
-    return await coordinator.cluster.retry(lambda: _explain_once(coordinator))
+    coordinator = Coordinator(cluster, group_id)
+    return await cluster.retry(lambda: _explain_once(coordinator))
 
 
 async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
@@ -119,16 +136,63 @@ async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION, "this broker keeps no history of its groups: only Odradek's brokers do"
         )
-    return [group_rebalance(each) for each in decode_versioned(GroupHistory, group.history).rebalances]
+    return [_rebalance(each) for each in decode_versioned(GroupHistory, group.history).rebalances]
+
+
+def _rebalance(rebalance: HistoricRebalance) -> GroupRebalance:
+    """Return one rebalance with the durations of its two phases."""
+    ended_ms = None if rebalance.ended_ms < 0 else rebalance.ended_ms
+    joins_ms = None if rebalance.joined_ms < 0 else max(rebalance.joined_ms - rebalance.began_ms, 0)
+    assigned = joins_ms is not None and ended_ms is not None and rebalance.ending != "empty"
+    return GroupRebalance(
+        rebalance.began_ms,
+        ended_ms,
+        joins_ms,
+        max(rebalance.ended_ms - rebalance.joined_ms, 0) if assigned else None,
+        rebalance.ending,
+        rebalance.first_round,
+        rebalance.old_generation,
+        rebalance.generation,
+        rebalance.members,
+        rebalance.protocol,
+        rebalance.leader,
+        tuple(_cause(cause) for cause in rebalance.causes),
+        rebalance.more_causes,
+        tuple(RebalanceWait(wait.member_id, wait.waited_ms, wait.fate) for wait in rebalance.waited),
+    )
+
+
+def _cause(cause: HistoricCause) -> RebalanceCause:
+    return RebalanceCause(
+        cause.kind,
+        cause.text,
+        cause.member_id,
+        cause.instance_id,
+        cause.client_id,
+        cause.client_host,
+        None if cause.silent_ms < 0 else cause.silent_ms,
+        cause.detail,
+    )
 
 
 # -- Offsets and deletion
 
 
-async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """Commit offsets of a group without members. Raises NON_EMPTY_GROUP if it has members."""
+async def list_group_offsets(cluster: Cluster, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return every offset that a group has committed."""
+    return await CommittedOffsets(Coordinator(cluster, group_id)).fetch_all()
+
+
+async def alter_group_offsets(
+    cluster: Cluster, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> None:
+    """Set offsets of a group without members; it is created if it does not exist.
+
+    Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
+    """
+    coordinator = Coordinator(cluster, group_id)
     committed = CommittedOffsets(coordinator)
-    text = f"the offsets of group {coordinator.key!r} are its members' to commit: stop its consumers first"
+    text = f"the offsets of group {group_id!r} are its members' to commit: stop its consumers first"
     has_members = KafkaError(ErrorCode.NON_EMPTY_GROUP, text)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
@@ -138,7 +202,7 @@ async def set_offsets(coordinator: Coordinator, offsets: Mapping[TopicPartition,
             for each, code in codes.items()
         }
 
-    await for_items(coordinator.cluster, offsets, attempt)
+    await for_items(cluster, offsets, attempt)
 
 
 def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: ErrorCode) -> KafkaError | None:
@@ -149,18 +213,20 @@ def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: Er
     return None
 
 
-async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicPartition]) -> None:
-    """Delete committed offsets."""
+async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
+    """Delete offsets of a group. Raises KafkaError, GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic."""
+    check_list("delete_group_offsets", partitions)
+    coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        topics: dict[str, OffsetDeleteRequestTopic] = {}
-        for name, number in some:
-            topic = topics.setdefault(name, OffsetDeleteRequestTopic(name))
-            topic.partitions.append(OffsetDeleteRequestPartition(number))
-        request = OffsetDeleteRequest(coordinator.key, list(topics.values()))
+        topics = [
+            OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(each) for each in numbers])
+            for name, numbers in by_topic(some).items()
+        ]
+        request = OffsetDeleteRequest(group_id, topics)
         response = await coordinator.request(request, OffsetDeleteResponse)
         coordinator.raise_error(response.error_code, "the deletion of offsets")
-        what = f"the offset of group {coordinator.key!r} was not deleted for"
+        what = f"the offset of group {group_id!r} was not deleted for"
         return {
             TopicPartition(topic.name, each.partition_index): item_result(
                 None, each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
@@ -169,13 +235,22 @@ async def delete_offsets(coordinator: Coordinator, partitions: Collection[TopicP
             for each in topic.partitions
         }
 
-    await for_items(coordinator.cluster, [TopicPartition(*each) for each in partitions], attempt)
+    await for_items(cluster, [TopicPartition(*each) for each in partitions], attempt)
 
 
-async def remove_members(
-    coordinator: Coordinator, member_ids: Collection[str], instance_ids: Collection[str], reason: str
+async def remove_group_members(
+    cluster: Cluster,
+    group_id: str,
+    *member_ids: str,
+    instance_ids: Collection[str] = (),
+    reason: str = "removed by an administrator",
 ) -> None:
-    """Remove members from a group, as if they had left. Raises UNKNOWN_MEMBER_ID for one that is not there."""
+    """Remove members of a group, by member id or by `group_instance_id`; their partitions go to the others.
+
+    A member that still runs joins again. Raises KafkaError, UNKNOWN_MEMBER_ID for one that the group does not have.
+    """
+    check_apart("remove_group_members", member_ids)
+    coordinator = Coordinator(cluster, group_id)
     members = {each: MemberIdentity(each, None, reason) for each in member_ids}
     members |= {each: MemberIdentity("", each, reason) for each in instance_ids}
 
@@ -183,20 +258,22 @@ async def remove_members(
         connection = await coordinator.connection()
         if connection.version_for(LeaveGroupRequest) < _FIRST_SEVERAL_MEMBERS:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{connection.address} cannot remove members of a group")
-        request = LeaveGroupRequest(coordinator.key, members=[members[each] for each in some])
+        request = LeaveGroupRequest(group_id, members=[members[each] for each in some])
         response = await coordinator.request_over(connection, request, LeaveGroupResponse)
         coordinator.raise_error(response.error_code, "the removal of members")
         found: dict[str, KafkaError | None] = {}
         for each in response.members:
             name = each.group_instance_id or each.member_id
-            found[name] = item_result(None, each.error_code, None, f"member {name!r} of group {coordinator.key!r}")
+            found[name] = item_result(None, each.error_code, None, f"member {name!r} of group {group_id!r}")
         return found
 
-    await for_items(coordinator.cluster, members, attempt)
+    await for_items(cluster, members, attempt)
 
 
-async def delete_all(cluster: Cluster, group_ids: Collection[str]) -> None:
-    """Delete groups and their offsets, one after another, because each has a coordinator."""
+async def delete_groups(cluster: Cluster, *group_ids: str) -> None:
+    """Delete groups without members, and their offsets. Raises KafkaError, NON_EMPTY_GROUP."""
+    check_apart("delete_groups", group_ids)
+    # One after another, because each has a coordinator.
     coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
     await one_by_one(cluster, coordinators, lambda group_id: _delete(coordinators[group_id]))
 

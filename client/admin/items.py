@@ -63,3 +63,8 @@ def item_result(result: R, code: int, message: str | None, what: str) -> R | Kaf
     """Return `result`, or the error of a code in a response: `what` failed, and the broker's message."""
     error = ErrorCode.of(code)
     return result if error is ErrorCode.NONE else KafkaError(error, f"{what}: {message or error.text}")
+
+
+def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
+    """Return how long a broker may take for a request."""
+    return int(cluster.options.request_timeout_ms) if timeout_ms is None else timeout_ms

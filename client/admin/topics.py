@@ -1,10 +1,19 @@
-"""Topics and their records: CreateTopics (key 19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37)."""
+"""Topics, their partitions and records: CreateTopics (key 19), DeleteTopics (20), DeleteRecords (21), CreatePartitions
+(37), ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46). A broker that is alone does
+not serve the last three.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ...protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -24,24 +33,46 @@ from ...protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from ...protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ...protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    TopicPartitions,
+)
+from ...protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ..core import log_offsets
+from ..core.arguments import check_apart, check_list, check_mapping
+from ..core.clock import api_result
 from ..core.cluster import Cluster
-from ..core.descriptions import NewTopic
+from ..core.descriptions import NewTopic, Reassignment
 from ..core.leaders import request_from_leaders
 from ..core.metadata import ClusterView, TopicInfo
-from ..errors import UnknownTopic, results_of
-from ..record import TopicPartition
+from ..core.options import check_choice, check_switches
+from ..errors import UnknownTopic, raise_error, results_of
+from ..record import OffsetAndTimestamp, TopicPartition, by_topic
 from .configs import check_config
-from .items import for_items, item_result
+from .items import for_items, item_result, timeout_of
 
 _FIRST_TOPIC_STATES = 6  # DeleteTopics 6 takes names or ids
+_PREFERRED, _UNCLEAN = 0, 1
+
+# -- Topics
 
 
-async def create(cluster: Cluster, topics: Iterable[NewTopic], validate_only: bool, timeout_ms: int) -> None:
-    """Create topics, or check whether they could be created."""
+async def create_topics(
+    cluster: Cluster, topics: Iterable[NewTopic], *, validate_only: bool = False, timeout_ms: int | None = None
+) -> None:
+    """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
+    check_switches(validate_only=validate_only)
+    check_list("create_topics", topics)
+    limit_ms = timeout_of(cluster, timeout_ms)
     wanted = {topic.name: _creatable(topic) for topic in topics}
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
-        request = CreateTopicsRequest([wanted[name] for name in names], timeout_ms, validate_only)
+        request = CreateTopicsRequest([wanted[name] for name in names], limit_ms, validate_only)
         response = await cluster.request_controller(request, CreateTopicsResponse)
         return {each.name: _created(each.name, each.error_code, each.error_message) for each in response.topics}
 
@@ -69,12 +100,13 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-async def delete(cluster: Cluster, names: Sequence[str], timeout_ms: int) -> None:
-    """Delete topics. Raises UnknownTopic."""
+async def delete_topics(cluster: Cluster, *names: str, timeout_ms: int | None = None) -> None:
+    """Delete topics with all their records. Raises UnknownTopic, KafkaError."""
+    check_apart("delete_topics", names)
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         connection = await cluster.connection(await cluster.controller())
-        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_ms)
+        request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=timeout_of(cluster, timeout_ms))
         if connection.version_for(DeleteTopicsRequest) >= _FIRST_TOPIC_STATES:
             request.topics = [DeleteTopicState(name=name) for name in names]
         response = await connection.request(request, DeleteTopicsResponse)
@@ -93,14 +125,16 @@ def _missing(name: str | None, error_code: int) -> UnknownTopic | None:
     return None
 
 
-async def names(cluster: Cluster, internal: bool) -> list[str]:
-    """Return the names of all topics in order, internal ones only if `internal`."""
+async def list_topics(cluster: Cluster, *, internal: bool = False) -> list[str]:
+    """Return the names of all topics, in order; internal topics only if `internal`."""
+    check_switches(internal=internal)
     view = await cluster.retry(cluster.all_topics)
     return sorted(name for name, topic in view.topics.items() if internal or not topic.is_internal)
 
 
-async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicInfo]:
-    """Return partitions, leaders and replicas of these topics, or of all. Raises UnknownTopic."""
+async def describe_topics(cluster: Cluster, *names: str) -> dict[str, TopicInfo]:
+    """Return partitions, leaders and replicas of topics, of all if none is named. Raises UnknownTopic."""
+    check_apart("describe_topics", names)
     view = await cluster.retry(cluster.all_topics)
     return results_of({name: _described(view, name) for name in names or sorted(view.topics)})
 
@@ -113,12 +147,14 @@ def _described(view: ClusterView, name: str) -> TopicInfo | KafkaError:
     return _missing(name, code) or KafkaError(code, f"topic {name!r} cannot be described: {code.text}")
 
 
-async def create_partitions(cluster: Cluster, totals: Mapping[str, int], validate_only: bool, timeout_ms: int) -> None:
-    """Raise the partition counts of topics to `totals`."""
+async def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, validate_only: bool = False) -> None:
+    """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
+    check_switches(validate_only=validate_only)
+    check_mapping("create_partitions", totals, "topic and number of partitions")
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         topics = [CreatePartitionsTopic(name, totals[name], None) for name in names]
-        request = CreatePartitionsRequest(topics, timeout_ms, validate_only)
+        request = CreatePartitionsRequest(topics, timeout_of(cluster), validate_only)
         response = await cluster.request_controller(request, CreatePartitionsResponse)
         return {each.name: _grown(each.name, each.error_code, each.error_message) for each in response.results}
 
@@ -131,15 +167,26 @@ def _grown(name: str, code: int, message: str | None) -> KafkaError | None:
     return _missing(name, code) or item_result(None, code, message, f"topic {name!r} was given no partitions")
 
 
-async def delete_records(
-    cluster: Cluster, before: Mapping[TopicPartition, int], timeout_ms: int
-) -> dict[TopicPartition, int]:
-    """Delete the records before an offset of each partition. Return the log start offsets."""
+# -- Records
+
+
+async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Delete the records before an offset of each partition (-1: all). Return the log start offsets.
+
+    Raises KafkaError, OFFSET_OUT_OF_RANGE for an offset past the end.
+    """
 
     async def request(
         leader: int, led: Mapping[TopicPartition, int]
     ) -> AsyncIterator[tuple[TopicPartition, int | KafkaError]]:
-        response = await cluster.request(leader, _delete_records_request(led, timeout_ms), DeleteRecordsResponse)
+        topics = [
+            DeleteRecordsTopic(
+                name, [DeleteRecordsPartition(each, led[TopicPartition(name, each)]) for each in numbers]
+            )
+            for name, numbers in by_topic(led).items()
+        ]
+        request = DeleteRecordsRequest(topics, timeout_of(cluster))
+        response = await cluster.request(leader, request, DeleteRecordsResponse)
         for topic in response.topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
@@ -152,9 +199,105 @@ async def delete_records(
     return results_of(found)
 
 
-def _delete_records_request(before: Mapping[TopicPartition, int], timeout_ms: int) -> DeleteRecordsRequest:
-    topics: dict[str, DeleteRecordsTopic] = {}
-    for (name, number), offset in before.items():
-        topic = topics.setdefault(name, DeleteRecordsTopic(name))
-        topic.partitions.append(DeleteRecordsPartition(number, offset))
-    return DeleteRecordsRequest(list(topics.values()), timeout_ms)
+async def list_offsets(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation_level: str = "read_uncommitted",
+    node_id: int | None = None,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return for each partition the first offset at or after a time (ms), or an end: LATEST (-1), EARLIEST (-2).
+
+    Leaders are asked. With `node_id` that broker is asked, once, for its own replicas: LATEST is where its log
+    ends, whatever is committed.
+    """
+    check_choice("isolation_level", isolation_level, log_offsets.ISOLATION_LEVELS)
+    check_mapping("list_offsets", wanted, "TopicPartition and time")
+    if node_id is not None:
+        limit_ms = cluster.options.default_api_timeout_ms
+        return await api_result(log_offsets.list_replica_offsets(cluster, node_id, wanted), limit_ms)
+    return await log_offsets.list_offsets(cluster, wanted, log_offsets.ISOLATION_LEVELS[isolation_level])
+
+
+# -- Leaders and replicas
+
+
+async def elect_leaders(
+    cluster: Cluster, partitions: Iterable[TopicPartition] | None = None, *, unclean: bool = False
+) -> list[TopicPartition]:
+    """Make preferred replicas leaders again, of these partitions or all. Return those that have a new leader.
+
+    `unclean` elects any living replica of partitions whose in-sync replicas are all dead, which loses records.
+    """
+    check_switches(unclean=unclean)
+    if partitions is not None:
+        check_list("elect_leaders", partitions)
+    kind = _UNCLEAN if unclean else _PREFERRED
+
+    async def attempt(wanted: list[TopicPartition] | None) -> dict[TopicPartition, bool | KafkaError]:
+        topics = None if wanted is None else [TopicPartitions(*each) for each in by_topic(wanted).items()]
+        request = ElectLeadersRequest(kind, topics, timeout_of(cluster))
+        response = await cluster.request_controller(request, ElectLeadersResponse)
+        raise_error(response.error_code, None, "no leader was elected")
+        return {
+            TopicPartition(topic.topic, each.partition_id): _elected(topic.topic, each)
+            for topic in response.replica_election_results
+            for each in topic.partition_result
+        }
+
+    if partitions is not None:
+        found = await for_items(cluster, list(partitions), attempt)
+    else:  # of all: the broker names those that it tried
+        found = results_of(await cluster.retry(lambda: attempt(None)))
+    return [partition for partition, elected in found.items() if elected]
+
+
+def _elected(topic: str, result: PartitionResult) -> bool | KafkaError:
+    if ErrorCode.of(result.error_code) is ErrorCode.ELECTION_NOT_NEEDED:
+        return False
+    what = f"no leader of {topic}-{result.partition_id} was elected"
+    return item_result(True, result.error_code, result.error_message, what)
+
+
+async def alter_partition_reassignments(
+    cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
+) -> None:
+    """Begin to give partitions other replicas, the preferred leader first; None cancels what is under way."""
+
+    async def attempt(partitions: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        topics: dict[str, ReassignableTopic] = {}
+        for partition in partitions:
+            brokers = replicas[partition]
+            topic = topics.setdefault(partition.topic, ReassignableTopic(partition.topic))
+            wanted = None if brokers is None else list(brokers)
+            topic.partitions.append(ReassignablePartition(partition.partition, wanted))
+        request = AlterPartitionReassignmentsRequest(timeout_ms=timeout_of(cluster), topics=list(topics.values()))
+        response = await cluster.request_controller(request, AlterPartitionReassignmentsResponse)
+        raise_error(response.error_code, response.error_message, "no partition was reassigned")
+        return {
+            TopicPartition(topic.name, each.partition_index): item_result(
+                None, each.error_code, each.error_message, f"{topic.name}-{each.partition_index} was not reassigned"
+            )
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+    await for_items(cluster, replicas, attempt)
+
+
+async def list_partition_reassignments(cluster: Cluster) -> dict[TopicPartition, Reassignment]:
+    """Return the partitions that are moving to other replicas."""
+    request = ListPartitionReassignmentsRequest(timeout_of(cluster))
+
+    async def attempt() -> dict[TopicPartition, Reassignment]:
+        response = await cluster.request_controller(request, ListPartitionReassignmentsResponse)
+        raise_error(response.error_code, response.error_message, "the reassignments are unknown")
+        return {
+            TopicPartition(topic.name, each.partition_index): Reassignment(
+                tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+            )
+            for topic in response.topics
+            for each in topic.partitions
+        }
+
+    return await cluster.retry(attempt)

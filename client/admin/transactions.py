@@ -5,7 +5,7 @@ fences the producer of a transactional id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
@@ -23,13 +23,14 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ..core.arguments import check_apart
 from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..core.leaders import group_by_leader, know_leaders, request_from_leaders
 from ..errors import raise_error, results_of
-from ..record import TopicPartition
-from .items import item_result, one_by_one
+from ..record import TopicPartition, by_topic
+from .items import item_result, one_by_one, timeout_of
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 
@@ -37,11 +38,12 @@ _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 # -- Transactional ids
 
 
-async def list_all(
-    cluster: Cluster, states: Collection[str], producer_ids: Collection[int], longer_than_ms: int
+async def list_transactions(
+    cluster: Cluster, *, states: Collection[str] = (), producer_ids: Collection[int] = (), longer_than_ms: int = -1
 ) -> list[TransactionListing]:
     """Return the transactional ids of all brokers, in order.
 
+    Only those in `states` (Ongoing, ...), of `producer_ids`, and whose transaction has been open for longer.
     Raises UNSUPPORTED_VERSION if a broker is too old to filter by duration, INVALID_REQUEST for an unknown state.
     """
     request = ListTransactionsRequest(sorted(states), sorted(producer_ids), longer_than_ms)
@@ -68,7 +70,10 @@ async def _list_once(cluster: Cluster, request: ListTransactionsRequest) -> list
 
 
 async def list_queries(cluster: Cluster) -> list[QueryDescription]:
-    """Return the queries of all brokers, in order. Raises UnsupportedVersion where a broker has none."""
+    """Return the queries whose tasks commit together, in order: those of Spark's sink.
+
+    Raises UnsupportedVersion for brokers that are not Odradek.
+    """
     return await cluster.retry(lambda: _list_queries_once(cluster))
 
 
@@ -89,9 +94,10 @@ def _query(each: DescribedQuery) -> QueryDescription:
     )
 
 
-async def describe(cluster: Cluster, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-    """Return state, producer and partitions of each transactional id. Raises TRANSACTIONAL_ID_NOT_FOUND."""
-    return await one_by_one(cluster, list(transactional_ids), lambda each: _describe_one(cluster, each))
+async def describe_transactions(cluster: Cluster, *transactional_ids: str) -> dict[str, TransactionDescription]:
+    """Return state, producer and partitions of transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+    check_apart("describe_transactions", transactional_ids)
+    return await one_by_one(cluster, transactional_ids, lambda each: _describe_one(cluster, each))
 
 
 async def _describe_one(cluster: Cluster, transactional_id: str) -> TransactionDescription:
@@ -119,10 +125,14 @@ def _description(state: transactions.TransactionState) -> TransactionDescription
     )
 
 
-async def fence(cluster: Cluster, transactional_ids: Collection[str], timeout_ms: int) -> None:
-    """Give each transactional id a newer epoch, which aborts its open transaction and fences its producer."""
+async def fence_producers(cluster: Cluster, *transactional_ids: str) -> None:
+    """Fence the producers of transactional ids: open transactions are aborted, and their next call fails.
+
+    Each id gets a newer epoch. Raises KafkaError, TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+    """
+    check_apart("fence_producers", transactional_ids)
     coordinators = {each: Coordinator(cluster, each, TRANSACTION) for each in transactional_ids}
-    await one_by_one(cluster, coordinators, lambda each: _fence_one(coordinators[each], timeout_ms))
+    await one_by_one(cluster, coordinators, lambda each: _fence_one(coordinators[each], timeout_of(cluster)))
 
 
 async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> None:
@@ -134,14 +144,16 @@ async def _fence_one(coordinator: Coordinator, timeout_ms: int) -> None:
 
 
 async def describe_producers(
-    cluster: Cluster, partitions: Collection[TopicPartition]
+    cluster: Cluster, *partitions: TopicPartition
 ) -> dict[TopicPartition, list[ActiveProducer]]:
-    """Return the producers that each partition's leader remembers."""
+    """Return the producers that partitions remember, with the start of their open transactions."""
+    check_apart("describe_producers", partitions)
 
     async def request(
         leader: int, led: Collection[TopicPartition]
     ) -> AsyncIterator[tuple[TopicPartition, list[ActiveProducer] | KafkaError]]:
-        response = await cluster.request(leader, _producers_request(led), producers.DescribeProducersResponse)
+        request = producers.DescribeProducersRequest([producers.TopicRequest(*each) for each in by_topic(led).items()])
+        response = await cluster.request(leader, request, producers.DescribeProducersResponse)
         for topic in response.topics:
             for each in topic.partitions:
                 partition = TopicPartition(topic.name, each.partition_index)
@@ -152,13 +164,6 @@ async def describe_producers(
     wanted: Mapping[TopicPartition, None] = dict.fromkeys(partitions)
     text = "some of the partitions have no leader now"
     return results_of(await request_from_leaders(cluster, wanted, request, lambda _: text))
-
-
-def _producers_request(partitions: Collection[TopicPartition]) -> producers.DescribeProducersRequest:
-    topics: dict[str, producers.TopicRequest] = {}
-    for name, number in partitions:
-        topics.setdefault(name, producers.TopicRequest(name)).partition_indexes.append(number)
-    return producers.DescribeProducersRequest(list(topics.values()))
 
 
 def _producer(state: producers.ProducerState) -> ActiveProducer:
@@ -172,8 +177,8 @@ def _producer(state: producers.ProducerState) -> ActiveProducer:
     )
 
 
-async def abort(cluster: Cluster, partition: TopicPartition, producer: ActiveProducer) -> None:
-    """Have the partition's leader write the marker that aborts the producer's transaction there."""
+async def abort_transaction(cluster: Cluster, partition: TopicPartition, producer: ActiveProducer) -> None:
+    """Abort a transaction that hangs in a partition, without its coordinator: its leader writes the marker."""
     topic = WritableTxnMarkerTopic(partition.topic, [partition.partition])
     # A transaction that no coordinator has ended yet has coordinator epoch -1; epochs of markers count from 0.
     epoch = max(producer.coordinator_epoch, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,13 @@ _CODEC_MASK, _TRANSACTIONAL = 0x07, 0x10
 _CRC_FROM = 21
 # Where the magic stands, and the bytes in front of what a length counts.
 _MAGIC_AT, _LENGTH_AT, _OVERHEAD = 16, 8, 12
+
+
+class Section(NamedTuple):
+    """Batches as they arrived. Valid until the next section: the buffer is used again."""
+
+    source: Bytes
+    table: BatchTable
 
 
 class ScanEnd(Enum):

@@ -17,14 +17,14 @@ record. A compressed batch is decompressed by `protocol.records.compression`, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cache
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from ...kernel import door
-from .batches import BatchTable, Bytes, check_crcs, decompressed
+from .batches import BatchTable, Bytes, Section, check_crcs, decompressed
 from .compiled_columns import CompiledColumns
 from .memory import Memory, pool, repeated
 from .python_columns import PythonColumns
@@ -71,6 +71,18 @@ class OpenColumns(Protocol):
     def take(self, names: Sequence[str]) -> list[Any]:
         """Return the columns of these names as Arrow arrays. The next ones are open then."""
         ...
+
+
+def decoded(sections: Generator[Section, None, None], decoder: ArrowDecoder) -> Iterator[ArrowBatch]:
+    """Yield the Arrow batches of sections, the last one too. An early end closes the sections."""
+    try:
+        for section in sections:
+            yield from decoder.feed(section.source, section.table)
+        rest = decoder.rest()
+        if rest is not None:
+            yield rest
+    finally:
+        sections.close()
 
 
 class ArrowDecoder:

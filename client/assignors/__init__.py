@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from .assignor import NO_GENERATION, Assignor, Member, Racks
-from .cooperative_sticky import CooperativeStickyAssignor
 from .range import RangeAssignor
 from .round_robin import RoundRobinAssignor
-from .sticky import StickyAssignor
+from .sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [
     "NO_GENERATION",

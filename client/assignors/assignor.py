@@ -5,13 +5,16 @@ It gives every partition of a subscribed topic to exactly one member that subscr
 (JoinGroup names the leader), and SyncGroup carries the result. An assignor does not wait, read a clock or draw a random
 number. The same input gives the same result on every machine, so Kafka's other clients can share a group with ours.
 
+At the end stand the questions that several strategies ask: who subscribes a topic, and whether racks matter.
+
 Custom strategies subclass `Assignor`, and are named by class in `Consumer(partition_assignment_strategy=[...])`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,6 +24,7 @@ from ..record import TopicPartition
 NO_GENERATION = -1
 # Topic -> for each of its partitions, in order, the racks that hold a replica of it. Topics may be missing.
 Racks = Mapping[str, Sequence[frozenset[str]]]
+NOWHERE: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +85,44 @@ class Assignor(ABC):
         `previous` is its last assignment, from generation `generation_id`; NO_GENERATION: it had none yet.
         """
         return None
+
+
+def subscribers(members: Sequence[Member], topics: Collection[str]) -> dict[str, tuple[int, ...]]:
+    """Return the subscribed ones of `topics`, each with the places of its subscribers in `members`, in order.
+
+    Topics with the same subscribers share one tuple object. In many groups all members subscribe the same thousands of
+    topics. So members are grouped by subscription first, and each different subscription is read once.
+    """
+    alike: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for place, member in enumerate(members):
+        alike[member.topics].append(place)
+    crowds = list(alike.values())
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for crowd, subscription in enumerate(alike):
+        for topic in dict.fromkeys(subscription):
+            if topic in topics:
+                found[topic].append(crowd)
+    places: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for key in map(tuple, found.values()):
+        if key not in places:
+            places[key] = tuple(sorted(place for crowd in key for place in crowds[crowd]))
+    return {topic: places[tuple(key)] for topic, key in found.items()}
+
+
+def racks_matter(member_racks: Set[str], replicas: Collection[frozenset[str]]) -> bool:
+    """Return whether racks make a difference to the assignment. `replicas` holds the racks of each partition.
+
+    Reading from a replica in the member's own rack causes no traffic between racks (KIP-881). For a member without a
+    rack, all replicas are equally near. Racks make no difference if no member runs in a rack with replicas, or if all
+    partitions are in all racks.
+    """
+    if not member_racks:
+        return False
+    everywhere = frozenset[str]().union(*replicas)
+    return not member_racks.isdisjoint(everywhere) and any(racks != everywhere for racks in replicas)
+
+
+def replica_racks(topic: str, count: int, racks: Racks) -> list[frozenset[str]]:
+    """Return the racks of each of a topic's `count` partitions, NOWHERE for those that are not known."""
+    told = racks.get(topic, ())
+    return [told[number] if number < len(told) else NOWHERE for number in range(count)]

@@ -1,8 +1,14 @@
-"""The previous owner of each partition, from what the members say.
+"""Claims of the sticky strategies: the partitions that each member says it had, and who had a partition before.
 
 A member that was away still names the partitions that it had then, so two members may name the same partition. The
 claim of the higher generation counts, because that assignment is newer. If both name the same generation, neither
 counts (KIP-792).
+
+A member names them in its user data. The bytes are those of Kafka's StickyAssignor and CooperativeStickyAssignor, so
+members of both kinds share a group. sticky: the member's last assignment (version 0), and its generation (version 1).
+cooperative-sticky: the generation only, because the subscription itself holds the partitions; newer members put the
+generation there too. The data begin with no version: a reader tries the newest version first. Data that cannot be read
+count as no claim, as in Kafka, because other clients put other things there.
 """
 
 from __future__ import annotations
@@ -10,8 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ...protocol.codec import decoder, encode_versioned
+from ...protocol.errors import DecodeError
+from ...protocol.schema import Message, Struct, array, int32, string
 from ..record import TopicPartition
 from .assignor import NO_GENERATION
+
+# The version in front of every other versioned struct.
+_VERSION_BYTES = 2
 
 
 class Claim(NamedTuple):
@@ -32,3 +44,56 @@ def owners(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
             elif claim.generation_id == generation_id:
                 best[partition] = generation_id, None
     return {partition: member_id for partition, (_, member_id) in best.items() if member_id is not None}
+
+
+# -- User data
+
+
+class StickyAssignorUserData(Message, versions="0-1"):
+    previous_assignment: list[TopicAssignment] = array("0+")
+    generation: int = int32("1+", default=NO_GENERATION, ignorable=True)
+
+
+class TopicAssignment(Struct):
+    topic: str = string("0+")
+    partitions: list[int] = array("0+", of="int32")
+
+
+class CooperativeStickyUserData(Message, versions="0"):
+    generation: int = int32("0+", default=NO_GENERATION)
+
+
+def encode_sticky(previous: Sequence[TopicPartition], generation_id: int) -> bytes:
+    topics: dict[str, TopicAssignment] = {}
+    for topic, partition in previous:
+        topics.setdefault(topic, TopicAssignment(topic=topic)).partitions.append(partition)
+    data = StickyAssignorUserData(previous_assignment=list(topics.values()), generation=generation_id)
+    return _encode(data, 1)
+
+
+def decode_sticky(data: bytes | None) -> Claim:
+    """Return the claim in `data`, an empty one if it cannot be read."""
+    for version in reversed(StickyAssignorUserData.VERSIONS) if data else ():
+        try:
+            found, _ = decoder(StickyAssignorUserData, version)(data or b"", 0)
+        except DecodeError:
+            continue  # an older version, or the format of another client
+        topics = found.previous_assignment
+        return Claim([TopicPartition(each.topic, p) for each in topics for p in each.partitions], found.generation)
+    return Claim()
+
+
+def encode_generation(generation_id: int) -> bytes:
+    return _encode(CooperativeStickyUserData(generation=generation_id), 0)
+
+
+def decode_generation(data: bytes | None) -> int:
+    """Return the generation in `data`, NO_GENERATION if it cannot be read."""
+    try:
+        return decoder(CooperativeStickyUserData, 0)(data or b"", 0)[0].generation
+    except DecodeError:
+        return NO_GENERATION
+
+
+def _encode(data: Message, version: int) -> bytes:
+    return encode_versioned(data, version)[_VERSION_BYTES:]

@@ -16,9 +16,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
 from ..record import TopicPartition
-from .assignor import Assignor, Member, Racks
-from .racks import racks_matter, replica_racks
-from .subscribers import subscribers
+from .assignor import Assignor, Member, Racks, racks_matter, replica_racks, subscribers
 
 
 class RangeAssignor(Assignor):

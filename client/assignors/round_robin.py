@@ -11,8 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 from ..record import TopicPartition
-from .assignor import Assignor, Member
-from .subscribers import subscribers
+from .assignor import Assignor, Member, subscribers
 
 
 class RoundRobinAssignor(Assignor):

@@ -26,11 +26,10 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, overload
 
 from .. import consumer as asyncio_client
-from ..consumer.fetched_batch import FetchedBatch
-from ..consumer.record_columns import RecordColumns
+from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.streams import Stream as AsyncioStream
 from ..consumer.workers import signals_to
-from ..core.option_values import check_numbers
+from ..core.options import check_numbers
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener

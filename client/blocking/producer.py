@@ -21,7 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
 from ..core.arguments import check_records
-from ..producer.deliveries import BulkMetadata
+from ..producer.batch import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
 from .derivation import BlockingClient, at_once, options_of, waiting

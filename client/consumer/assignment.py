@@ -1,15 +1,17 @@
-"""The partitions that a consumer has now: they come from its group, its user or its topics, and go on a rebalance.
+"""What a consumer wants to read, and the partitions that it has now.
 
-Revoking commits the processed records (with auto-commit), calls the listener and drops the partitions. Assigning finds
-the positions of the new partitions.
+The partitions come from its group, its user or its topics, and go on a rebalance. Revoking commits the processed
+records (with auto-commit), calls the listener and drops the partitions. Assigning finds the positions of the new
+partitions, and calls the listener.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from ...protocol.errors import KafkaError
 from ..core.cluster import Cluster
 from ..core.metadata import ClusterView
 from ..core.task_ends import of_the_user
@@ -39,6 +41,34 @@ class RebalanceListener(Protocol):
     async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
         """Other members have these partitions already; a commit would fail."""
         ...
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """What the user wants to read. It outlives a stop: the next start reads it again."""
+
+    # With a pattern, the topics that it matches now.
+    topics: set[str] = field(default_factory=set[str])
+    pattern: re.Pattern[str] | None = None
+    # Assigned by hand, in the place of topics; None if they are not.
+    partitions: tuple[TopicPartition, ...] | None = None
+    listener: RebalanceListener | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the user has said what to read. `assign` of nothing says so, too: more may follow."""
+        return bool(self.topics) or self.pattern is not None or self.partitions is not None
+
+    def read_topics(self) -> set[str]:
+        """Return all topics that are read now."""
+        return self.topics | {partition.topic for partition in self.partitions or ()}
+
+    def matched(self, view: ClusterView) -> set[str]:
+        """Return the topics to read in a view of the cluster: those that match, but no internal ones."""
+        if self.pattern is None:
+            return self.topics
+        known = (info for info in view.topics.values() if not info.is_internal)
+        return {info.name for info in known if self.pattern.fullmatch(info.name)}
 
 
 class Assignment:
@@ -79,14 +109,18 @@ class Assignment:
             if self.listener is not None:
                 await _tell(self.listener.on_partitions_revoked(frozenset(partitions)))
         finally:
-            self._polls.drop(self._positions.drop(partitions))
+            self.drop(partitions)
 
     async def lose(self) -> None:
         """Drop all partitions without a commit: other members have them already."""
         lost = self.partitions()
-        self._polls.drop(self._positions.drop(lost))
+        self.drop(lost)
         if lost and self.listener is not None:
             await _tell(self.listener.on_partitions_lost(lost))
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Forget these partitions."""
+        self._polls.drop(self._positions.drop(partitions))
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:
         """Take exactly these partitions; those that were assigned before keep their positions."""
@@ -100,15 +134,8 @@ class Assignment:
 
     # -- Partitions without a group
 
-    async def find_positions(self, states: Sequence[PartitionState]) -> None:
-        """Find the positions of partitions that the user assigned. The next poll raises errors."""
-        try:
-            await self._finder.find(states)
-        except KafkaError as error:
-            self._finder.keep_error(states, error)
-
-    def follow_topics(self, topics: Collection[str], view: ClusterView) -> None:
-        """Assign every partition that these topics have now.
+    def follow_topics(self, topics: Collection[str], view: ClusterView) -> list[PartitionState]:
+        """Assign every partition that these topics have now. Return those whose committed offsets must be found.
 
         A topic that is missing from the metadata for a while keeps its positions.
         """
@@ -116,14 +143,13 @@ class Assignment:
         wanted = [state.partition for state in self._positions if state.partition.topic in topics]
         wanted += [TopicPartition(topic, info.partition) for topic in known for info in view.topics[topic].partitions]
         new = self._positions.replace(wanted)
-        if new and self._finder.has_offsets:
-            self._cluster.spawn(self.find_positions(new), "begin")
         for state in [] if self._finder.has_offsets else new:
             if state.partition.topic in self._known_topics:
                 state.reset_to(EARLIEST)
             else:
-                self._finder.reset(state)
+                self._finder.begin(state)
         self._known_topics = self._known_topics.union(known).intersection(topics)
+        return new if self._finder.has_offsets else []
 
 
 async def _tell(call: Awaitable[None]) -> None:

@@ -12,40 +12,59 @@ are Kafka's in snake case.
 Promise: records that were returned count as processed when the user asks for the next ones, or stops the consumer
 without an error. Auto-commit and rebalances commit only processed records, so a crash repeats records and never skips
 any. A rebalance waits (up to `max_poll_interval_ms`) until the user asks for more.
+
+`Consumer` is a face over its parts. From a start to a stop there are a `Session` (connections, tasks, membership) and a
+`Poller` (polls). Positions and the subscription stay when it stops.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, overload
+import weakref
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, Unpack, overload
 
-from ...protocol.errors import KafkaError
-from ..core.clock import monotonic_ms, wait_for
-from ..core.option_values import INT32_MAX, check_numbers
-from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, InvalidOption
-from ..record import ConsumerRecord, K, TopicPartition, V
-from .fetched_batch import FetchedBatch
-from .in_flight import InFlight
-from .positions import PartitionState
-from .record_columns import RecordColumns
-from .seeker import Seeker
-from .session import Session
+from ...protocol.errors import ErrorCode, KafkaError
+from ..assignors import Assignor, RangeAssignor
+from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_mapping, check_partitions, checked_offset
+from ..core.clock import monotonic_ms
+from ..core.lifetime import Lifetime
+from ..core.log_offsets import list_offsets
+from ..core.metrics import Metric
+from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
+from ..core.security import SecurityArguments
+from ..core.serialization import Deserializer, Deserializers
+from ..errors import ClientStopped, InvalidOption, NotAssigned
+from ..record import (
+    EARLIEST,
+    LATEST,
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    K,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+    V,
+)
+from .assignment import RebalanceListener, Subscription
+from .explanation import Explanation
+from .fetched_batch import FetchedBatch, RecordColumns
+from .offset_commits import OffsetStore
+from .options import fetch_options, group_options
+from .poller import LONG_POLL_MS, Poller
+from .positions import PartitionState, Positions
+from .session import Session, SessionOptions, lose
 from .streams import Stream, Streams
-from .subscriber import Run
-from .workers import DeadLetters, Handler, Workers, WorkOptions, signals_to, unless
+from .workers import DeadLetters, Handler, Workers, WorkOptions
 
-T = TypeVar("T")
-
-# How many records `async for` takes out of the fetched ones at a time.
-_RUN_RECORDS = 500
-# How long a poll of `consume` and `streams` waits; it ends sooner when there are records.
-_LONG_POLL_MS = 60_000
+_log = logging.getLogger(__name__)
 
 
-class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -53,6 +72,208 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
     `async for` returns one record at a time, `getmany` lists of them. Only one task may poll at a time:
     a second one gets ConcurrentPoll.
     """
+
+    # None before start() and after stop().
+    _session: Session | None = None
+    _poller: Poller | None = None
+    _finalizer: weakref.finalize[..., Any]
+    # While `consume` runs.
+    _workers: Workers | None = None
+    # Whether a session has ended: then `async for` ends, and does not raise.
+    _stopped = False
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "odradek-consumer",
+        group_id: str | None = None,
+        group_instance_id: str | None = None,
+        client_rack: str | None = None,
+        auto_offset_reset: str = "latest",
+        offset_store: OffsetStore | None = None,
+        enable_auto_commit: bool = True,
+        auto_commit_interval_ms: float = 5_000,
+        isolation_level: str = "read_uncommitted",
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 52_428_800,
+        max_partition_fetch_bytes: int = 1_048_576,
+        max_poll_records: int = 500,
+        max_poll_interval_ms: int = 300_000,
+        session_timeout_ms: int = 45_000,
+        heartbeat_interval_ms: float = 3_000,
+        partition_assignment_strategy: Sequence[type[Assignor]] = (RangeAssignor,),
+        check_crcs: bool = True,
+        allow_auto_create_topics: bool = True,
+        request_timeout_ms: float = 30_000,
+        default_api_timeout_ms: float = 60_000,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1_000,
+        metadata_max_age_ms: float = 300_000,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **security: Unpack[SecurityArguments],
+    ) -> None:
+        given = check_options(locals())
+        check_apart("Consumer", topics)
+        cluster = part_of(given, ClusterOptions, security=security_options("Consumer", security))
+        fetch, group = fetch_options(given), group_options(given)
+        commit_ms = auto_commit_interval_ms if enable_auto_commit else None
+        self._options = SessionOptions(cluster, fetch, group, offset_store, commit_ms)
+        self._deserializers = Deserializers(key_deserializer, value_deserializer)
+        self._max_poll_records = max_poll_records
+        self._lifetime = Lifetime("consumer")
+        self._subscription = Subscription(set(topics))
+        self._positions = Positions()
+
+    # -- Start and stop
+
+    async def start(self) -> None:
+        """Reach the cluster; joining a group continues in the background.
+
+        Raises NoBrokerReachable if no bootstrap server responds.
+        """
+        await self._lifetime.start(self._start)
+
+    async def _start(self) -> None:
+        # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
+        self._session = session = await Session.open(self._options, self._subscription, self._positions)
+        self._poller = Poller(session, self._deserializers)
+        self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
+        self._finalizer.atexit = False
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Commit (with auto-commit) the processed records, leave the group and close.
+
+        The returned records count as processed if the task that polls calls this, or has ended. Otherwise it may still
+        work on them: then they do not, and its `async for` ends. `consume` finishes what it has polled before.
+        A handler that asks for the stop does not wait for it.
+
+        After `timeout_ms` (request_timeout_ms if none) it closes without the commit or the LeaveGroup that is not done:
+        the records are read again, and the group waits for the session time-out.
+        """
+        check_stop_timeout(timeout_ms)
+        if self._session is not None:
+            self._session.polls.mark_processed_by(asyncio.current_task())
+        await self._close(timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error in the user's code, the records that it worked on are not processed.
+        await (self.stop() if kind is None else self._close())
+
+    async def _close(self, timeout_ms: float | None = None) -> None:
+        workers = self._workers
+        if workers is not None and workers.are_around:
+            # A handler asks: `consume` does it, once the handlers have ended.
+            workers.then = lambda: self._close(timeout_ms)
+            return workers.halt.set()
+        limit_ms = self._options.cluster.request_timeout_ms if timeout_ms is None else timeout_ms
+        if not await self._lifetime.stop(self._end, self._finish, limit_ms):
+            _log.warning("the consumer was stopped before it could commit and leave its group: its time is over")
+
+    async def _finish(self) -> None:
+        session = self._session
+        assert session is not None and self._poller is not None
+        try:
+            await self.drain()
+        finally:
+            session.stopping = True
+            self._poller.drop_run()
+            session.signals.poll.set()
+        await session.leave_and_commit()
+
+    async def _end(self) -> None:
+        session, self._session, self._poller, self._stopped = self._session, None, None, True
+        if session is not None:
+            self._finalizer.detach()
+            await session.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
+        return self._session is not None and self._session.cluster.is_connected
+
+    def _running(self) -> Session:
+        self._lifetime.check_loop()
+        if self._session is None:
+            raise ClientStopped("the consumer is not running: use `async with Consumer(...)`, or await start() first")
+        return self._session
+
+    def _polling(self) -> Poller:
+        self._running()
+        assert self._poller is not None
+        return self._poller
+
+    # -- Subscription
+
+    def subscribe(
+        self,
+        *topics: str,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
+
+        With a `pattern`, read every topic whose whole name it matches, also those that are made later (they are found
+        within `metadata_max_age_ms`), but no internal ones.
+        """
+        self._subscribe(self._checked_subscription(topics, pattern, listener))
+
+    def _checked_subscription(
+        self,
+        topics: tuple[str, ...] = (),
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> Subscription:
+        check_apart("subscribe", topics)
+        if self._subscription.partitions:
+            raise NotAssigned("partitions were assigned by hand: unsubscribe() first")
+        if topics and pattern is not None:
+            raise InvalidOption("subscribe to topics or to a pattern, not to both")
+        return Subscription(set(topics), None if pattern is None else re.compile(pattern), listener=listener)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""
+        check_list("assign", partitions)
+        partitions = list(partitions)
+        check_partitions("assign", partitions)
+        if self._subscription.topics or self._subscription.pattern is not None:
+            raise NotAssigned("topics are subscribed: unsubscribe() first")
+        self._subscribe(Subscription(partitions=tuple(TopicPartition(*each) for each in partitions)))
+
+    async def unsubscribe(self) -> None:
+        """Read nothing: leave the group, or drop the assigned partitions; also if the call is cancelled.
+
+        After `default_api_timeout_ms` it goes on without the commit or the LeaveGroup that is not done.
+        """
+        try:
+            if self._session is not None:
+                async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
+                    await self._session.leave_and_commit()
+        except TimeoutError:
+            _log.warning("unsubscribe could not commit and leave the group: its time is over")
+        finally:
+            self._subscribe(Subscription())
+
+    def _subscribe(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        if self._session is not None:
+            self._session.subscribe(subscription)
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions that this consumer has now."""
+        return self._positions.partitions()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return frozenset(self._subscription.topics)
 
     # -- Poll
 
@@ -68,7 +289,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         limit = self._max_poll_records if max_records is None else max_records
         if limit < 1:
             check_numbers(max_records=limit)
-        return await self._poll(timeout_ms, lambda each: self._collect(each, limit, each.collector.next_records))
+        return await self._polling().records(timeout_ms, limit)
 
     async def getbatches(
         self, *, timeout_ms: float = 0, max_bytes: int = 1_048_576
@@ -78,7 +299,7 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         For copies that keep codecs and timestamps, and for fast passes over values. Positions move behind the batches,
         and all else is as with `getmany`.
         """
-        return await self._poll(timeout_ms, lambda session: self._collect_batches(session, max_bytes))
+        return await self._polling().batches(timeout_ms, max_bytes)
 
     async def batches(self, *, max_bytes: int = 4_194_304) -> AsyncIterator[RecordColumns]:
         """Yield records by column, partition by partition, until the consumer is stopped.
@@ -88,99 +309,13 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         """
         while True:
             try:
-                found = await self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)
+                found = await self.getbatches(timeout_ms=LONG_POLL_MS, max_bytes=max_bytes)
             except ClientStopped:
                 if self._stopped:
                     return
                 raise
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
-
-    async def _poll(
-        self, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
-    ) -> dict[TopicPartition, list[T]]:
-        session = self._running()
-        if not 0 <= timeout_ms <= INT32_MAX:
-            check_numbers(timeout_ms=timeout_ms)
-        self._check_subscribed()
-        session.polls.begin()
-        session.counts.polls += 1
-        session.counts.last_poll_ms = monotonic_ms()
-        try:
-            self._return_run()
-            return await self._wait_for(session, timeout_ms, collect)
-        except DeserializationFailed:
-            await asyncio.sleep(0)  # a loop that polls on must let the fetcher run, which reads the other partitions
-            raise
-        finally:
-            session.polls.end()
-
-    async def _wait_for(
-        self, session: Session, timeout_ms: float, collect: Callable[[Session], dict[TopicPartition, list[T]]]
-    ) -> dict[TopicPartition, list[T]]:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_ms / 1000
-        while True:
-            batches = collect(session)
-            left = deadline - loop.time()
-            if batches:
-                return batches
-            if left <= 0:
-                await asyncio.sleep(0)  # a loop around getmany(timeout_ms=0) must let other tasks run
-                return {}
-            if not await wait_for(session.signals.poll, left * 1000):
-                return {}
-            self._running()
-
-    def _collect_batches(self, session: Session, max_bytes: int) -> dict[TopicPartition, list[FetchedBatch]]:
-        batches: dict[TopicPartition, list[FetchedBatch]] = {}
-        while max_bytes > 0 and session.may_return_records():
-            try:
-                found = session.collector.next_batch()
-            except KafkaError as error:
-                if not batches:
-                    raise
-                session.error = error  # for the next poll: these batches come first
-                break
-            if found is None:
-                break
-            state, batch = found
-            state.position = batch.header.next_offset
-            session.polls.mark_returned(state)
-            batches.setdefault(state.partition, []).append(batch)
-            max_bytes -= len(batch.data)
-        return batches
-
-    def _collect(
-        self,
-        session: Session,
-        limit: int,
-        take: Callable[[int], tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None],
-    ) -> dict[TopicPartition, list[ConsumerRecord[Any, Any]]]:
-        batches: dict[TopicPartition, list[ConsumerRecord[Any, Any]]] = {}
-        while limit > 0 and session.may_return_records():
-            try:
-                found = take(limit)
-            except DeserializationFailed as error:
-                if batches:
-                    break  # the next poll raises it, unless the user seeks before
-                session.collector.end_turn(error.partition)
-                raise
-            except KafkaError as error:
-                if not batches:
-                    raise
-                session.error = error  # for the next poll: these records come first
-                break
-            if found is None:
-                break
-            state, records = found
-            state.position = records[-1].offset + 1
-            state.last_timestamp_ms = records[-1].timestamp_ms
-            session.counts.records += len(records)
-            session.polls.mark_returned(state)
-            batches.setdefault(state.partition, []).extend(records)
-            limit -= len(records)
-        return batches
 
     async def getone(self) -> ConsumerRecord[K, V]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
@@ -197,52 +332,13 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
 
         The iteration ends when the consumer is stopped.
         """
-        run, session = self._run, self._session
-        if (
-            run is not None
-            and session is not None
-            and run.index < len(run.records)
-            and run.version == run.state.version
-        ):
-            membership = session.membership
-            if membership is None or not membership.pauses_polls:
-                return _next_of(run)
-        return await self._next_record()
-
-    async def _next_record(self) -> ConsumerRecord[K, V]:
-        session = self._session
-        if session is None:
-            if self._stopped:
-                raise StopAsyncIteration
-            session = self._running()
-        self._check_subscribed()
-        session.polls.begin()
-        session.counts.polls += 1
-        session.counts.last_poll_ms = monotonic_ms()
-        try:
-            return await self._wait_for_record(session)
-        except DeserializationFailed as error:
-            session.collector.end_turn(error.partition)
-            await asyncio.sleep(0)
-            raise
-        finally:
-            session.polls.end()
-
-    async def _wait_for_record(self, session: Session) -> ConsumerRecord[K, V]:
-        while not session.stopping:
-            if session.may_return_records():
-                run = self._run
-                if run is None or run.index >= len(run.records) or run.version != run.state.version:
-                    found = session.collector.next_records(_RUN_RECORDS)
-                    run = self._run = None if found is None else Run(*found)
-                    if run is not None:
-                        session.counts.records += len(run.records)
-                        run.state.last_timestamp_ms = run.records[-1].timestamp_ms
-                if run is not None:
-                    session.polls.mark_returned(run.state)
-                    return _next_of(run)
-            await session.signals.poll.wait()
-        raise StopAsyncIteration
+        poller = self._poller
+        record = None if poller is None else poller.next_of_run()
+        if record is None and (poller is not None or not self._stopped):
+            record = await self._polling().next_record()
+        if record is None:
+            raise StopAsyncIteration
+        return record
 
     # -- Many tasks
 
@@ -270,77 +366,19 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         that signal is called as well. Raises GroupRequired without a `group_id` or an `offset_store`.
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
-        session = self._running()
-        session.committed_offsets()
-        in_flight = self._begin_by_record(session)
-        drain = asyncio.Event()
-        workers = Workers(handler, options, in_flight, dead_letters, drain, self._deserializers.one)
-        workers.start()
+        self._running().committed_offsets()
+        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one)
         self._workers = workers
         try:
-            loop = asyncio.get_running_loop()
-            with signals_to(lambda: loop.call_soon_threadsafe(drain.set), drain_on):
-                await self._feed(session, workers, in_flight, drain)
-                await workers.drain()
+            await workers.run(drain_on)
         finally:
-            try:
-                await self._end_consume(session, workers, in_flight)
-            finally:
-                workers.ended.set()
-                if workers.then is not None:
-                    await workers.then()
-
-    async def _end_consume(self, session: Session, workers: Workers, in_flight: InFlight) -> None:
-        """End the workers, and commit what they have done."""
-        try:
-            await workers.stop()
-        finally:
-            in_flight.give_back()
-            session.polls.by_record = self._workers = None
-            if not session.stopping:
-                await session.commits.commit_processed()
+            if self._workers is workers:
+                self._workers = None
 
     async def drain(self) -> None:
         """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
-        workers = self._workers
-        if workers is not None:
-            workers.halt.set()
-            if not workers.are_around:
-                await workers.ended.wait()
-
-    async def _feed(self, session: Session, workers: Workers, in_flight: InFlight, drain: asyncio.Event) -> None:
-        """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
-        while not drain.is_set() and not session.stopping:
-            await unless(drain, workers.wait_for_room())
-            collect = self._collect_by_record(in_flight, lambda: workers.room)
-            try:
-                found = await unless(drain, self._poll(_LONG_POLL_MS, collect))
-            except ClientStopped:
-                return
-            for records in (found or {}).values():
-                workers.submit(records)
-
-    def _begin_by_record(self, session: Session) -> InFlight:
-        """Have tasks say which records are done, and commit these."""
-        if session.polls.by_record is not None:
-            raise ConcurrentPoll("consume() or streams() read from this consumer already")
-        self._return_run()
-        in_flight = InFlight(self._positions, session.polls)
-        session.polls.mark_processed()
-        session.polls.by_record = in_flight.stalled_ms
-        session.commit_automatically()
-        return in_flight
-
-    def _collect_by_record(
-        self, in_flight: InFlight, room: Callable[[], int]
-    ) -> Callable[[Session], dict[TopicPartition, list[ConsumerRecord]]]:
-        def collect(session: Session) -> dict[TopicPartition, list[ConsumerRecord]]:
-            found = self._collect(session, room(), session.collector.next_raw_records)
-            for partition, records in found.items():
-                in_flight.add(partition, records, monotonic_ms())
-            return found
-
-        return collect
+        if self._workers is not None:
+            await self._workers.drain()
 
     @overload
     def streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]: ...
@@ -357,40 +395,171 @@ class Consumer(Seeker, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
         committed when all before it in its partition are processed. A stream raises DeserializationFailed once for a
         record, and goes on behind it. The streams end when the consumer stops.
         """
-        numbers = topics.values() if isinstance(topics, Mapping) else [count]
-        if min(numbers, default=0) < 1:
+        if isinstance(topics, Mapping):
+            return self._open_streams(self._checked_subscription(tuple(topics)), topics).by_topic()
+        return self._open_streams(self._checked_subscription(pattern=topics), {}, count).all
+
+    def _open_streams(self, subscription: Subscription, counts: Mapping[str, int], count: int = 0) -> Streams:
+        if min(counts.values(), default=count) < 1:
             raise InvalidOption("streams needs a number of streams above 0, for a topic at least")
         session = self._running()
-        in_flight = self._begin_by_record(session)
-        ranges: dict[str, range] = {}
-        if isinstance(topics, Mapping):
-            for topic, number in topics.items():
-                begin = sum(map(len, ranges.values()))
-                ranges[topic] = range(begin, begin + number)
-            self.subscribe(*topics)
-        else:
-            self.subscribe(pattern=topics)
-        rest = range(sum(numbers))
-        streams = Streams(
-            lambda topic: ranges.get(topic, rest),
-            len(rest),
-            self.assignment,
-            in_flight,
-            session.signals.wake_poll,
-            self._deserializers.one,
-        )
-        session.collector.waits = streams.is_full
-        collect = self._collect_by_record(in_flight, lambda: self._max_poll_records)
-        session.watch_task(session.cluster.spawn(streams.run(lambda: self._poll(_LONG_POLL_MS, collect)), "streams"))
-        if isinstance(topics, Mapping):
-            return {topic: [streams.all[number] for number in numbers] for topic, numbers in ranges.items()}
-        return streams.all
+        streams = Streams(session, self._polling(), counts, count, self._deserializers.one)
+        self._subscribe(subscription)
+        session.watch_task(session.cluster.spawn(streams.run(self._max_poll_records), "streams"))
+        return streams
 
+    # -- Positions
 
-def _next_of(run: Run) -> ConsumerRecord[Any, Any]:
-    record = run.records[run.index]
-    run.index += 1
-    state = run.state
-    state.processed = record.offset
-    state.position = record.offset + 1
-    return record
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record; wait until it is known (`default_api_timeout_ms`)."""
+        session = self._running()
+        state = self._state(partition)
+        try:
+            async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
+                while state.position is None:
+                    if state.error is not None:
+                        raise state.error
+                    await session.signals.wait_for_positions()
+                    self._running()
+                    state = self._state(partition)
+        except TimeoutError:
+            text = f"the position of {state} was not found in time"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
+        return state.position
+
+    def high_watermark(self, partition: TopicPartition) -> int | None:
+        """Return the partition's high watermark at the last fetch, None before the first."""
+        watermark = self._state(partition).high_watermark
+        return None if watermark < 0 else watermark
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue from `offset`. With its leader epoch, a truncated log is noticed (KIP-320). Raises NotAssigned."""
+        to = checked_offset(offset)
+        self._state(partition).move_to(to.offset, to.leader_epoch)
+        self._positions_changed()
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        """Continue from the first record of these partitions, of all assigned ones if none is given."""
+        check_apart("seek_to_beginning", partitions)
+        self._seek_to(EARLIEST, partitions)
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        """Continue behind the last record of these partitions, of all assigned ones if none is given."""
+        check_apart("seek_to_end", partitions)
+        self._seek_to(LATEST, partitions)
+
+    def _seek_to(self, timestamp: int, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions or self._positions.partitions():
+            self._state(partition).reset_to(timestamp)
+        self._positions_changed()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Return no records of these partitions until `resume`.
+
+        A rebalance keeps the pause of a partition that this consumer has after it, and forgets it with the partition.
+        """
+        check_apart("pause", partitions)
+        if self._poller is not None:
+            self._poller.return_run(partitions)
+        self._pause(partitions, paused=True)  # what they hold counts no more: others may be fetched
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Return records of these partitions again."""
+        check_apart("resume", partitions)
+        self._pause(partitions, paused=False)
+
+    def _pause(self, partitions: Sequence[TopicPartition], *, paused: bool) -> None:
+        for partition in partitions:
+            self._positions.pause(self._state(partition), paused=paused)
+        self._positions_changed()
+
+    def paused(self) -> frozenset[TopicPartition]:
+        """Return the paused partitions."""
+        return frozenset(state.partition for state in self._positions if state.paused)
+
+    def _state(self, partition: TopicPartition) -> PartitionState:
+        check_partitions("this call", [partition])
+        state = self._positions.get(partition)
+        if state is None:
+            raise NotAssigned(f"{partition[0]}-{partition[1]} is not assigned to this consumer")
+        return state
+
+    def _positions_changed(self) -> None:
+        if self._session is not None:
+            self._session.signals.positions_changed()
+
+    # -- Offsets of the group and of the log
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None) -> None:
+        """Commit these offsets (of the next records to read), or all positions: all returned records are processed.
+
+        While `consume` or `streams` read, commit what is processed instead: in each partition up to the first record
+        that is not. A record of a stream is processed when the stream is asked for the next one.
+
+        Raises CommitFailed if the group has gone on without this member, or partitions were taken away after the last
+        poll returned their records. Raises GroupRequired without a `group_id`.
+        """
+        session = self._running()
+        session.committed_offsets()
+        if offsets is not None:
+            check_mapping("commit", offsets, "TopicPartition and the offset of the next record to read")
+        given = None if offsets is None else {place: checked_offset(offset) for place, offset in offsets.items()}
+        await session.commits.commit(given)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return the consumer's place in its group, for a producer's `send_offsets`.
+
+        Raises CommitFailed if partitions were taken away after the last poll returned their records, GroupRequired.
+        """
+        return self._running().group_metadata()
+
+    async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
+        check_apart("committed", partitions)
+        return await self._running().committed_offsets().fetch(partitions or self._positions.partitions())
+
+    async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the log start offset of each partition."""
+        check_list("beginning_offsets", partitions)
+        return await self._ends_of_logs(partitions, EARLIEST)
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset behind the last record of each partition; with read_committed the last stable offset."""
+        check_list("end_offsets", partitions)
+        return await self._ends_of_logs(partitions, LATEST)
+
+    async def _ends_of_logs(self, partitions: Iterable[TopicPartition], end: int) -> dict[TopicPartition, int]:
+        found = await self._list_offsets(dict.fromkeys(partitions, end))
+        return {partition: at.offset for partition, at in found.items()}
+
+    async def offsets_for_times(
+        self, times_ms: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first offset at or after a time in each partition, None if there is none."""
+        found = await self._list_offsets(times_ms)
+        return {partition: None if at.offset < 0 else at for partition, at in found.items()}
+
+    async def _list_offsets(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
+        return await list_offsets(self._running().cluster, times_ms, self._options.fetch.isolation_level)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions. Raises UnknownTopic after `default_api_timeout_ms`."""
+        info = await self._running().cluster.topic(topic)
+        return [partition.partition for partition in info.partitions]
+
+    # -- Seeing inside
+
+    def metrics(self) -> list[Metric]:
+        """Return what the consumer has counted since its start, under Kafka's names; nothing before the start."""
+        session = self._session
+        if session is None:
+            return []
+        client_id = self._options.cluster.client_id
+        return list(session.counts.metrics(client_id, self._positions, monotonic_ms()))
+
+    def explain(self) -> Explanation:
+        """Return what is assigned with its lag, and what holds the consumer or its group's rebalance up.
+
+        `print(consumer.explain())` shows it as text.
+        """
+        return self._running().explain()

@@ -7,37 +7,39 @@ out a full one whose records stay where they are: a slow stream, or a record tha
 else up. So a partition holds at most twice `max_partition_fetch_bytes` (and one oversized batch, KIP-74), and all
 together hold `fetch_max_bytes` and the responses in flight, besides those whose records stay, as in a pause.
 
+A Fetch goes in a fetch session (KIP-227), and names only the partitions that changed. So 1,000 idle partitions cost
+some tens of bytes a Fetch, not 30 KB.
+
 A pass follows a change (`Signals.fetch`) or the end of a pause. An error of one partition is kept there, and raised
 when the partition has its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
-from ..core.clock import wait_for
+from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
 from ..core.connection_pool import FETCH
 from ..core.metadata import NO_LEADER, ClusterView
 from ..errors import CorruptRecords, OffsetOutOfRange
 from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
-from .consumer_metrics import ConsumerCounts
-from .fetch_session import SESSION_ERRORS, FetchSession, Key
+from .explanation import ConsumerCounts
 from .options import FetchOptions
-from .partition_retries import PartitionRetries
 from .position_checks import PositionChecks
-from .position_finder import PositionFinder
-from .positions import PartitionState, Positions
-from .signals import Signals
+from .position_finder import PartitionRetries, PositionFinder
+from .positions import PartitionState, Positions, Signals
 
 _LAST_NAMED_VERSION = 12  # Fetch 13 goes by topic id
 _FIRST_SESSION_VERSION = 7
@@ -45,6 +47,16 @@ _OUT_OF_RANGE: int = ErrorCode.OFFSET_OUT_OF_RANGE
 # Kafka's table calls it retriable, because a follower may fetch from another replica; Kafka's consumer raises it, too.
 _CORRUPT: int = ErrorCode.CORRUPT_MESSAGE
 
+# Topic name, topic id, partition.
+Key = tuple[str, bytes, int]
+
+SESSION_ERRORS = {
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+}
+_FULL_EPOCH = 0
+_MAX_EPOCH = 0x7FFFFFFF
 # The partitions of one request with the versions that they had when it was sent.
 Requested = dict[TopicPartition, tuple[PartitionState, int]]
 
@@ -61,7 +73,6 @@ class Fetcher:
         options: FetchOptions,
         retries: PartitionRetries,
         signals: Signals,
-        clock: Callable[[], float],
         counts: ConsumerCounts,
     ) -> None:
         self._counts = counts
@@ -72,8 +83,6 @@ class Fetcher:
         self._options = options
         self._retries = retries
         self._signals = signals
-        # Monotonic, in milliseconds.
-        self._clock = clock
         # Leaders that have a Fetch in flight or are being connected to.
         self._busy: set[int] = set()
         self._sessions: dict[int, FetchSession] = {}
@@ -89,13 +98,13 @@ class Fetcher:
         # At once: a commit that comes next must not be of a topic that is gone.
         for state in self._positions:
             self._checks.check_topic(state)
-        self._signals.wake_fetcher()
+        self._signals.fetch.set()
 
     # -- Requests
 
     def _fetch_missing(self) -> float | None:
         """Send the requests that are needed. Return the milliseconds until the next pause ends, None without one."""
-        now_ms = self._clock()
+        now_ms = monotonic_ms()
         leaders: dict[int, list[PartitionState]] = {}
         unchecked: list[PartitionState] = []
         pauses = [state.muted_until_ms - now_ms for state in self._positions if state.muted_until_ms > now_ms]
@@ -117,7 +126,7 @@ class Fetcher:
         if unchecked:
             self._checks.request(unchecked)
         moving = sum(state.buffered_bytes for state in self._positions if not (state.waits or state.paused))
-        if moving < self._options.max_bytes:
+        if moving < self._options.fetch_max_bytes:
             for leader, states in leaders.items():
                 if not any(map(self._is_full, states)) and leader not in self._busy:
                     self._busy.add(leader)
@@ -125,7 +134,7 @@ class Fetcher:
         return min(pauses, default=None)
 
     def _is_full(self, state: PartitionState) -> bool:
-        return state.buffered_bytes >= self._options.max_partition_bytes
+        return state.buffered_bytes >= self._options.max_partition_fetch_bytes
 
     def _source(self, state: PartitionState, now_ms: float) -> int:
         """Return the broker to fetch from: the follower that the leader named, else the leader."""
@@ -151,7 +160,7 @@ class Fetcher:
             self._take_response(view, response, requested)
         finally:
             self._busy.discard(leader)
-            self._signals.wake_fetcher()
+            self._signals.fetch.set()
 
     async def _request(self, leader: int, requested: Requested) -> tuple[ClusterView, FetchResponse]:
         """Return the response and the view of the cluster that the request was made from."""
@@ -165,10 +174,10 @@ class Fetcher:
         named = any(view.topic_id(state.partition.topic) == ZERO_UUID for state in states)
         version = connection.version_for(FetchRequest, _LAST_NAMED_VERSION if named else None)
         request = self._fetch_request(session, view, states, by_id=version > _LAST_NAMED_VERSION)
-        began_ms = self._clock()
+        began_ms = monotonic_ms()
         try:
             response = await connection.request(request, FetchResponse, version=version)
-            self._counts.fetch_ms.add(self._clock() - began_ms)
+            self._counts.fetch_ms.add(monotonic_ms() - began_ms)
             if response.error_code:
                 raise KafkaError(ErrorCode.of(response.error_code), f"{connection.address} refused a Fetch")
         except BaseException:
@@ -190,19 +199,19 @@ class Fetcher:
                 partition=number,
                 current_leader_epoch=-1 if info is None else info.leader_epoch,
                 fetch_offset=state.fetch_offset,
-                partition_max_bytes=options.max_partition_bytes,
+                partition_max_bytes=options.max_partition_fetch_bytes,
             )
         topics, forgotten = session.begin(wanted, by_id=by_id)
         return FetchRequest(
-            max_wait_ms=options.max_wait_ms,
-            min_bytes=options.min_bytes,
-            max_bytes=options.max_bytes,
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
             isolation_level=options.isolation_level,
             session_id=session.id,
             session_epoch=session.epoch,
             topics=topics,
             forgotten_topics_data=forgotten,
-            rack_id=options.rack,
+            rack_id=options.client_rack,
         )
 
     # -- Responses
@@ -223,10 +232,9 @@ class Fetcher:
         self._retries.succeeded(state)
         state.checked_epoch = max(state.checked_epoch, leader_epoch)
         state.high_watermark = data.high_watermark
-        state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
             state.preferred_replica = data.preferred_read_replica
-            state.preferred_until_ms = self._clock() + self._cluster.options.metadata_max_age_ms
+            state.preferred_until_ms = monotonic_ms() + self._cluster.options.metadata_max_age_ms
         if data.records is not None and len(data.records):
             self._take_records(state, data)
 
@@ -245,7 +253,7 @@ class Fetcher:
         else:
             state.fetch_offset = fetch.next_offset
             state.fetched.append(fetch)
-        self._signals.wake_poll()
+        self._signals.poll.set()
 
     def _take_error(self, state: PartitionState, error_code: int) -> None:
         if state.preferred_replica >= 0:
@@ -264,8 +272,66 @@ class Fetcher:
         """Reset a position before the log start or behind the end, after the fetched records are used up."""
         if state.fetched:
             self._retries.mute(state)
-        elif self._options.reset is None:
-            text = f'{state} has no offset {state.fetch_offset} (any more), and auto_offset_reset is "none": seek()'
-            self._retries.keep_error(state, OffsetOutOfRange(text))
+            return
+        text = f'{state} has no offset {state.fetch_offset} (any more), and auto_offset_reset is "none": seek()'
+        why = f"offset {state.fetch_offset} is not in the log (any more)"
+        self._finder.reset(state, why, OffsetOutOfRange(text))
+
+
+class FetchSession:
+    """The client's side of a session with one broker. One Fetch at a time: `begin`, then `accepted` or `restart`.
+
+        FULL (epoch 0) --response with a session id--> INCREMENTAL (epochs 1, 2, 3, ...)
+        INCREMENTAL --an error, a lost response, names in place of ids--> FULL, which ends the old session
+
+    A broker without room for a session answers with id 0, and each Fetch is a full one.
+    """
+
+    def __init__(self) -> None:
+        self.id: int = 0
+        self.epoch = _FULL_EPOCH
+        self._by_id = False
+        # What the broker knows, from the last Fetch on.
+        self._known: dict[Key, FetchPartition] = {}
+
+    def begin(
+        self, wanted: Mapping[Key, FetchPartition], *, by_id: bool
+    ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        """Return what the next Fetch names: the partitions that changed, and those to forget."""
+        if by_id is not self._by_id:
+            self.restart()
+            self._by_id = by_id
+        if self.epoch == _FULL_EPOCH:
+            self._known = dict(wanted)
+            return _topics(wanted.items()), []
+        changed = [(key, each) for key, each in wanted.items() if self._known.get(key) != each]
+        forgotten = self._known.keys() - wanted.keys()
+        self._known = dict(wanted)
+        return _topics(changed), _forgotten(forgotten)
+
+    def accepted(self, session_id: int) -> None:
+        """Take over the session id of a response without an error."""
+        if session_id == 0:
+            self.id, self.epoch = 0, _FULL_EPOCH
+        elif session_id == self.id and self.epoch != _FULL_EPOCH:
+            self.epoch = self.epoch + 1 if self.epoch < _MAX_EPOCH else 1
         else:
-            state.reset_to(self._options.reset.timestamp(), f"offset {state.fetch_offset} is not in the log (any more)")
+            self.id, self.epoch = session_id, 1
+
+    def restart(self) -> None:
+        """Fetch in full next: it is not known what the broker has."""
+        self.epoch = _FULL_EPOCH
+
+
+def _topics(partitions: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
+    topics: dict[tuple[str, bytes], FetchTopic] = {}
+    for (name, topic_id, _), each in partitions:
+        topics.setdefault((name, topic_id), FetchTopic(topic=name, topic_id=topic_id)).partitions.append(each)
+    return list(topics.values())
+
+
+def _forgotten(keys: Iterable[Key]) -> list[ForgottenTopic]:
+    topics: dict[tuple[str, bytes], ForgottenTopic] = {}
+    for name, topic_id, number in sorted(keys):
+        topics.setdefault((name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id)).partitions.append(number)
+    return list(topics.values())

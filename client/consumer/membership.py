@@ -27,10 +27,9 @@ from enum import Enum, auto
 from typing import Any, Protocol
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
-from ...protocol.messages import consumer_protocol as wire
 from ...protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from ...protocol.messages.sync_group import SyncGroupRequestAssignment
-from ..assignors import NO_GENERATION, Assignor
+from ..assignors import NO_GENERATION
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
@@ -38,16 +37,14 @@ from ..core.coordinator import Coordinator
 from ..core.task_ends import end_tasks
 from ..errors import ListenerFailed
 from ..record import TopicPartition
-from .consumer_metrics import ConsumerCounts
-from .group_leader import GroupLeader, by_topic
-from .group_requests import GroupRequests
+from .explanation import ConsumerCounts
+from .group_protocol import GroupLeader, GroupRequests, decode_assignment, encode_subscription
 from .options import GroupOptions
 from .polls import Polls
-from .signals import Signals
+from .positions import Signals
 
 _log = logging.getLogger(__name__)
 
-_SUBSCRIPTION_VERSION = 3
 # After these errors, join again with the same member id, or with a new one.
 _REJOIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
 _FENCED = {ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID}
@@ -63,27 +60,17 @@ class MemberState(Enum):
 
 
 class Assignee(Protocol):
-    """What a membership needs of its consumer."""
+    """What a membership needs of its consumer: see `assignment.Assignment`, which commits with the membership."""
 
-    def partitions(self) -> frozenset[TopicPartition]:
-        """Return the assigned partitions."""
-        ...
+    def partitions(self) -> frozenset[TopicPartition]: ...
 
-    def hold(self, partitions: Collection[TopicPartition]) -> None:
-        """Hand out no more records of these partitions: they are about to be given up."""
-        ...
+    def hold(self, partitions: Collection[TopicPartition]) -> None: ...
 
-    async def revoke(self, partitions: Collection[TopicPartition]) -> None:
-        """Commit the processed records and give up these partitions."""
-        ...
+    async def revoke(self, partitions: Collection[TopicPartition]) -> None: ...
 
-    async def lose(self) -> None:
-        """Drop all partitions without a commit: other members have them already."""
-        ...
+    async def lose(self) -> None: ...
 
-    async def assign(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take exactly these partitions; those that were assigned before keep their positions."""
-        ...
+    async def assign(self, partitions: Sequence[TopicPartition]) -> None: ...
 
 
 class Membership:
@@ -141,9 +128,7 @@ class Membership:
     @property
     def pauses_polls(self) -> bool:
         """Whether polls must not return records now: a cooperative member goes on with the partitions that it keeps."""
-        if self._cooperative:
-            return self.state is MemberState.ENDED
-        return self._rejoin_needed or self.state is not MemberState.STABLE
+        return self.state is MemberState.ENDED if self._cooperative else self.rebalancing
 
     def waits_for(self) -> str:
         """Return who or what holds the rebalance of this member up, "" if it does not rebalance."""
@@ -193,7 +178,7 @@ class Membership:
     def _end(self, error: KafkaError) -> None:
         self.state, self.error = MemberState.ENDED, error
         self._cluster.retries.done(self)
-        self._signals.wake_poll()
+        self._signals.poll.set()
 
     async def _step(self) -> None:
         """Join if needed, and heartbeat until a rejoin is needed. Raises KafkaError."""
@@ -356,7 +341,7 @@ class Membership:
         self._leader.resign()
         if joined.leader == joined.member_id and not joined.skip_assignment:
             assignments = await self._leader.assign(joined)
-        partitions = _decode_assignment(await self._requests.sync(self.generation, joined.protocol_name, assignments))
+        partitions = decode_assignment(await self._requests.sync(self.generation, joined.protocol_name, assignments))
         self._previous, self._previous_generation_id = partitions, joined.generation_id
         if taken_away := self._assignee.partitions().difference(partitions):
             await self._give_up(taken_away)
@@ -373,13 +358,16 @@ class Membership:
             len(partitions),
             joined.generation_id,
         )
-        self._signals.wake_poll()
+        self._signals.poll.set()
         self._check_partitions()  # they may have changed while the member joined
 
     async def _request_join(self, topics: Sequence[str]) -> JoinGroupResponse:
+        before = self._previous, self._previous_generation_id
+        user_data = {name: assignor.user_data(topics, *before) for name, assignor in self._assignors.items()}
+        kept = self._assignee.partitions(), self._generation_id, self._options.client_rack
         protocols = [
-            JoinGroupRequestProtocol(name=name, metadata=self._subscription(topics, assignor))
-            for name, assignor in self._assignors.items()
+            JoinGroupRequestProtocol(name=name, metadata=encode_subscription(topics, said, *kept))
+            for name, said in user_data.items()
         ]
         while True:
             response = await self._requests.join(self._member_id, protocols)
@@ -387,17 +375,6 @@ class Membership:
                 self._requests.raise_error(response.error_code, "joining")
                 return response
             self._member_id = response.member_id
-
-    def _subscription(self, topics: Sequence[str], assignor: Assignor) -> bytes:
-        """Return what the leader learns of this member: its topics and the partitions that it has kept."""
-        subscription = wire.ConsumerProtocolSubscription(
-            topics=list(topics),
-            user_data=assignor.user_data(topics, self._previous, self._previous_generation_id),
-            owned_partitions=by_topic(sorted(self._assignee.partitions())),
-            generation_id=self._generation_id,
-            rack_id=self._options.client_rack,
-        )
-        return wire.encode_versioned(subscription, _SUBSCRIPTION_VERSION)
 
     # -- Leave
 
@@ -419,10 +396,3 @@ class Membership:
             return
         with suppress(KafkaError):
             await self._requests.leave(member_id, reason)
-
-
-def _decode_assignment(assignment: bytes) -> list[TopicPartition]:
-    if not assignment:
-        return []
-    mine = wire.decode_versioned(wire.ConsumerProtocolAssignment, assignment)
-    return [TopicPartition(each.topic, number) for each in mine.assigned_partitions for number in each.partitions]

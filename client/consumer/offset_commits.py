@@ -1,23 +1,47 @@
-"""Commits of a consumer: by its user, by auto-commit, and before partitions are revoked."""
+"""Commits of a consumer: by its user, by auto-commit, and before partitions are revoked.
+
+Offsets go to the coordinator of the group, or to a store of the user's, such as the database that it writes to.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Protocol, TypeVar
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..errors import CommitFailed, RequestTimedOut
+from ..core.task_ends import of_the_user
+from ..errors import CommitFailed, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
-from .consumer_metrics import ConsumerCounts
+from .explanation import ConsumerCounts
 from .membership import Membership, MemberState
-from .offset_store import Offsets
+from .polls import Polls, taken_away
 from .positions import PartitionState, Positions
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Offsets(Protocol):
+    """Where a consumer loads and commits offsets: a group's coordinator, or a store."""
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets. `read` has the ids of the topics whose records were read, if known. Raises KafkaError."""
+        ...
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the committed offset of each partition, None if it has none. Raises KafkaError."""
+        ...
 
 
 class OffsetCommits:
@@ -28,7 +52,7 @@ class OffsetCommits:
         cluster: Cluster,
         committed: Offsets | None,
         positions: Positions,
-        auto_commit_interval_ms: float | None,
+        polls: Polls,
         counts: ConsumerCounts,
     ) -> None:
         self._counts = counts
@@ -37,20 +61,30 @@ class OffsetCommits:
         # None without a group.
         self._committed = committed
         self._positions = positions
+        self._polls = polls
         # Whether processed records are committed without the user's call.
-        self.automatic = auto_commit_interval_ms is not None
+        self.automatic = False
         # None until the consumer joins a group.
         self.membership: Membership | None = None
         self._lock = asyncio.Lock()
 
-    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets of the user's within `default_api_timeout_ms`.
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
+        """Commit for the user, within `default_api_timeout_ms`, these offsets, or those of all returned records.
 
-        Raises CommitFailed if a partition is taken away meanwhile, RequestTimedOut, KafkaError.
+        While tasks say which records are done, these in the place of all. Raises CommitFailed if a partition was taken
+        away after its records were returned, RequestTimedOut, KafkaError.
         """
+        self._polls.check_lost(offsets)
+        if offsets is None:
+            by_record, positions = self._polls.by_record is not None, self._positions
+            offsets = positions.processed_offsets() if by_record else positions.returned_offsets()
         try:
             async with asyncio.timeout(self._limit_ms / 1000):
                 await self._commit_for_user(offsets)
+        except CommitFailed:
+            if self.membership is not None:
+                self.membership.request_rejoin()
+            raise
         except TimeoutError:
             why = "" if self.membership is None else f"; the member waits for {self.membership.waits_for() or 'it'}"
             text = f"nobody answered the commit within default_api_timeout_ms ({self._limit_ms:g}){why}"
@@ -138,11 +172,53 @@ class OffsetCommits:
                 state.committed = offsets[partition].offset
 
 
-def taken_away(partitions: Collection[TopicPartition]) -> CommitFailed:
-    """Return the error of a commit for partitions that are no longer this member's."""
-    names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
-    return CommitFailed(
-        ErrorCode.ILLEGAL_GENERATION,
-        f"nothing was committed: {names} was taken away after its records were returned. "
-        "They will be read again by the consumer that has the partition now.",
-    )
+# -- Stores
+
+
+class OffsetStore(Protocol):
+    """Keeps offsets for a consumer. What a method raises reaches the user as OffsetStoreFailed.
+
+    A group does not protect a store: a member that was thrown out may still commit. A store that several consumers
+    share compares offsets, or fences old writers itself.
+    """
+
+    async def load(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | OffsetAndMetadata | None]:
+        """Return the offset of the next record to read in each partition; None, or no entry, if there is none."""
+        ...
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep the offsets of the next records to read. They must survive when this returns."""
+        ...
+
+
+class StoredOffsets:
+    """A user's store in the place of the group's offsets. An `Offsets`. Raises OffsetStoreFailed."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        generation: Generation,
+        read: Mapping[TopicPartition, bytes] | None = None,
+    ) -> None:
+        """Commit offsets."""
+        await _stored("take the commit", lambda: self._store.commit(offsets))
+
+    async def fetch(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Return the offsets that the store has."""
+        stored = await _stored("give the offsets", lambda: self._store.load(partitions))
+        found = {partition: stored.get(partition) for partition in partitions}
+        return {place: OffsetAndMetadata(each) if isinstance(each, int) else each for place, each in found.items()}
+
+
+async def _stored(what: str, call: Callable[[], Awaitable[T]]) -> T:
+    try:
+        return await of_the_user(call())
+    except KafkaError:
+        raise
+    except Exception as error:
+        raise OffsetStoreFailed(f"the offset store did not {what}: {error!r}") from error

@@ -1,21 +1,24 @@
-"""The options of a consumer that concern fetching and its group, checked."""
+"""The options of a consumer that concern fetching and its group."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
-from ..core.durations import duration_ms
 from ..core.log_offsets import ISOLATION_LEVELS
-from ..core.option_values import check_numbers, check_switches, check_texts
-from ..core.options import check_choice
+from ..core.options import check_choice, part_of
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
 
 _RESETS = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 _BY_DURATION = "by_duration:"
+# Durations of ISO 8601: "PT1H", "P1DT12H", "PT0.5S".
+_DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE)
+_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,51 +35,31 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """What to fetch, and how much at a time."""
+    """What to fetch, and how much at a time. Options without a comment are those of the consumer."""
 
-    min_bytes: int
-    max_wait_ms: int
-    max_bytes: int
-    max_partition_bytes: int
+    fetch_min_bytes: int
+    fetch_max_wait_ms: int
+    fetch_max_bytes: int
+    max_partition_fetch_bytes: int
+    check_crcs: bool
     # READ_UNCOMMITTED or READ_COMMITTED.
     isolation_level: int
-    check_crcs: bool
     # auto_offset_reset; None for "none".
     reset: Reset | None
-    # The client's rack, "" for none: it may fetch from a follower there (KIP-392).
-    rack: str
+    # "" for none: the client may fetch from a follower in its rack (KIP-392).
+    client_rack: str
 
 
-def fetch_options(
-    *,
-    min_bytes: int,
-    max_wait_ms: int,
-    max_bytes: int,
-    max_partition_bytes: int,
-    isolation_level: str,
-    check_crcs: bool,
-    auto_offset_reset: str,
-    rack: str | None,
-) -> FetchOptions:
+def fetch_options(given: Mapping[str, Any]) -> FetchOptions:
     """Return the options of fetching from those of a consumer. Raises InvalidOption."""
-    check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-    check_texts(client_rack=rack)
-    check_switches(check_crcs=check_crcs)
-    check_numbers(
-        fetch_min_bytes=min_bytes,
-        fetch_max_wait_ms=max_wait_ms,
-        fetch_max_bytes=max_bytes,
-        max_partition_fetch_bytes=max_partition_bytes,
-    )
-    return FetchOptions(
-        min_bytes,
-        max_wait_ms,
-        max_bytes,
-        max_partition_bytes,
-        ISOLATION_LEVELS[isolation_level],
-        check_crcs,
-        _reset(auto_offset_reset),
-        rack or "",
+    if given["request_timeout_ms"] <= given["fetch_max_wait_ms"]:
+        raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
+    return part_of(
+        given,
+        FetchOptions,
+        isolation_level=ISOLATION_LEVELS[given["isolation_level"]],
+        reset=_reset(given["auto_offset_reset"]),
+        client_rack=given["client_rack"] or "",
     )
 
 
@@ -86,6 +69,14 @@ def _reset(text: str) -> Reset | None:
     check_choice("auto_offset_reset", text, [*_RESETS, f"{_BY_DURATION}PT1H"])
     end = _RESETS.get(text)
     return None if end is None else Reset(end)
+
+
+def duration_ms(text: str) -> int:
+    """Return a duration in milliseconds. Raises InvalidOption if it is none, or negative."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()) or text[-1] in "Tt":
+        raise InvalidOption(f'{text!r} is no duration: write "PT1H" for an hour, "P7D" for seven days')
+    return round(sum(float(count) * unit for count, unit in zip(match.groups(), _UNITS_MS, strict=True) if count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +92,22 @@ class GroupOptions:
     assignors: Sequence[Assignor]
 
 
-def assignors_of(strategies: Sequence[object]) -> list[Assignor]:
+def group_options(given: Mapping[str, Any]) -> GroupOptions | None:
+    """Return the options of membership from those of a consumer, None without a group. Raises InvalidOption."""
+    if given["group_id"] == "":
+        raise InvalidOption("group_id must not be empty: leave it out for no group")
+    if given["group_instance_id"] == "":
+        raise InvalidOption("group_instance_id must not be empty: leave it out for a member that is not static")
+    interval_ms, timeout_ms = given["heartbeat_interval_ms"], given["session_timeout_ms"]
+    if interval_ms >= timeout_ms:
+        raise InvalidOption(f"heartbeat_interval_ms ({interval_ms:g}) must be below session_timeout_ms ({timeout_ms})")
+    assignors = _assignors(given["partition_assignment_strategy"])
+    if not assignors:
+        raise InvalidOption("partition_assignment_strategy must name one assignor at least")
+    return None if given["group_id"] is None else part_of(given, GroupOptions, assignors=assignors)
+
+
+def _assignors(strategies: Sequence[object]) -> list[Assignor]:
     """Return one assignor of each class. Raises InvalidOption for anything else, such as a name."""
     found: list[Assignor] = []
     for each in strategies if not isinstance(strategies, str) else [strategies]:
@@ -110,43 +116,3 @@ def assignors_of(strategies: Sequence[object]) -> list[Assignor]:
             raise InvalidOption(text)
         found.append(each())
     return found
-
-
-def group_options(
-    *,
-    group_id: str | None,
-    group_instance_id: str | None,
-    session_timeout_ms: int,
-    heartbeat_interval_ms: float,
-    max_poll_interval_ms: int,
-    client_rack: str | None,
-    assignors: Sequence[Assignor],
-) -> GroupOptions | None:
-    """Return the options of membership from those of a consumer, None without a group. Raises InvalidOption."""
-    if group_id == "":
-        raise InvalidOption("group_id must not be empty: leave it out for no group")
-    check_texts(group_id=group_id, group_instance_id=group_instance_id)
-    check_numbers(
-        session_timeout_ms=session_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms,
-        max_poll_interval_ms=max_poll_interval_ms,
-    )
-    if group_instance_id == "":
-        raise InvalidOption("group_instance_id must not be empty: leave it out for a member that is not static")
-    if heartbeat_interval_ms >= session_timeout_ms:
-        raise InvalidOption(
-            f"heartbeat_interval_ms ({heartbeat_interval_ms:g}) must be below session_timeout_ms ({session_timeout_ms})"
-        )
-    if not assignors:
-        raise InvalidOption("partition_assignment_strategy must name one assignor at least")
-    if group_id is None:
-        return None
-    return GroupOptions(
-        group_id,
-        group_instance_id,
-        session_timeout_ms,
-        heartbeat_interval_ms,
-        max_poll_interval_ms,
-        client_rack,
-        assignors,
-    )

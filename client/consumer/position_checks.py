@@ -30,10 +30,8 @@ from ..core.cluster import Cluster
 from ..core.metadata import NO_LEADER
 from ..errors import LogTruncated, TopicRecreated, UnsupportedVersion
 from ..record import TopicPartition
-from .options import FetchOptions
-from .partition_retries import PartitionRetries
-from .positions import PartitionState
-from .signals import Signals
+from .position_finder import PartitionRetries, PositionFinder
+from .positions import PartitionState, Signals
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +42,9 @@ _UNDEFINED = -1
 class PositionChecks:
     """Compares positions with topic ids and leader epochs in the cluster's metadata."""
 
-    def __init__(self, cluster: Cluster, options: FetchOptions, retries: PartitionRetries, signals: Signals) -> None:
+    def __init__(self, cluster: Cluster, finder: PositionFinder, retries: PartitionRetries, signals: Signals) -> None:
         self._cluster = cluster
-        self._options = options
+        self._finder = finder
         self._retries = retries
         self._signals = signals
         # Leader -> the request to it that is under way.
@@ -62,14 +60,12 @@ class PositionChecks:
         if state.topic_id is None:
             state.topic_id = current
             return
+        if state.error is not None and self._finder.never_resets:
+            return  # the next poll raises it
+        state.rewind()
         text = f"{state}: the topic was deleted and made again"
-        if self._options.reset is None:
-            if state.error is None:
-                state.rewind()
-                why = f'{text} after offset {state.position}, and auto_offset_reset is "none": seek() to go on'
-                self._retries.keep_error(state, TopicRecreated(why, state.partition, state.position))
-        else:
-            state.reset_to(self._options.reset.timestamp(), text)
+        why = f'{text} after offset {state.position}, and auto_offset_reset is "none": seek() to go on'
+        self._finder.reset(state, text, TopicRecreated(why, state.partition, state.position))
 
     # -- Leader epochs
 
@@ -105,7 +101,7 @@ class PositionChecks:
 
     def _done(self, leader: int) -> None:
         del self._requests[leader]
-        self._signals.wake_fetcher()
+        self._signals.fetch.set()
 
     async def _check(self, leader: int, states: Sequence[PartitionState]) -> None:
         # The task begins later than it was asked for: a position may have been reset meanwhile.
@@ -152,13 +148,9 @@ class PositionChecks:
         diverged_at = None if found.leader_epoch == _UNDEFINED else found.end_offset
         known = "" if diverged_at is None else f" from offset {diverged_at} on"
         text = f"{state}: the leader has lost records{known} that were read up to offset {position}"
-        if self._options.reset is None:
-            error = LogTruncated(
-                f'{text}, and auto_offset_reset is "none": seek() to go on', state.partition, position, diverged_at
-            )
-            self._retries.keep_error(state, error)
-        elif diverged_at is None:
-            state.reset_to(self._options.reset.timestamp(), text)
+        if diverged_at is None or self._finder.never_resets:
+            why = f'{text}, and auto_offset_reset is "none": seek() to go on'
+            self._finder.reset(state, text, LogTruncated(why, state.partition, position, diverged_at))
         else:
             _log.warning("%s: reset from offset %d to offset %d: %s", state, position, diverged_at, text)
             state.move_to(diverged_at, found.leader_epoch)

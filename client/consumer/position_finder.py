@@ -1,23 +1,63 @@
-"""Finds positions for partitions that have none: the committed offset, else what `auto_offset_reset` says."""
+"""Positions of partitions that have none: the committed offset, else what `auto_offset_reset` says.
+
+`PositionFinder.reset` is the one place that applies `auto_offset_reset`: to a partition without a committed offset, and
+to a position that is out of range, was truncated, or belongs to a topic that was made again.
+
+What follows a failed request for a partition stands here, too: a pause and a look for its leader, or an error for the
+user.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 from ...protocol.errors import KafkaError
+from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.log_offsets import list_offsets
 from ..errors import ItemsFailed, NoOffsetForPartition
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from .offset_store import Offsets
+from .offset_commits import Offsets
 from .options import FetchOptions
-from .partition_retries import PartitionRetries
-from .positions import PartitionState, Positions
-from .signals import Signals
+from .positions import PartitionState, Positions, Signals
 
 _log = logging.getLogger(__name__)
+
+
+class PartitionRetries:
+    """Mutes partitions after failed requests, with growing pauses."""
+
+    def __init__(self, cluster: Cluster, signals: Signals) -> None:
+        self._cluster = cluster
+        self._signals = signals
+
+    def failed(self, state: PartitionState, error: KafkaError) -> None:
+        """Mute the partition and look for its leader; keep the error for the user if it is not retriable."""
+        if not error.retriable:
+            self.keep_error(state, error)
+            return
+        state.failures += 1
+        _log.debug("%s: attempt %d failed: %s", state, state.failures, error)
+        self._cluster.retries.failed(state, error)
+        state.muted_until_ms = monotonic_ms() + self._cluster.backoff.pause_ms(state.failures)
+        self._cluster.refresh_leader(state.partition)
+
+    def succeeded(self, state: PartitionState) -> None:
+        """Begin with the shortest pause again."""
+        state.failures = 0
+        self._cluster.retries.done(state)
+
+    def mute(self, state: PartitionState) -> None:
+        """Leave the partition alone for the shortest pause."""
+        state.muted_until_ms = monotonic_ms() + self._cluster.options.retry_backoff_ms
+
+    def keep_error(self, state: PartitionState, error: KafkaError) -> None:
+        """Have the next poll, and calls that wait for the position, raise `error`."""
+        state.error = error
+        self._cluster.retries.done(state)
+        self._signals.positions_changed()
 
 
 class PositionFinder:
@@ -34,7 +74,7 @@ class PositionFinder:
     ) -> None:
         self._cluster = cluster
         self._positions = positions
-        # None without a group.
+        # None without a group and a store.
         self._committed = committed
         self._options = options
         self._retries = retries
@@ -66,30 +106,39 @@ class PositionFinder:
             if state.version != version:
                 continue  # the user has sought meanwhile
             if offset is None:
-                self.reset(state)
+                self.begin(state)
             else:
                 state.move_to(offset.offset, offset.leader_epoch)
                 state.committed = offset.offset
-        self._signals.wake_fetcher()
         self._signals.positions_changed()
 
-    def keep_error(self, states: Sequence[PartitionState], error: KafkaError) -> None:
-        """Have the next poll, and calls that wait for a position, raise `error`."""
-        for state in states:
-            state.error = error
-        self._signals.wake_poll()
-        self._signals.positions_changed()
+    async def find_for_polls(self, states: Collection[PartitionState]) -> None:
+        """Do as `find`. The next poll, and calls that wait for a position, raise its error."""
+        try:
+            await self.find(states)
+        except KafkaError as error:
+            for state in states:
+                self._retries.keep_error(state, error)
 
     # -- Resets
 
-    def reset(self, state: PartitionState) -> None:
-        """Reset a partition without a committed offset as `auto_offset_reset` says."""
+    @property
+    def never_resets(self) -> bool:
+        """Whether `auto_offset_reset` is "none"."""
+        return self._options.reset is None
+
+    def begin(self, state: PartitionState) -> None:
+        """Begin in a partition without a committed offset."""
+        none = NoOffsetForPartition(f'{state} has no committed offset, and auto_offset_reset is "none": seek()')
+        self.reset(state, "there is no committed offset", none)
+        self._signals.fetch.set()
+
+    def reset(self, state: PartitionState, why: str, error: KafkaError) -> None:
+        """Reset a position as `auto_offset_reset` says. Where it says "none", the next poll raises `error`."""
         if self._options.reset is None:
-            text = f'{state} has no committed offset, and auto_offset_reset is "none": seek()'
-            self._retries.keep_error(state, NoOffsetForPartition(text))
+            self._retries.keep_error(state, error)
         else:
-            state.reset_to(self._options.reset.timestamp(), "there is no committed offset")
-        self._signals.wake_fetcher()
+            state.reset_to(self._options.reset.timestamp(), why)
 
     def request_resets(self) -> None:
         """Find the positions to be reset, in a task, unless one is at it."""
@@ -113,21 +162,17 @@ class PositionFinder:
             if isinstance(result, KafkaError):
                 self._retries.failed(state, result)
             else:
-                self._take(state, result.offset)
-        self._signals.wake_fetcher()
-        self._signals.wake_poll()
+                _take(state, result.offset)
         self._signals.positions_changed()
 
-    def _take(self, state: PartitionState, offset: int) -> None:
-        if offset < 0:
-            # No record is as young as the reset wants: records from now on.
-            state.reset_to(LATEST, state.reset_why, state.reset_from)
-        else:
-            _log_reset(state, offset)
-            state.move_to(offset)
 
-
-def _log_reset(state: PartitionState, offset: int) -> None:
+def _take(state: PartitionState, offset: int) -> None:
+    """Move to the offset that a reset has found."""
+    if offset < 0:
+        # No record is as young as the reset wants: records from now on.
+        state.reset_to(LATEST, state.reset_why, state.reset_from)
+        return
     if state.reset_why:
         before = "no position" if state.reset_from is None else f"offset {state.reset_from}"
         _log.info("%s: reset from %s to offset %d: %s", state, before, offset, state.reset_why)
+    state.move_to(offset)

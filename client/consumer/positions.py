@@ -11,93 +11,64 @@ has processed. Auto-commit and revocation commit only `processed`, so a crash re
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from ...protocol.errors import KafkaError
 from ..record import OffsetAndMetadata, TopicPartition
 from .completed_fetch import CompletedFetch
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionState:
     """One assigned partition."""
 
-    __slots__ = (
-        "auto_commit_above",
-        "checked_epoch",
-        "committed",
-        "error",
-        "failures",
-        "fetch_offset",
-        "fetched",
-        "held",
-        "high_watermark",
-        "last_timestamp_ms",
-        "leader_epoch",
-        "log_start_offset",
-        "moves",
-        "muted_until_ms",
-        "partition",
-        "paused",
-        "position",
-        "preferred_replica",
-        "preferred_until_ms",
-        "processed",
-        "reset",
-        "reset_from",
-        "reset_why",
-        "returned",
-        "topic_id",
-        "version",
-        "waits",
-    )
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        # Invariant: None together, while the position is not known yet.
-        self.position: int | None = None
-        self.processed: int | None = None
-        self.fetch_offset: int | None = None
-        # The timestamp for ListOffsets while the position must be found by it.
-        self.reset: int | None = None
-        # The position before the reset, and its reason for the log.
-        self.reset_from: int | None = None
-        self.reset_why = ""
-        # Grows with every seek and when the partition is taken away, so that late responses are recognized.
-        self.version = 0
-        # How often the position was sought or reset: records returned before that are of no concern any more.
-        self.moves = 0
-        self.paused = False
-        # True when the partition is about to be revoked: no more of its records are returned.
-        self.held = False
-        # True while fetched records stay where they are: who reads them has enough, or cannot deserialize the next one.
-        self.waits = False
-        # Whether records of this assignment were returned to the user.
-        self.returned = False
-        # The offset that the group has, as far as this consumer read or committed it.
-        self.committed: int | None = None
-        # Auto-commit commits only offsets above this one: the user's own commit holds until more is processed.
-        self.auto_commit_above = -1
-        # The fetched records from `position` on, oldest first.
-        self.fetched: deque[CompletedFetch] = deque()
-        # An error that the next poll raises, after the fetched records.
-        self.error: KafkaError | None = None
-        # Failed requests in a row, and the pause after the last one.
-        self.failures = 0
-        self.muted_until_ms = 0.0
-        self.high_watermark = -1
-        self.log_start_offset = -1
-        # Of the record that was returned last; -1 before it.
-        self.last_timestamp_ms = -1
-        # Of the last batch whose records were returned; goes into commits (KIP-320).
-        self.leader_epoch = -1
-        # The leader epoch in which the position is known to be in the leader's log.
-        self.checked_epoch = -1
-        # The follower that the leader sent this client to (KIP-392), -1 for the leader itself; until when.
-        self.preferred_replica = -1
-        self.preferred_until_ms = 0.0
-        # The id of the topic that the position belongs to; None until it is compared with the metadata.
-        self.topic_id: bytes | None = None
+    partition: TopicPartition
+    # Invariant: None together, while the position is not known yet.
+    position: int | None = None
+    processed: int | None = None
+    fetch_offset: int | None = None
+    # The timestamp for ListOffsets while the position must be found by it.
+    reset: int | None = None
+    # The position before the reset, and its reason for the log.
+    reset_from: int | None = None
+    reset_why: str = ""
+    # Grows with every seek and when the partition is taken away, so that late responses are recognized.
+    version: int = 0
+    # How often the position was sought or reset: records returned before that are of no concern any more.
+    moves: int = 0
+    paused: bool = False
+    # True when the partition is about to be revoked: no more of its records are returned.
+    held: bool = False
+    # True while fetched records stay where they are: who reads them has enough, or cannot deserialize the next one.
+    waits: bool = False
+    # Whether records of this assignment were returned to the user.
+    returned: bool = False
+    # The offset that the group has, as far as this consumer read or committed it.
+    committed: int | None = None
+    # Auto-commit commits only offsets above this one: the user's own commit holds until more is processed.
+    auto_commit_above: int = -1
+    # The fetched records from `position` on, oldest first.
+    fetched: deque[CompletedFetch] = field(default_factory=deque[CompletedFetch])
+    # An error that the next poll raises, after the fetched records.
+    error: KafkaError | None = None
+    # Failed requests in a row, and the pause after the last one.
+    failures: int = 0
+    muted_until_ms: float = 0.0
+    high_watermark: int = -1
+    # Of the record that was returned last; -1 before it.
+    last_timestamp_ms: int = -1
+    # Of the last batch whose records were returned; goes into commits (KIP-320).
+    leader_epoch: int = -1
+    # The leader epoch in which the position is known to be in the leader's log.
+    checked_epoch: int = -1
+    # The follower that the leader sent this client to (KIP-392), -1 for the leader itself; until when.
+    preferred_replica: int = -1
+    preferred_until_ms: float = 0.0
+    # The id of the topic that the position belongs to; None until it is compared with the metadata.
+    topic_id: bytes | None = None
 
     def __str__(self) -> str:
         return f"{self.partition.topic}-{self.partition.partition}"
@@ -121,11 +92,7 @@ class PartitionState:
 
     def move_to(self, offset: int, leader_epoch: int = -1) -> None:
         """Continue from `offset`, and drop what was fetched ahead."""
-        self.position = self.processed = self.fetch_offset = offset
-        self.leader_epoch, self.checked_epoch, self.topic_id = leader_epoch, -1, None
-        self.auto_commit_above = -1
-        self.moves += 1
-        self._restart(None)
+        self._move(offset, leader_epoch, None)
 
     def reset_to(self, timestamp: int, why: str = "", before: int | None = None) -> None:
         """Continue from the offset of `timestamp` (or LATEST or EARLIEST), which must be found first.
@@ -133,11 +100,14 @@ class PartitionState:
         `why` is for the log; a user that seeks knows. `before` is the position if it was dropped already.
         """
         self.reset_from, self.reset_why = self.position if before is None else before, why
-        self.position = self.processed = self.fetch_offset = None
-        self.leader_epoch, self.checked_epoch, self.topic_id = -1, -1, None
+        self._move(None, -1, timestamp)
+
+    def _move(self, position: int | None, leader_epoch: int, reset: int | None) -> None:
+        self.position = self.processed = self.fetch_offset = position
+        self.leader_epoch, self.checked_epoch, self.topic_id = leader_epoch, -1, None
         self.auto_commit_above = -1
         self.moves += 1
-        self._restart(timestamp)
+        self._restart(reset)
 
     def rewind(self) -> None:
         """Drop what was fetched beyond the position; it is fetched again."""
@@ -202,28 +172,51 @@ class Positions:
         if self._states.pop(state.partition, None) is not None:
             self._states[state.partition] = state
 
-    def uncommitted_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after the processed records that are not committed yet: what auto-commit may commit."""
-        return {
-            state.partition: OffsetAndMetadata(state.processed, leader_epoch=state.leader_epoch)
-            for state in self
-            if state.processed is not None
-            and state.processed != state.committed
-            and state.processed > state.auto_commit_above
-        }
-
-    def processed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets after the processed records."""
-        return {
-            state.partition: OffsetAndMetadata(state.processed, leader_epoch=state.leader_epoch)
-            for state in self
-            if state.processed is not None
-        }
+    # -- Offsets to commit
 
     def returned_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the positions: all records that the user was given count as processed."""
-        return {
-            state.partition: OffsetAndMetadata(state.position, leader_epoch=state.leader_epoch)
+        return _offsets((state, state.position) for state in self)
+
+    def processed_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after the processed records."""
+        return _offsets((state, state.processed) for state in self)
+
+    def uncommitted_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after the processed records that are not committed yet: what auto-commit may commit."""
+        return _offsets(
+            (state, state.processed)
             for state in self
-            if state.position is not None
-        }
+            if state.processed != state.committed and (state.processed or 0) > state.auto_commit_above
+        )
+
+
+def _offsets(found: Iterable[tuple[PartitionState, int | None]]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        state.partition: OffsetAndMetadata(offset, leader_epoch=state.leader_epoch)
+        for state, offset in found
+        if offset is not None
+    }
+
+
+class Signals:
+    """Wake-ups between the parts of a running consumer."""
+
+    def __init__(self) -> None:
+        # Set while there may be something to fetch.
+        self.fetch = asyncio.Event()
+        # Set while a waiting poll should look for records, errors or the end of a rebalance.
+        self.poll = asyncio.Event()
+        # Replaced each time it is set, so that every waiter waits for the next time.
+        self._positions = asyncio.Event()
+
+    def positions_changed(self) -> None:
+        """Wake everything that waits for a position or for records."""
+        self.fetch.set()
+        self.poll.set()
+        self._positions.set()
+        self._positions = asyncio.Event()
+
+    async def wait_for_positions(self) -> None:
+        """Wait until positions change."""
+        await self._positions.wait()

@@ -1,39 +1,36 @@
-"""The parts of a consumer that exist from its start to its stop: connections, tasks and membership."""
+"""The parts of a consumer that exist from its start to its stop: connections, tasks and membership.
+
+What the user subscribes to becomes a membership, or an assignment without a group, in `Session.subscribe`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
 from ..core.metadata import ClusterView
 from ..core.options import ClusterOptions
-from ..core.serialization import Deserializers
 from ..core.task_ends import broken_task, end_tasks, shared
 from ..errors import GroupRequired, ListenerFailed
-from ..record import ConsumerGroupMetadata, TopicPartition
-from .assignment import Assignment
-from .consumer_metrics import ConsumerCounts
-from .explanation import Explanation, PartitionExplanation
-from .fetch_collector import FetchCollector
+from ..record import ConsumerGroupMetadata
+from .assignment import Assignment, Subscription
+from .explanation import ConsumerCounts, Explanation, explained
 from .fetcher import Fetcher
 from .membership import Membership
-from .offset_commits import OffsetCommits
-from .offset_store import Offsets, OffsetStore, StoredOffsets
+from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
-from .partition_retries import PartitionRetries
 from .polls import Polls
 from .position_checks import PositionChecks
-from .position_finder import PositionFinder
-from .positions import PartitionState, Positions
-from .signals import Signals
+from .position_finder import PartitionRetries, PositionFinder
+from .positions import PartitionState, Positions, Signals
 
 _log = logging.getLogger(__name__)
 
@@ -41,39 +38,45 @@ _log = logging.getLogger(__name__)
 _COMMIT_INTERVAL_MS = 5_000
 
 
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """The checked options of a consumer, as far as they concern its session."""
+
+    cluster: ClusterOptions
+    fetch: FetchOptions
+    # None without a group.
+    group: GroupOptions | None
+    offset_store: OffsetStore | None
+    # None without auto-commit.
+    auto_commit_interval_ms: float | None
+
+
 class Session:
     """One running consumer. Make it with `open`, end it with `close`."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        positions: Positions,
-        fetch_options: FetchOptions,
-        deserializers: Deserializers,
-        group_options: GroupOptions | None,
-        store: OffsetStore | None = None,
-        auto_commit_interval_ms: float | None = None,
-    ) -> None:
+    def __init__(self, cluster: Cluster, options: SessionOptions, positions: Positions) -> None:
         self.cluster = cluster
         self.positions = positions
         self.signals = Signals()
         self.counts = ConsumerCounts()
         self.polls = Polls()
-        self._group_options = group_options
-        self._coordinator = None if group_options is None else Coordinator(cluster, group_options.group_id)
+        self._group = options.group
+        self._coordinator = None if options.group is None else Coordinator(cluster, options.group.group_id)
         self._committed: Offsets | None = None if self._coordinator is None else CommittedOffsets(self._coordinator)
-        if store is not None:
-            self._committed = StoredOffsets(store)
-        self.auto_commit_interval_ms = None if self._committed is None else auto_commit_interval_ms
-        retries = PartitionRetries(cluster, self.signals, monotonic_ms)
-        finder = PositionFinder(cluster, positions, self._committed, fetch_options, retries, self.signals)
-        checks = PositionChecks(cluster, fetch_options, retries, self.signals)
-        self.commits = OffsetCommits(cluster, self._committed, positions, self.auto_commit_interval_ms, self.counts)
-        self.assignment = Assignment(cluster, positions, finder, self.commits, self.polls)
-        self.collector = FetchCollector(positions, self.signals, deserializers)
+        if options.offset_store is not None:
+            self._committed = StoredOffsets(options.offset_store)
+        retries = PartitionRetries(cluster, self.signals)
+        self._finder = PositionFinder(cluster, positions, self._committed, options.fetch, retries, self.signals)
+        checks = PositionChecks(cluster, self._finder, retries, self.signals)
         self._fetcher = Fetcher(
-            cluster, positions, finder, checks, fetch_options, retries, self.signals, monotonic_ms, self.counts
+            cluster, positions, self._finder, checks, options.fetch, retries, self.signals, self.counts
         )
+        self.commits = OffsetCommits(cluster, self._committed, positions, self.polls, self.counts)
+        # None without auto-commit.
+        self._interval_ms = options.auto_commit_interval_ms
+        self._auto_commit: asyncio.Task[Any] | None = None
+        self._assignment = Assignment(cluster, positions, self._finder, self.commits, self.polls)
+        self.subscription = Subscription()
         # None while the consumer is in no group.
         self.membership: Membership | None = None
         self._member_task: asyncio.Task[Any] | None = None
@@ -88,36 +91,28 @@ class Session:
         self._retried_topics: frozenset[str] = frozenset()
         # Set at the begin of a stop: no more records are returned.
         self.stopping = False
+        # Set at the end of a stop: who waits is told.
+        self.closed = False
 
     @classmethod
-    async def open(
-        cls,
-        options: ClusterOptions,
-        topics: Collection[str],
-        positions: Positions,
-        fetch_options: FetchOptions,
-        deserializers: Deserializers,
-        group_options: GroupOptions | None,
-        store: OffsetStore | None,
-        auto_commit_interval_ms: float | None,
-    ) -> Session:
-        """Reach the cluster and start the tasks. Raises NoBrokerReachable."""
-        cluster = await Cluster.open(options, topics)
-        session = cls(cluster, positions, fetch_options, deserializers, group_options, store, auto_commit_interval_ms)
-        session._start_tasks()
+    async def open(cls, options: SessionOptions, subscription: Subscription, positions: Positions) -> Session:
+        """Reach the cluster, and read what is subscribed. Raises NoBrokerReachable."""
+        cluster = await Cluster.open(options.cluster, subscription.read_topics())
+        session = cls(cluster, options, positions)
+        session.watch_task(cluster.spawn(session._fetcher.run(), "fetcher"))
+        session.commit_by_record(False)
+        session.subscribe(subscription)
+        session._note_topic_errors(cluster.view)
+        cluster.on_update(session._metadata_changed)
         return session
 
-    def _start_tasks(self) -> None:
-        self.watch_task(self.cluster.spawn(self._fetcher.run(), "fetcher"))
-        interval_ms = self.auto_commit_interval_ms
-        if interval_ms is not None:
-            self.watch_task(self.cluster.spawn(self.commits.auto_commit(interval_ms), "auto-commit"))
-
-    def commit_automatically(self) -> None:
-        """Commit processed records from now on also if auto-commit is off: only tasks know what is done."""
-        if not self.commits.automatic and self._committed is not None:
-            self.commits.automatic = True
-            self.watch_task(self.cluster.spawn(self.commits.auto_commit(_COMMIT_INTERVAL_MS), "auto-commit"))
+    def commit_by_record(self, on: bool) -> None:
+        """Commit processed records also if auto-commit is off, while only tasks know what is done."""
+        self.commits.automatic = self._committed is not None and (on or self._interval_ms is not None)
+        if self.commits.automatic and self._auto_commit is None:
+            interval_ms = _COMMIT_INTERVAL_MS if self._interval_ms is None else self._interval_ms
+            self._auto_commit = self.cluster.spawn(self.commits.auto_commit(interval_ms), "auto-commit")
+            self.watch_task(self._auto_commit)
 
     def watch_task(self, task: asyncio.Task[Any]) -> None:
         """Have each poll raise why a task has ended, if it breaks, or is cancelled by others than this session."""
@@ -130,29 +125,9 @@ class Session:
             self._watched.remove(task)
             if not self.stopping and (error := broken_task(task, f"the consumer's {task.get_name()}")) is not None:
                 self._broken = self._broken or error
-                self.signals.wake_poll()
+                self.signals.poll.set()
 
         task.add_done_callback(ended)
-
-    def note_topic_errors(self, topics: Collection[str], view: ClusterView) -> None:
-        """Have the next poll raise why one of these topics cannot be read, once for each new error.
-
-        A topic that does not exist may be created yet: that is logged after a second.
-        """
-        found = {topic: view.errors[topic] for topic in topics if topic in view.errors}
-        final = {topic: code for topic, code in found.items() if not code.retriable}
-        for topic, code in final.items():
-            if self._topic_errors.get(topic) is not code:
-                self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
-                self.signals.wake_poll()
-        self._topic_errors = final
-        retried = {topic: code for topic, code in found.items() if code.retriable}
-        for topic in self._retried_topics - retried.keys():
-            self.cluster.retries.done(("topic", topic))
-        for topic, code in retried.items():
-            text = f"topic {topic!r} cannot be read yet: {code.text}"
-            self.cluster.retries.failed(("topic", topic), KafkaError(code, text))
-        self._retried_topics = frozenset(retried)
 
     async def leave_and_commit(self) -> None:
         """Leave the group, and commit processed records with auto-commit."""
@@ -163,28 +138,91 @@ class Session:
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
-        self.signals.wake_poll()  # a waiting poll finds the consumer stopped
+        self.closed = True
+        self.signals.poll.set()
         try:
             await self.cluster.close()
         finally:
             self.positions.replace(())
             self.signals.positions_changed()  # calls that wait for a position find the consumer stopped
 
-    # -- Partitions
+    # -- What is read
 
-    def join_group(self, topics: Callable[[], Iterable[str]]) -> None:
+    def subscribe(self, subscription: Subscription) -> None:
+        """Read this instead of what was read before."""
+        self.cluster.forget(self.subscription.read_topics() - subscription.read_topics())
+        self.subscription = subscription
+        self._assignment.listener = subscription.listener
+        self.cluster.watch_all(subscription.pattern is not None)
+        self._read_topics()
+        if subscription.pattern is not None or (subscription.is_made and self.membership is None):
+            self.cluster.refresh_soon()
+
+    def _read_topics(self) -> None:
+        """Join the group, or assign the partitions that are to be read without one."""
+        wanted = self.subscription
+        self.cluster.watch(wanted.read_topics())
+        if wanted.partitions is not None:
+            self._find_positions(self.positions.replace(wanted.partitions))
+        elif self._group is None or not (wanted.is_made or self.membership):
+            self._follow_topics()
+        else:
+            self._join_group()
+
+    def _follow_topics(self) -> None:
+        """Take the partitions that the topics have now. A pattern has them after the next refresh."""
+        if self.subscription.partitions is None:
+            self._find_positions(self._assignment.follow_topics(sorted(self.subscription.topics), self.cluster.view))
+
+    def _find_positions(self, states: Collection[PartitionState]) -> None:
+        if states:
+            self.watch_task(self.cluster.spawn(self._finder.find_for_polls(states), "begin"))
+
+    def _metadata_changed(self, view: ClusterView) -> None:
+        wanted = self.subscription
+        matched = wanted.matched(view)
+        if matched != wanted.topics:
+            wanted.topics = matched
+            self._read_topics()
+        self._note_topic_errors(view)
+        if self._group is None:
+            self._follow_topics()
+
+    def _note_topic_errors(self, view: ClusterView) -> None:
+        """Have the next poll raise why a topic cannot be read, once for each new error.
+
+        A topic that does not exist may be created yet: that is logged after a second.
+        """
+        found = {topic: view.errors[topic] for topic in self.subscription.read_topics() if topic in view.errors}
+        final = {topic: code for topic, code in found.items() if not code.retriable}
+        for topic, code in final.items():
+            if self._topic_errors.get(topic) is not code:
+                self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
+                self.signals.poll.set()
+        self._topic_errors = final
+        retried = {topic: code for topic, code in found.items() if code.retriable}
+        for topic in self._retried_topics - retried.keys():
+            self.cluster.retries.done(("topic", topic))
+        for topic, code in retried.items():
+            text = f"topic {topic!r} cannot be read yet: {code.text}"
+            self.cluster.retries.failed(("topic", topic), KafkaError(code, text))
+        self._retried_topics = frozenset(retried)
+
+    # -- The group
+
+    def _join_group(self) -> None:
         """Join the group, or join it again because the subscribed topics have changed."""
-        assert self._coordinator is not None and self._group_options is not None
+        assert self._coordinator is not None and self._group is not None
         if self.membership is not None and self.membership.error is None:
             self.membership.request_rejoin()
             return
-        self.polls.drop(self.positions.drop(self.positions.partitions()))
+        self._assignment.drop(self.positions.partitions())
         self.membership = self.commits.membership = Membership(
             self.cluster,
             self._coordinator,
-            self._group_options,
-            self.assignment,
-            topics,
+            self._group,
+            self._assignment,
+            lambda: self.subscription.topics,
             self.signals,
             self.polls,
             self.counts,
@@ -213,13 +251,6 @@ class Session:
         if failure is not None:
             raise failure
 
-    def take_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Take the partitions that the user assigned, and find their positions."""
-        self.cluster.watch({partition.topic for partition in partitions})
-        self.cluster.refresh_soon()
-        new = self.positions.replace(partitions)
-        self.watch_task(self.cluster.spawn(self.assignment.find_positions(new), "begin"))
-
     def committed_offsets(self) -> Offsets:
         """Return the committed offsets of the group or the store. Raises GroupRequired."""
         if self._committed is None:
@@ -227,53 +258,16 @@ class Session:
         return self._committed
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the consumer's place in its group. Raises GroupRequired."""
-        if self._group_options is None:
+        """Return the consumer's place in its group. Raises GroupRequired, CommitFailed."""
+        if self._group is None:
             raise GroupRequired("the consumer is in no group: give it a group_id")
-        group_id = self._group_options.group_id
-        if self.membership is None:
-            return ConsumerGroupMetadata(group_id)
-        generation = self.membership.generation
-        return ConsumerGroupMetadata(
-            group_id, generation.generation_id, generation.member_id, generation.group_instance_id
-        )
+        self.polls.check_lost()
+        at = self._generation
+        return ConsumerGroupMetadata(self._group.group_id, at.generation_id, at.member_id, at.group_instance_id)
 
-    # -- Seeing inside
-
-    def explain(self) -> Explanation:
-        """Return what the consumer has, how far behind it is, and what it waits for."""
-        membership = self.membership
-        generation = Generation() if membership is None else membership.generation
-        return Explanation(
-            None if self._group_options is None else self._group_options.group_id,
-            generation.member_id,
-            generation.generation_id,
-            "" if membership is None else membership.state.name,
-            "" if membership is None else membership.waits_for(),
-            tuple(self._explain(state) for state in sorted(self.positions, key=lambda state: state.partition)),
-        )
-
-    def _explain(self, state: PartitionState) -> PartitionExplanation:
-        behind_s = None
-        if state.last_timestamp_ms >= 0:
-            behind_s = max(wall_clock_ms() - state.last_timestamp_ms, 0) / 1000 if state.lag else 0.0
-        watermark = None if state.high_watermark < 0 else state.high_watermark
-        return PartitionExplanation(
-            state.partition, state.position, state.committed, watermark, state.lag, behind_s, self._waits_for(state)
-        )
-
-    def _waits_for(self, state: PartitionState) -> str:
-        if state.paused:
-            return "resume()"
-        if state.held:
-            return "the rebalance that takes it away"
-        if state.error is not None:
-            return f"the next poll, which raises: {state.error}"
-        if state.position is None:
-            return "its position"
-        if state.failures:
-            return f"its leader, after {state.failures} failed requests"
-        return "the next poll" if state.fetched else ""
+    @property
+    def _generation(self) -> Generation:
+        return Generation() if self.membership is None else self.membership.generation
 
     # -- Polls
 
@@ -297,11 +291,17 @@ class Session:
             return False
         return True
 
-    def positions_changed(self) -> None:
-        """Wake everything that waits for a position or for records."""
-        self.signals.wake_fetcher()
-        self.signals.wake_poll()
-        self.signals.positions_changed()
+    def explain(self) -> Explanation:
+        """Return what the consumer has, how far behind it is, and what it waits for."""
+        membership = self.membership
+        return Explanation(
+            None if self._group is None else self._group.group_id,
+            self._generation.member_id,
+            self._generation.generation_id,
+            "" if membership is None else membership.state.name,
+            "" if membership is None else membership.waits_for(),
+            tuple(explained(state) for state in sorted(self.positions, key=lambda state: state.partition)),
+        )
 
 
 # They close the sessions of lost consumers.

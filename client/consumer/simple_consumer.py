@@ -18,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -26,20 +27,25 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ...protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from ..core.addresses import broker_address
+from ..core.arguments import KnowsOtherNames
 from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.lifetime import Lifetime
 from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
-from ..core.option_values import check_numbers, check_switches, check_texts
-from ..core.options import check_choice
-from ..core.other_names import KnowsOtherNames
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import check_choice, check_options, security_options
+from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
-from . import simple_offsets
 from .completed_fetch import CompletedFetch
 
 P = ParamSpec("P")
@@ -47,6 +53,10 @@ T = TypeVar("T")
 
 _LAST_NAMED_FETCH = 12  # Fetch 13 goes by topic id
 _SEVERAL_OFFSETS = 0  # ListOffsets 0 returns several offsets, later versions one
+_LAST_SINGLE_KEY = 3  # FindCoordinator 4 takes several keys
+# Of OffsetCommit and OffsetFetch, by where the offsets are: the last version with one group and topics by name at the
+# group's coordinator; and the only one that goes to ZooKeeper, at any broker of a cluster that has one.
+_LAST_OFFSETS = {"kafka": 7, "zookeeper": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +96,7 @@ class SimpleConsumer(KnowsOtherNames):
         check_crcs: bool = True,
         **security: Unpack[SecurityArguments],
     ) -> None:
-        check_choice("isolation_level", isolation_level, ISOLATION_LEVELS)
-        check_numbers(request_timeout_ms=request_timeout_ms, default_api_timeout_ms=default_api_timeout_ms)
-        check_switches(check_crcs=check_crcs)
-        check_texts(client_id=client_id)
+        check_options(locals())
         self._address = broker_address(host, port)
         self._client_id = client_id
         self._isolation_level = ISOLATION_LEVELS[isolation_level]
@@ -269,33 +276,74 @@ class SimpleConsumer(KnowsOtherNames):
 
     @_in_time
     async def find_coordinator(self, group_id: str) -> Node:
-        """Return the broker that keeps a group's offsets: connect to it for these. Raises KafkaError."""
-        return await simple_offsets.find_coordinator(self._running(), group_id)
+        """Return the broker that keeps a group's offsets: connect to it for these.
+
+        Raises KafkaError, retriable while there is none.
+        """
+        connection = self._running()
+        version = connection.version_for(FindCoordinatorRequest, _LAST_SINGLE_KEY)
+        found = await connection.request(FindCoordinatorRequest(key=group_id), FindCoordinatorResponse, version=version)
+        raise_error(found.error_code, found.error_message, f"finding the coordinator of group {group_id!r}")
+        return Node(found.node_id, found.host, found.port, None)
 
     @_in_time
     async def commit_offsets(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
-        *,
-        storage: str = simple_offsets.KAFKA,
+        self, group_id: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], *, storage: str = "kafka"
     ) -> None:
         """Commit offsets for a group that has no members.
 
         With `storage="kafka"` this broker must be the group's coordinator. With `"zookeeper"` it may be any broker of a
-        cluster; the group's consumers there are of Kafka 0.8. Raises KafkaError for the first partition that fails.
+        cluster; the group's consumers there are of Kafka 0.8. Raises KafkaError for the first partition that fails,
+        UnsupportedVersion without that storage.
         """
-        await simple_offsets.commit(self._running(), group_id, offsets, storage)
+        connection, version = self._offset_keeper(OffsetCommitRequest, storage)
+        topics: dict[str, OffsetCommitRequestTopic] = {}
+        for (name, number), given in offsets.items():
+            offset = OffsetAndMetadata(given) if isinstance(given, int) else given
+            wanted = OffsetCommitRequestPartition(number, offset.offset, committed_metadata=offset.metadata)
+            topics.setdefault(name, OffsetCommitRequestTopic(name)).partitions.append(wanted)
+        request = OffsetCommitRequest(group_id, topics=list(topics.values()))
+        response = await connection.request(request, OffsetCommitResponse, version=version)
+        for topic in response.topics:
+            for each in topic.partitions:
+                where = f"{topic.name}-{each.partition_index}"
+                raise_error(each.error_code, None, f"committing the offset of group {group_id!r} in {where}")
 
     @_in_time
     async def fetch_offsets(
-        self, group_id: str, partitions: Collection[TopicPartition], *, storage: str = simple_offsets.KAFKA
+        self, group_id: str, partitions: Collection[TopicPartition], *, storage: str = "kafka"
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return a group's offsets, None where there is none. `storage` is as in `commit_offsets`.
 
-        Raises KafkaError.
+        Raises KafkaError, UnsupportedVersion.
         """
-        return await simple_offsets.fetch(self._running(), group_id, partitions, storage)
+        connection, version = self._offset_keeper(OffsetFetchRequest, storage)
+        found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions)
+        topics: dict[str, OffsetFetchRequestTopic] = {}
+        for name, number in found:
+            topics.setdefault(name, OffsetFetchRequestTopic(name)).partition_indexes.append(number)
+        request = OffsetFetchRequest(group_id, list(topics.values()))
+        response = await connection.request(request, OffsetFetchResponse, version=version)
+        raise_error(response.error_code, None, f"reading the offsets of group {group_id!r}")
+        for topic in response.topics:
+            for each in topic.partitions:
+                # In ZooKeeper an offset that is missing is an error.
+                if ErrorCode.of(each.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    continue
+                where = f"{topic.name}-{each.partition_index}"
+                raise_error(each.error_code, None, f"reading the offset of group {group_id!r} in {where}")
+                if each.committed_offset >= 0:
+                    value = OffsetAndMetadata(each.committed_offset, each.metadata or "", each.committed_leader_epoch)
+                    found[TopicPartition(topic.name, each.partition_index)] = value
+        return found
+
+    def _offset_keeper(
+        self, request: type[OffsetCommitRequest | OffsetFetchRequest], storage: str
+    ) -> tuple[Connection, int]:
+        """Return the connection, and the version that goes to that storage."""
+        connection = self._running()
+        check_choice("storage", storage, _LAST_OFFSETS)
+        return connection, connection.version_for(request, _LAST_OFFSETS[storage])
 
     def _running(self) -> Connection:
         self._lifetime.check_loop()

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import accumulate
 from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, TopicPartition
-from .in_flight import InFlight
+from .poller import Poller
+from .session import Session
 
 # Of one stream; a poll may bring `max_poll_records` more.
 MAX_QUEUED = 1_000
-
-Poll = Callable[[], Awaitable[dict[TopicPartition, list[ConsumerRecord]]]]
 
 
 class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
@@ -67,27 +67,38 @@ class Streams:
 
     def __init__(
         self,
-        count: Callable[[str], range],
-        total: int,
-        assignment: Callable[[], frozenset[TopicPartition]],
-        in_flight: InFlight,
-        took: Callable[[], None],
+        session: Session,
+        poller: Poller,
+        counts: Mapping[str, int],
+        of_pattern: int,
         deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
     ) -> None:
-        # The numbers of the streams of a topic.
-        self._numbers = count
-        self._assignment = assignment
-        self.in_flight = in_flight
-        # Called when a stream has taken a record, so that there may be room for more.
-        self.took = took
+        self._positions = session.positions
+        self._signals = session.signals
+        self._poller = poller
+        # Each topic has streams of its own; with a pattern all topics share all of them.
+        ends = list(accumulate(counts.values()))
+        self._numbers = {
+            topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)
+        }
+        self.in_flight = poller.begin_by_record()
+        poller.collector.waits = self._is_full
         self.deserialize = deserialize
-        self.all = [Stream(self) for _ in range(total)]
+        self.all = [Stream(self) for _ in range(ends[-1] if ends else of_pattern)]
         self.ended = False
         # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
         self.asked = asyncio.Event()
         self._homes: dict[TopicPartition, int] = {}
 
-    def is_full(self, partition: TopicPartition) -> bool:
+    def by_topic(self) -> dict[str, list[Stream]]:
+        """Return the streams of each topic."""
+        return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
+
+    def took(self) -> None:
+        """Note that a stream has taken a record: there may be room for more."""
+        self._signals.poll.set()
+
+    def _is_full(self, partition: TopicPartition) -> bool:
         """Whether records of this partition must wait."""
         return len(self.all[self._home(partition)].queue) >= MAX_QUEUED
 
@@ -95,19 +106,20 @@ class Streams:
         """Return the number of the partition's stream."""
         home = self._homes.get(partition)
         if home is None:
-            assigned = self._assignment()
+            assigned = self._positions.partitions()
             self._homes = {each: number for each, number in self._homes.items() if each in assigned}
             taken = Counter(self._homes.values())
-            home = min(self._numbers(partition.topic), key=lambda number: (taken[number], number))
+            numbers = self._numbers.get(partition.topic, range(len(self.all)))
+            home = min(numbers, key=lambda number: (taken[number], number))
             self._homes[partition] = home
         return home
 
-    async def run(self, poll: Poll) -> None:
-        """Deal records out until the consumer stops. An error of a poll is raised once by every stream."""
+    async def run(self, max_records: int) -> None:
+        """Deal records out until the consumer stops, so many at a time. Every stream raises a poll's error once."""
         try:
             while True:
                 try:
-                    found = await poll()
+                    found = await self._poller.records_in_flight(lambda: max_records)
                 except ClientStopped:
                     return
                 except KafkaError as error:

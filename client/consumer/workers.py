@@ -20,22 +20,32 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
-from ..core.option_values import check_numbers, check_switches
+from ..core.options import check_numbers, check_switches
+from ..core.serialization import Serialized
 from ..core.task_ends import end_tasks, of_the_user
-from ..errors import DeserializationFailed, HandlerFailed
+from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
-from .in_flight import InFlight
+from .poller import Poller
+
+if TYPE_CHECKING:
+    from ..producer import Producer
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Handler = Callable[[ConsumerRecord[Any, Any]], Awaitable[object]]
 DeadLetters = Callable[[ConsumerRecord, Exception], Awaitable[object]]
+
+# Where a record comes from, and why it is here.
+TOPIC_HEADER = "__dead_letter_topic"
+PARTITION_HEADER = "__dead_letter_partition"
+OFFSET_HEADER = "__dead_letter_offset"
+ERROR_HEADER = "__dead_letter_error"
 
 # Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
 MAX_QUEUED = 16
@@ -67,26 +77,26 @@ class WorkOptions:
 
 
 class Workers:
-    """The tasks that call one handler."""
+    """The tasks that call one handler. `run` is all of `consume`."""
 
     def __init__(
         self,
         handler: Handler,
         options: WorkOptions,
-        in_flight: InFlight,
+        poller: Poller,
         dead_letters: DeadLetters | None,
-        halt: asyncio.Event,
         deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
     ) -> None:
         self._handler = handler
         self._options = options
-        self._in_flight = in_flight
+        self._poller = poller
+        self._in_flight = poller.begin_by_record()
         self._dead_letters = dead_letters
         self._deserialize = deserialize
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
         self._queues: list[asyncio.Queue[ConsumerRecord]] = [asyncio.Queue() for _ in range(options.concurrency)]
         # Set when a handler has failed for good, or the workers must drain: nothing more is polled.
-        self.halt = halt
+        self.halt = asyncio.Event()
         # Set when everything is committed and the workers have ended.
         self.ended = asyncio.Event()
         # Stops the consumer after the handlers, one of which has asked for it.
@@ -95,8 +105,90 @@ class Workers:
         # Set when a worker has taken a record, or has ended.
         self._moved = asyncio.Event()
 
-    def start(self) -> None:
-        """Start the workers."""
+    async def run(self, drain_on: Sequence[signal.Signals]) -> None:
+        """Handle records until `halt`, a stop of the consumer or one of these signals. Raises HandlerFailed."""
+        loop = asyncio.get_running_loop()
+        try:
+            with signals_to(lambda: loop.call_soon_threadsafe(self.halt.set), drain_on):
+                self._start()
+                await self._feed()
+                await self._finish()
+        finally:
+            try:
+                await self._end()
+            finally:
+                self.ended.set()
+                if self.then is not None:
+                    await self.then()
+
+    async def drain(self) -> None:
+        """End `run`, and wait until it has committed. A handler that asks does not wait."""
+        self.halt.set()
+        if not self.are_around:
+            await self.ended.wait()
+
+    @property
+    def are_around(self) -> bool:
+        """Whether a handler of theirs calls, and so must not wait for them."""
+        return self in _around.get()
+
+    async def _end(self) -> None:
+        """End the workers, and commit what they have done."""
+        try:
+            await end_tasks(self._tasks)
+        finally:
+            await self._poller.end_by_record()
+
+    # -- Records for the workers
+
+    async def _feed(self) -> None:
+        """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
+        while not self.halt.is_set():
+            await unless(self.halt, self._wait_for_room())
+            try:
+                found = await unless(self.halt, self._poller.records_in_flight(lambda: self._room))
+            except ClientStopped:
+                return
+            for records in (found or {}).values():
+                for record in records:
+                    self._queue_of(record).put_nowait(record)
+
+    def _queue_of(self, record: ConsumerRecord) -> asyncio.Queue[ConsumerRecord]:
+        if not self._options.by_key:
+            return min(self._queues, key=asyncio.Queue[ConsumerRecord].qsize)
+        place = f"{record.topic}-{record.partition}".encode()
+        return self._queues[crc32(record.key or b"", crc32(place)) % len(self._queues)]
+
+    @property
+    def _room(self) -> int:
+        """How many records may be queued now; 0 while one of the queues is full."""
+        return max(0, MAX_QUEUED - max(queue.qsize() for queue in self._queues))
+
+    async def _wait_for_room(self) -> None:
+        await self._wait_until(lambda: self._room > 0)
+
+    async def _wait_until(self, ready: Callable[[], bool]) -> None:
+        """Wait for the workers. Raises HandlerFailed if a handler has failed for good."""
+        while True:
+            self._moved.clear()
+            for task in self._tasks:
+                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                    raise error
+            if ready():
+                return
+            await self._moved.wait()
+
+    async def _finish(self) -> None:
+        """Finish the records that are queued, up to `drain_timeout_ms`. Raises HandlerFailed."""
+        try:
+            async with asyncio.timeout(self._options.drain_timeout_ms / 1000):
+                await self._wait_until(lambda: not self._in_flight.count)
+        except TimeoutError:
+            _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
+
+    # -- The workers
+
+    def _start(self) -> None:
         for number, queue in enumerate(self._queues):
             task = asyncio.create_task(self._work(queue), name=f"worker {number}")
             task.add_done_callback(self._ended)
@@ -106,57 +198,6 @@ class Workers:
         self._moved.set()
         if not task.cancelled():
             self.halt.set()
-
-    def submit(self, records: Sequence[ConsumerRecord]) -> None:
-        """Queue records, in order."""
-        for record in records:
-            self._queue_of(record).put_nowait(record)
-
-    def _queue_of(self, record: ConsumerRecord) -> asyncio.Queue[ConsumerRecord]:
-        if not self._options.by_key:
-            return min(self._queues, key=asyncio.Queue[ConsumerRecord].qsize)
-        place = f"{record.topic}-{record.partition}".encode()
-        return self._queues[crc32(record.key or b"", crc32(place)) % len(self._queues)]
-
-    @property
-    def room(self) -> int:
-        """How many records may be submitted now; 0 while one of the queues is full."""
-        return max(0, MAX_QUEUED - max(queue.qsize() for queue in self._queues))
-
-    async def wait_for_room(self) -> None:
-        """Wait until a record may be submitted. Raises HandlerFailed."""
-        while True:
-            self._moved.clear()
-            self.raise_failure()
-            if self.room:
-                return
-            await self._moved.wait()
-
-    def raise_failure(self) -> None:
-        """Raise HandlerFailed if a handler has failed for good."""
-        for task in self._tasks:
-            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
-                raise error
-
-    async def drain(self) -> None:
-        """Finish the records that were submitted, up to `drain_timeout_ms`. Raises HandlerFailed."""
-        try:
-            async with asyncio.timeout(self._options.drain_timeout_ms / 1000):
-                while self._in_flight.count:
-                    self._moved.clear()
-                    self.raise_failure()
-                    await self._moved.wait()
-        except TimeoutError:
-            _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
-
-    @property
-    def are_around(self) -> bool:
-        """Whether a handler of theirs calls, and so must not wait for them."""
-        return self in _around.get()
-
-    async def stop(self) -> None:
-        """Cancel the workers."""
-        await end_tasks(self._tasks)
 
     async def _work(self, queue: asyncio.Queue[ConsumerRecord]) -> None:
         _around.set(_around.get() | {self})
@@ -198,6 +239,30 @@ class Workers:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
         _log.warning("consume: %s goes to the dead letters: %r", place, error)
         await of_the_user(dead_letters(record, error))
+
+
+class DeadLetterTopic:
+    """Writes records to one topic, with key, value, timestamp and headers as they were, and four headers more.
+
+    The producer's serializers have no part in it.
+    """
+
+    def __init__(self, producer: Producer[Any, Any], topic: str) -> None:
+        self._producer = producer
+        self._topic = topic
+
+    async def __call__(self, record: ConsumerRecord, error: Exception) -> None:
+        """Write a record, and wait until it is acknowledged. Raises KafkaError."""
+        headers = [
+            *record.headers,
+            (TOPIC_HEADER, record.topic.encode()),
+            (PARTITION_HEADER, b"%d" % record.partition),
+            (OFFSET_HEADER, b"%d" % record.offset),
+            (ERROR_HEADER, repr(error).encode()),
+        ]
+        key, value = (None if raw is None else Serialized(raw) for raw in (record.key, record.value))
+        at_ms = record.timestamp_ms
+        await self._producer.send_and_wait(self._topic, value, key=key, headers=headers, timestamp_ms=at_ms)
 
 
 class _SignalHandler:

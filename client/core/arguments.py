@@ -1,17 +1,44 @@
-"""What callers mix up: arguments that are given one by one, and lists.
+"""What callers mix up: arguments that are given one by one, and lists; and the names of methods.
 
-Other clients take a list where this one takes names, and the other way round. Python's own errors for it, such as
-"unhashable type: 'list'", do not say what to write.
+Other clients take a list where this one takes names, and the other way round, and call some methods otherwise. Python's
+own errors for it, such as "unhashable type: 'list'", do not say what to write.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Iterable, Mapping
 from operator import index
-from typing import SupportsIndex, cast
+from typing import TYPE_CHECKING, SupportsIndex, cast
 
 from ..errors import InvalidOption
 from ..record import OffsetAndMetadata
+
+# What to call instead of a method of another Python client. docs/from-other-clients.md has all of them.
+_METHODS_INSTEAD = {
+    "bootstrap_connected": "is_connected tells it",
+    "close": "call stop(), or use `with` or `async with`",
+    "commit_async": "call commit()",
+    "highwater": "call high_watermark(partition)",
+    "init_transactions": "start() does it",
+    "list_topics": "call Admin.list_topics(), or partitions_for(topic)",
+    "partitions_for_topic": "call partitions_for(topic)",
+    "poll": "a consumer has getmany(timeout_ms=...) and getone(); a producer needs no polls",
+    "produce": "call send(topic, value, key=...)",
+    "seek_to_committed": "call seek(partition, offset) with the offset that committed(partition) returns",
+    "topics": "call Admin.list_topics()",
+    "unassign": "call unsubscribe()",
+}
+
+
+class KnowsOtherNames:
+    """A client that says what to call where somebody calls a method of another client."""
+
+    if not TYPE_CHECKING:  # a type checker would take every name
+
+        def __getattr__(self, name: str) -> object:
+            instead = _METHODS_INSTEAD.get(name)
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(text if instead is None else f"{text}: {instead}", name=name, obj=self)
 
 
 def is_partition(value: object) -> bool:

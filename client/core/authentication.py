@@ -21,7 +21,7 @@ from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsh
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, ConnectionLost, UnsupportedVersion
 from .sasl import Mechanism, Token, advance, oauthbearer, plain, scram
-from .security_options import SecurityOptions
+from .security import SecurityOptions
 from .task_ends import of_the_user
 
 Request = tuple[Message, type[Message], int]

@@ -32,7 +32,7 @@ from .authentication import ask_for_token, authentication
 from .exchange import Exchange, api_name, api_versions_version
 from .frame_buffer import FrameBuffer
 from .sasl import Token
-from .security_options import PLAINTEXT, SecurityOptions
+from .security import PLAINTEXT, SecurityOptions
 from .tls import closed_in_handshake, handshake_error
 
 R = TypeVar("R", bound=Message)

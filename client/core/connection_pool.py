@@ -75,7 +75,6 @@ class ConnectionPool:
             address[1],
             client_id=self._options.client_id,
             request_timeout_ms=self._options.request_timeout_ms,
-            connect_timeout_ms=self._options.connect_timeout_ms,
             security=self._options.security,
             tls=None if self._tls is None else self._tls.current(),
         )

@@ -11,7 +11,7 @@ import os
 import ssl
 
 from ..errors import AuthenticationFailed, ConnectionLost, InvalidOption, KafkaError
-from .security_options import SecurityOptions
+from .security import SecurityOptions
 
 _log = logging.getLogger(__name__)
 

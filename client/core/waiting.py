@@ -9,9 +9,8 @@ from typing import Unpack
 from ..errors import KafkaError, NoBrokerReachable
 from .cluster import Cluster
 from .metadata import Node
-from .option_values import check_numbers
-from .options import ClusterOptions
-from .security_options import SecurityArguments, security_options
+from .options import ClusterOptions, check_numbers, security_options
+from .security import SecurityArguments
 
 _PAUSE_S = 0.05
 

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from ...protocol.records.batch import encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, DeliveryTimedOut, ErrorCode, KafkaError, Outcome, OutcomeUnknown
@@ -42,42 +43,32 @@ _FATES = {
 }
 
 
+@dataclass(eq=False, kw_only=True)
 class RecordAccumulator:
     """The queues of all partitions and the memory that they may use. Knows which queues are due."""
 
-    def __init__(
-        self,
-        *,
-        batch_size: int,
-        linger_ms: float,
-        buffer_memory: int,
-        delivery_timeout_ms: float,
-        compression: Compression,
-        idempotent: bool,
-        transactional: bool = False,
-    ) -> None:
-        self.batch_size = batch_size
-        self.linger_ms = linger_ms
-        self.buffer_memory = buffer_memory
-        self.delivery_timeout_ms = delivery_timeout_ms
-        self.compression = compression
-        self.idempotent = idempotent
-        self.transactional = transactional
-        # By TopicPartition, which a plain pair equals.
-        self.queues: dict[tuple[str, int], PartitionQueue] = {}
-        # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
-        self.used_bytes = 0
-        # How many calls found no room, and raised.
-        self.rejected_records = 0
-        # How many calls of flush wait; nothing lingers meanwhile.
-        self.flushing = 0
-        # Called when memory becomes free.
-        self.on_release: Callable[[], None] | None = None
-        # Called with each batch that fails, before its callbacks.
-        self.on_failure: list[Callable[[ProducerBatch, KafkaError], None]] = []
-        # Queues that have a batch not in flight, in the order in which they take turns.
-        self._unsent: dict[TopicPartition, PartitionQueue] = {}
-        self._limits = BatchLimits()
+    batch_size: int
+    linger_ms: float
+    buffer_memory: int
+    delivery_timeout_ms: float
+    compression: Compression
+    idempotent: bool
+    transactional: bool = False
+    # By TopicPartition, which a plain pair equals.
+    queues: dict[tuple[str, int], PartitionQueue] = field(default_factory=dict[tuple[str, int], PartitionQueue])
+    # Invariant: the sum of `size_bytes` over all batches that are not done, at most `buffer_memory`.
+    used_bytes: int = 0
+    # How many calls found no room, and raised.
+    rejected_records: int = 0
+    # How many calls of flush wait; nothing lingers meanwhile.
+    flushing: int = 0
+    # Called when memory becomes free.
+    on_release: Callable[[], None] | None = None
+    # Called with each batch that fails, before its callbacks.
+    on_failure: list[Callable[[ProducerBatch, KafkaError], None]] = field(default_factory=list[Any])
+    # Queues that have a batch not in flight, in the order in which they take turns.
+    _unsent: dict[TopicPartition, PartitionQueue] = field(default_factory=dict[TopicPartition, PartitionQueue])
+    _limits: BatchLimits = field(default_factory=BatchLimits)
 
     # -- Append
 
@@ -107,6 +98,7 @@ class RecordAccumulator:
         future: asyncio.Future[RecordMetadata] | None = None,
     ) -> bool:
         """Add a record, with a callback or a future. Return whether the sender must be woken. Raises BufferFull."""
+        # `_take_room` written out: a call less a record.
         if self.used_bytes + size_bytes > self.buffer_memory:
             raise self._no_room()
         self.used_bytes += size_bytes
@@ -130,20 +122,11 @@ class RecordAccumulator:
             return True
         return False
 
-    def append_batch(
-        self,
-        queue: PartitionQueue,
-        whole: bytes,
-        count: int,
-        callback: DeliveryCallback,
-        now_ms: float,
-        *,
-        splittable: bool,
-    ) -> None:
-        """Add a whole batch of `count` records; the sender must be woken. Raises BufferFull."""
+    def append_batch(self, queue: PartitionQueue, whole: bytes, count: int, now_ms: float) -> ProducerBatch:
+        """Return a new whole batch of `count` records; the sender must be woken. Raises BufferFull."""
         self._take_room(len(whole))
-        queue.append_batch(whole, count, callback, now_ms).splittable = splittable
         self._unsent[queue.partition] = queue
+        return queue.append_batch(whole, count, now_ms)
 
     def full(self, message: str) -> BufferFull:
         """Return the error of a record that has found no room, which is counted."""
@@ -156,8 +139,7 @@ class RecordAccumulator:
         self.used_bytes += size_bytes
 
     def _no_room(self) -> BufferFull:
-        text = f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement"
-        return self.full(text)
+        return self.full(f"{self.used_bytes} of {self.buffer_memory} bytes of buffer_memory wait for acknowledgement")
 
     # -- Drain
 
@@ -237,19 +219,7 @@ class RecordAccumulator:
             assert queue.producer is not None
             batch.producer, batch.base_sequence = queue.producer, queue.next_sequence
             queue.next_sequence = (queue.next_sequence + batch.count) & _LAST_SEQUENCE
-        if batch.whole is not None:
-            producer, sequence = batch.producer, batch.base_sequence
-            batch.encoded = with_producer(batch.whole, *producer, sequence, transactional=self.transactional)
-            return
-        batch.encoded = encode_batch(
-            batch.records,
-            compression=self.compression,
-            producer_id=batch.producer.producer_id,
-            producer_epoch=batch.producer.epoch,
-            base_sequence=batch.base_sequence,
-            transactional=self.transactional,
-        )
-        batch.records = []
+        batch.encode(self.compression, transactional=self.transactional)
 
     # -- Outcomes
 

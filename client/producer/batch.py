@@ -1,14 +1,20 @@
-"""A batch of records on its way to one partition, and the callbacks that wait for its outcome."""
+"""A batch of records on its way to one partition, and what waits for its outcome: a future for each record, or one
+result for all records of a `send_many`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...kernel import door
+from ...protocol.records.batch import decode_batch, encode_batch, with_producer
+from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
@@ -38,19 +44,17 @@ class DeliveryCallback(Protocol):
         """Records first..end-1 have failed for good."""
 
 
+@dataclass(slots=True, eq=False)
 class AwaitedRecords:
     """The records of a batch that have a future each: lists with an entry a record.
 
     A callback for each would be two more objects a record, through which the garbage collector goes again and again.
     """
 
-    __slots__ = ("futures", "indexes", "timestamps_ms")
-
-    def __init__(self) -> None:
-        # Each record's place in its batch. Invariant: they grow.
-        self.indexes: list[int] = []
-        self.timestamps_ms: list[int] = []
-        self.futures: list[asyncio.Future[RecordMetadata]] = []
+    # Each record's place in its batch. Invariant: they grow.
+    indexes: list[int] = field(default_factory=list[int])
+    timestamps_ms: list[int] = field(default_factory=list[int])
+    futures: list[asyncio.Future[RecordMetadata]] = field(default_factory=list[Any])
 
     def delivered(self, batch: ProducerBatch) -> None:
         """Set each record's metadata."""
@@ -80,71 +84,46 @@ class AwaitedRecords:
     def between(self, first: int, end: int) -> AwaitedRecords:
         """Return the part of the records first..end-1, counted from `first`."""
         inside = slice(bisect_left(self.indexes, first), bisect_left(self.indexes, end))
-        part = AwaitedRecords()
-        part.indexes = [index - first for index in self.indexes[inside]]
-        part.timestamps_ms, part.futures = self.timestamps_ms[inside], self.futures[inside]
-        return part
+        indexes = [index - first for index in self.indexes[inside]]
+        return AwaitedRecords(indexes, self.timestamps_ms[inside], self.futures[inside])
 
 
+@dataclass(slots=True, eq=False)
 class ProducerBatch:
     """Neighbouring records of one partition, which are sent together."""
 
-    __slots__ = (
-        "attempts",
-        "awaited",
-        "base_offset",
-        "base_sequence",
-        "callbacks",
-        "count",
-        "created_ms",
-        "encoded",
-        "is_appended",
-        "is_late",
-        "log_append_time_ms",
-        "maybe_written",
-        "number",
-        "on_done",
-        "partition",
-        "producer",
-        "records",
-        "size_bytes",
-        "splittable",
-        "whole",
-    )
-
-    def __init__(self, partition: TopicPartition, number: tuple[int, ...], created_ms: float) -> None:
-        self.partition = partition
-        # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch. The parts of
-        # batch (7,) are (7, 0), (7, 1) and so on.
-        self.number = number
-        self.created_ms = created_ms
-        # Invariant: empty while `encoded` is set.
-        self.records: list[Record] = []
-        self.count = 0
-        # An upper bound. It counts against `buffer_memory` until the batch is done.
-        self.size_bytes = 0
-        # (index of its first record, callback): each covers the records up to the next one's first.
-        # None as a callback: the records have futures, which are in `awaited`.
-        self.callbacks: list[tuple[int, DeliveryCallback | None]] = []
-        self.awaited = AwaitedRecords()
-        # Called when the batch is done, whether acknowledged or failed.
-        self.on_done: list[Callable[[], None]] = []
-        self.encoded: bytes | None = None
-        # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
-        self.whole: bytes | None = None
-        # Whether its halves may be sent if it is too large.
-        self.splittable = True
-        self.producer = NO_PRODUCER_ID
-        self.base_sequence = -1
-        self.attempts = 0
-        # Whether the user may be told that it is retried.
-        self.is_late = False
-        # An attempt ended without a definite response: the broker may have the records.
-        self.maybe_written = False
-        # An attempt ended with the batch in the leader's log, but not in those of enough replicas.
-        self.is_appended = False
-        self.base_offset = -1
-        self.log_append_time_ms = -1
+    partition: TopicPartition
+    # Invariant: grows from batch to batch of a partition, so it gives the place of a requeued batch. The parts of
+    # batch (7,) are (7, 0), (7, 1) and so on.
+    number: tuple[int, ...]
+    created_ms: float
+    # Invariant: empty while `encoded` is set.
+    records: list[Record] = field(default_factory=list[Record])
+    count: int = 0
+    # An upper bound. It counts against `buffer_memory` until the batch is done.
+    size_bytes: int = 0
+    # (index of its first record, callback): each covers the records up to the next one's first.
+    # None as a callback: the records have futures, which are in `awaited`.
+    callbacks: list[tuple[int, DeliveryCallback | None]] = field(default_factory=list[Any])
+    awaited: AwaitedRecords = field(default_factory=AwaitedRecords)
+    # Called when the batch is done, whether acknowledged or failed.
+    on_done: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    encoded: bytes | None = None
+    # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
+    whole: bytes | None = None
+    # Whether its halves may be sent if it is too large.
+    splittable: bool = True
+    producer: ProducerIdAndEpoch = NO_PRODUCER_ID
+    base_sequence: int = -1
+    attempts: int = 0
+    # Whether the user may be told that it is retried.
+    is_late: bool = False
+    # An attempt ended without a definite response: the broker may have the records.
+    maybe_written: bool = False
+    # An attempt ended with the batch in the leader's log, but not in those of enough replicas.
+    is_appended: bool = False
+    base_offset: int = -1
+    log_append_time_ms: int = -1
 
     @property
     def outcome(self) -> Outcome:
@@ -160,6 +139,26 @@ class ProducerBatch:
         If an earlier attempt wrote the batch, the broker rejects the halves, which repeat its sequences.
         """
         return self.splittable and self.count > 1
+
+    def encode(self, compression: Compression, *, transactional: bool) -> None:
+        """Encode the batch with the producer and the sequence that it has."""
+        if self.whole is not None:
+            self.encoded = with_producer(self.whole, *self.producer, self.base_sequence, transactional=transactional)
+            return
+        self.encoded = encode_batch(
+            self.records,
+            compression=compression,
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.epoch,
+            base_sequence=self.base_sequence,
+            transactional=transactional,
+        )
+        self.records = []
+
+    def decode(self) -> list[Record]:
+        """Return the records of the encoded batch, to be encoded again."""
+        assert self.encoded is not None
+        return [record._replace(offset=-1) for record in decode_batch(self.encoded)]
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has acknowledged the batch: notify its callbacks."""
@@ -189,3 +188,60 @@ class ProducerBatch:
         self.encoded = self.whole = None
         for done in self.on_done:
             done()
+
+
+class BulkMetadata(NamedTuple):
+    """The result of `send_many`: how many records are in the log, and per partition their first and last offset.
+
+    Offsets are -1 if the broker did not say. Other producers may have written in between.
+    """
+
+    records: int
+    offsets: dict[TopicPartition, tuple[int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class BulkDelivery:
+    """The outcome of one `send_many`, known when it is closed and all its records are done. A `DeliveryCallback`."""
+
+    done: asyncio.Future[BulkMetadata]
+    error: DeliveryFailed | None = None
+    # Invariant: delivered + failed <= sent; equal when no record is pending.
+    sent: int = 0
+    _delivered: int = 0
+    _failed: Counter[Outcome] = field(default_factory=Counter[Outcome])
+    _closed: bool = False
+    _offsets: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict[Any, Any])
+
+    def delivered(self, batch: ProducerBatch, first: int, end: int) -> None:
+        """Count the records and note their offsets."""
+        self._delivered += end - first
+        if batch.base_offset < 0:
+            self._offsets.setdefault(batch.partition, (-1, -1))
+        else:
+            lowest, highest = batch.base_offset + first, batch.base_offset + end - 1
+            known = self._offsets.get(batch.partition, (-1, -1))
+            self._offsets[batch.partition] = (lowest if known[0] < 0 else min(known[0], lowest), max(known[1], highest))
+        self._finish()
+
+    def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
+        """Count the records and keep the first error."""
+        self._failed[error.outcome] += end - first
+        self.error = self.error or error
+        self._finish()
+
+    def close(self) -> None:
+        """No more records will be sent."""
+        self._closed = True
+        self._finish()
+
+    def _finish(self) -> None:
+        failed = self._failed.total()
+        if not self._closed or self._delivered + failed < self.sent or self.done.done():
+            return
+        if self.error is None:
+            self.done.set_result(BulkMetadata(self._delivered, self._offsets))
+        else:
+            outcomes = ", ".join(f"{self._failed[each]} {each.value}" for each in Outcome if self._failed[each])
+            self.error.add_note(f"{failed} of {self.sent} records were not delivered: {outcomes}")
+            self.done.set_exception(self.error)

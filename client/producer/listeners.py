@@ -130,11 +130,11 @@ class Interceptors:
 
 
 class InterceptedDelivery:
-    """Tells interceptors of each record's outcome, then the callback itself. A `DeliveryCallback`."""
+    """Tells interceptors of each record's outcome, then a callback, if there is one. A `DeliveryCallback`."""
 
     __slots__ = ("_callback", "_interceptors", "_timestamp_ms")
 
-    def __init__(self, interceptors: Interceptors, callback: DeliveryCallback, timestamp_ms: int) -> None:
+    def __init__(self, interceptors: Interceptors, callback: DeliveryCallback | None, timestamp_ms: int) -> None:
         self._interceptors = interceptors
         self._callback = callback
         self._timestamp_ms = timestamp_ms
@@ -145,13 +145,15 @@ class InterceptedDelivery:
         for number in range(first, end):
             offset = batch.base_offset + number if batch.base_offset >= 0 else -1
             self._interceptors.on_acknowledgement(RecordMetadata(*batch.partition, offset, time_ms), None)
-        self._callback.delivered(batch, first, end)
+        if self._callback is not None:
+            self._callback.delivered(batch, first, end)
 
     def failed(self, batch: ProducerBatch, first: int, end: int, error: DeliveryFailed) -> None:
         """Tell of the error of each record."""
         for _ in range(first, end):
             self._interceptors.on_acknowledgement(None, error)
-        self._callback.failed(batch, first, end, error)
+        if self._callback is not None:
+            self._callback.failed(batch, first, end, error)
 
 
 def describe(batch: ProducerBatch) -> BatchDescription:

@@ -5,62 +5,44 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate, count
 
 from ...protocol.errors import KafkaError
-from ...protocol.records.batch import decode_batch
 from ...protocol.records.record import Record
 from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch, ProducerIdAndEpoch
 
 
+@dataclass(slots=True, eq=False)
 class PartitionQueue:
     """The batches of one partition: in flight, sealed, and the open batch that takes records."""
 
-    __slots__ = (
-        "_batch_size",
-        "_numbers",
-        "acknowledged_id",
-        "acknowledged_number",
-        "in_flight",
-        "last_error",
-        "lost_from",
-        "muted_until_ms",
-        "next_sequence",
-        "open",
-        "partition",
-        "producer",
-        "sealed",
-        "sent_to",
-        "used_ms",
-    )
-
-    def __init__(self, partition: TopicPartition, batch_size: int) -> None:
-        self.partition = partition
-        self._batch_size = batch_size
-        self._numbers = count()
-        self.open: ProducerBatch | None = None
-        # Invariant: ordered by number, so that requeued batches are in front.
-        self.sealed: deque[ProducerBatch] = deque()
-        # Invariant: ordered by number.
-        self.in_flight: list[ProducerBatch] = []
-        # When the last batch began.
-        self.used_ms = 0.0
-        # None until InitProducerId has returned one.
-        self.producer: ProducerIdAndEpoch | None = None
-        self.next_sequence = 0
-        # The producer id of the last batch that was acknowledged, and the highest number of those that were.
-        self.acknowledged_id = -1
-        self.acknowledged_number: tuple[int, ...] = ()
-        # The number of the first batch whose sequence is missing for good: from there on the queue needs a new producer
-        # id. None while all sequences are there.
-        self.lost_from: tuple[int, ...] | None = None
-        # The leader that has the batches in flight.
-        self.sent_to = -1
-        self.muted_until_ms = 0.0
-        # Why the last attempt to send failed, for records that expire; None since an acknowledgement.
-        self.last_error: KafkaError | None = None
+    partition: TopicPartition
+    _batch_size: int
+    _numbers: Iterator[int] = field(default_factory=count)
+    open: ProducerBatch | None = None
+    # Invariant: ordered by number, so that requeued batches are in front.
+    sealed: deque[ProducerBatch] = field(default_factory=deque[ProducerBatch])
+    # Invariant: ordered by number.
+    in_flight: list[ProducerBatch] = field(default_factory=list[ProducerBatch])
+    # When the last batch began.
+    used_ms: float = 0.0
+    # None until InitProducerId has returned one.
+    producer: ProducerIdAndEpoch | None = None
+    next_sequence: int = 0
+    # The producer id of the last batch that was acknowledged, and the highest number of those that were.
+    acknowledged_id: int = -1
+    acknowledged_number: tuple[int, ...] = ()
+    # The number of the first batch whose sequence is missing for good: from there on the queue needs a new producer
+    # id. None while all sequences are there.
+    lost_from: tuple[int, ...] | None = None
+    # The leader that has the batches in flight.
+    sent_to: int = -1
+    muted_until_ms: float = 0.0
+    # Why the last attempt to send failed, for records that expire; None since an acknowledgement.
+    last_error: KafkaError | None = None
 
     @property
     def needs_producer_id(self) -> bool:
@@ -163,14 +145,11 @@ class PartitionQueue:
             begin, done = end, totals[end - 1]
         return started
 
-    def append_batch(self, whole: bytes, count: int, callback: DeliveryCallback, now_ms: float) -> ProducerBatch:
+    def append_batch(self, whole: bytes, count: int, now_ms: float) -> ProducerBatch:
         """Return a whole batch of `count` records, put behind what waits."""
-        self.seal()
-        self.used_ms = now_ms
-        batch = ProducerBatch(self.partition, (next(self._numbers),), now_ms)
+        batch = self._start(now_ms)
         batch.whole, batch.count, batch.size_bytes = whole, count, len(whole)
-        batch.callbacks.append((0, callback))
-        self.sealed.append(batch)
+        self.seal()
         return batch
 
     def _start(self, now_ms: float) -> ProducerBatch:
@@ -217,8 +196,6 @@ class PartitionQueue:
         self.producer, self.next_sequence = producer, 0
         self.lost_from = None
         for batch in self.sealed:
-            if batch.whole is not None:
-                batch.encoded, batch.base_sequence = None, -1
-            elif batch.encoded is not None:
-                batch.records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
+            if batch.encoded is not None:
+                batch.records = [] if batch.whole is not None else batch.decode()
                 batch.encoded, batch.base_sequence = None, -1

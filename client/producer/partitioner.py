@@ -1,21 +1,37 @@
-"""The partitioner: which partition a record goes to, exactly as in Kafka's clients.
+"""The partitioners, by name: which partition a record goes to when the user names none.
 
-A record with a key goes to `murmur2(key) & 0x7fffffff` modulo the number of partitions, so that every client writes the
-same key to the same partition. Records without a key stick to one partition for about a batch of bytes, then move to
-another one at random (KIP-794). That makes fewer and larger batches than a round robin.
+    murmur2      the default, as in Kafka's clients: the hash of the key modulo the number of partitions, so that all
+                 clients write a key to the same partition. Records without a key stick to one partition for about a
+                 batch of bytes, then move to another one at random (KIP-794): batches are fewer and larger so.
+    sticky       one partition for about a batch, then another, whatever the key
+    random       any partition that has a leader
+    round_robin  the partitions that have a leader, in turn
+    hash         Java's hashCode of the key (int, str or bytes) modulo the number of partitions, as the producers before
+                 Kafka 0.9 had it; without a key, any partition
+
+Your own is a function `(key, partitions, available) -> partition`: the key before it is serialized, the numbers of all
+partitions, and of those that have a leader.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ...kernel import door
 from ..core.metadata import NO_LEADER, TopicInfo
+from ..errors import InvalidOption
+from .preparation import checked_partition
 
+OwnPartitioner = Callable[[object, Sequence[int], Sequence[int]], int]
+# (topic, key, its bytes, size of the record in bytes) -> partition
+Choice = Callable[[TopicInfo, object, bytes | None, int], int]
+
+DEFAULT = "murmur2"
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
+_POSITIVE = 0x7FFFFFFF
 # Cached hashes of keys: a hash costs 2-4 microseconds in Python, a look-up a tenth. The cache is cleared when full, so
 # it stays within 64 Ki entries of small keys (some 10 MB). Longer keys are not cached.
 _CACHED_KEYS = 1 << 16
@@ -65,7 +81,7 @@ class Partitioner:
         """Return the partition of a key, of `partitions` in all."""
         positive = self._hashes.get(key)
         if positive is None:
-            positive = murmur2(key) & 0x7FFFFFFF
+            positive = murmur2(key) & _POSITIVE
             if len(key) <= _CACHED_KEY_BYTES:
                 if len(self._hashes) >= _CACHED_KEYS:
                     self._hashes.clear()
@@ -81,6 +97,76 @@ class Partitioner:
         return current
 
     def _draw(self, topic: TopicInfo, previous: int) -> int:
-        led = [info.partition for info in topic.partitions if info.leader != NO_LEADER]
-        candidates = led or [info.partition for info in topic.partitions]
+        candidates = _available(topic)
         return self._pick([number for number in candidates if number != previous] or candidates)
+
+
+def choice_for(option: str | OwnPartitioner, default: Partitioner) -> Choice:
+    """Return the function for an option. Raises InvalidOption."""
+    if callable(option):
+        return _own(option)
+    if option == DEFAULT:
+        return default.choose
+    if option == "sticky":
+        return lambda topic, _key, _raw, size: default.keyless(topic, size)
+    if option == "random":
+        return lambda topic, _key, _raw, _size: random.choice(_available(topic))
+    if option == "round_robin":
+        return _RoundRobin().choose
+    if option == "hash":
+        return _by_hash
+    raise InvalidOption(f"partitioner must be murmur2, sticky, random, round_robin, hash or a function, not {option!r}")
+
+
+def _available(topic: TopicInfo) -> list[int]:
+    """Return the partitions that have a leader; all if none has."""
+    led = [info.partition for info in topic.partitions if info.leader != NO_LEADER]
+    return led or [info.partition for info in topic.partitions]
+
+
+class _RoundRobin:
+    """Counts the records of each topic."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def choose(self, topic: TopicInfo, _key: object, _raw: bytes | None, _size: int) -> int:
+        available, count = _available(topic), self._counts.get(topic.name, 0)
+        self._counts[topic.name] = count + 1
+        return available[count % len(available)]
+
+
+def _by_hash(topic: TopicInfo, key: object, _raw: bytes | None, _size: int) -> int:
+    if key is None:
+        return random.choice(_available(topic))
+    return (java_hash(key) & _POSITIVE) % len(topic.partitions)
+
+
+def _own(option: OwnPartitioner) -> Choice:
+    def choose(topic: TopicInfo, key: object, _raw: bytes | None, _size: int) -> int:
+        partitions = [info.partition for info in topic.partitions]
+        return checked_partition(topic, option(key, partitions, _available(topic)))
+
+    return choose
+
+
+def java_hash(key: object) -> int:
+    """Return Java's hashCode of an Integer or Long, a String, or the contents of a byte[]; 32 bits, unsigned.
+
+    Python's own hash of str and bytes differs from process to process. Raises TypeError for other types.
+    """
+    if isinstance(key, int):
+        fits = -(1 << 31) <= key < 1 << 31
+        return (key if fits else key ^ (key >> 32)) & _MASK
+    if isinstance(key, str):
+        units = key.encode("utf-16-be", "surrogatepass")
+        return _polynomial(0, (units[at] << 8 | units[at + 1] for at in range(0, len(units), 2)))
+    if isinstance(key, bytes):
+        return _polynomial(1, (byte - 256 if byte > 127 else byte for byte in key))
+    raise TypeError(f"the partitioner `hash` takes keys of type int, str or bytes, not {type(key).__name__}")
+
+
+def _polynomial(found: int, terms: Iterable[int]) -> int:
+    for term in terms:
+        found = (31 * found + term) & _MASK
+    return found

@@ -1,20 +1,25 @@
-"""The way of a record from the user's call to the buffer: interceptors, serializers, checks, and its partition."""
+"""The way of a record from the user's call to the buffer: interceptors, serializers, checks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...kernel import door
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
+from ...protocol.records.errors import InvalidRecord
 from ...protocol.records.record import Record, new_record, size_upper_bound
+from ..core.arguments import whole_number
 from ..core.clock import wall_clock_ms
+from ..core.metadata import TopicInfo
 from ..core.serialization import Serialized, checked_bytes
-from ..errors import KafkaError, RecordTooLarge
+from ..errors import RecordTooLarge, UnknownTopic
 from ..record import HeadersLike
 from .listeners import Interceptors, ProducerRecord
-from .partitioners import Choice
-from .record_checks import checked_headers, checked_timestamp
+
+_LAST_TIMESTAMP_MS = 0x7FFFFFFFFFFFFFFF
 
 
 class Prepared(NamedTuple):
@@ -39,7 +44,6 @@ class Preparation:
     interceptors: Interceptors
     serialize_key: Callable[[Any], bytes | None] | None
     serialize_value: Callable[[Any], bytes | None] | None
-    choose: Choice
     max_request_size: int
 
     def prepare(
@@ -78,19 +82,11 @@ class Preparation:
         record = new_record(Record, (-1, time_ms, raw_key, raw_value, headers))
         return _new_prepared(Prepared, (topic, partition, key, record, size))
 
-    def prepare_intercepted(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None = None,
-        given_headers: HeadersLike = (),
-    ) -> Prepared:
+    def prepare_intercepted(self, *given: Any) -> Prepared:
         """Do as `prepare` with what the interceptors make of the record, and tell them of an error."""
-        given = self.interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, given_headers))
+        record = self.interceptors.on_send(ProducerRecord(*given))
         try:
-            return self.prepare(*given)
+            return self.prepare(*record)
         except KafkaError as error:
             self.interceptors.on_acknowledgement(None, error)
             raise
@@ -99,3 +95,43 @@ class Preparation:
 def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:
     """Return the error of a record that no request can hold."""
     return RecordTooLarge(f"a record of up to {size_bytes} bytes is larger than max_request_size ({max_request_size})")
+
+
+def checked_headers(headers: HeadersLike) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers as a tuple. Raises TypeError, UnicodeEncodeError."""
+    checked: list[tuple[str, bytes | None]] = []
+    for name, content in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the name of a header must be str, not {type(name).__name__}")
+        name.encode("utf-8", "surrogateescape")  # a name without a form in UTF-8 must fail here, not when it is sent
+        checked.append((name, checked_bytes(content, f"header {name!r}")))
+    return tuple(checked)
+
+
+def checked_timestamp(given: int) -> int:
+    """Return a timestamp as an int. Raises TypeError for a float, KafkaError, INVALID_TIMESTAMP."""
+    timestamp_ms = whole_number(given, "timestamp_ms")
+    if not 0 <= timestamp_ms <= _LAST_TIMESTAMP_MS:
+        text = f"a timestamp is milliseconds since 1970, 0 or more, not {timestamp_ms}"
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+    return timestamp_ms
+
+
+def checked_partition(info: TopicInfo, given: int) -> int:
+    """Return a partition number as an int. Raises TypeError, UnknownTopic if the topic has no such partition."""
+    partition = whole_number(given, "partition")
+    if not 0 <= partition < len(info.partitions):
+        raise UnknownTopic(f"topic {info.name!r} has partitions 0 to {len(info.partitions) - 1}, not {partition}")
+    return partition
+
+
+def checked_batch(batch: bytes) -> BatchHeader:
+    """Return the header of a whole record batch. Raises RecordError for one that no broker takes from a client."""
+    header = read_header(batch)
+    if header.size_bytes != len(batch):
+        raise InvalidRecord(f"the batch says that it has {header.size_bytes} bytes, not {len(batch)}")
+    check_crc(batch, 0, header)
+    check_shape(header._replace(base_offset=0, producer_id=-1))
+    if header.attributes & LOG_APPEND_TIME:
+        raise InvalidRecord("the batch has the timestamps of a broker's clock")
+    return header

@@ -15,44 +15,32 @@ same. `buffer_memory` bounds the memory for records that wait.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Generic, Self, Unpack
 
-from ...protocol.records.batch import encode_value_batch
-from ..core.arguments import check_mapping, check_records, checked_offset
-from ..core.clock import monotonic_ms, wall_clock_ms
+from ..core.arguments import KnowsOtherNames, check_mapping, check_records, checked_offset
+from ..core.clock import wall_clock_ms
 from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
+from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
+from ..core.security import SecurityArguments
+from ..core.serialization import Serializer, serializer
 from ..core.task_ends import retrieve
-from ..errors import (
-    InvalidTransactionState,
-    KafkaError,
-    UnknownTopic,
-)
-from ..record import (
-    ConsumerGroupMetadata,
-    HeadersLike,
-    K,
-    OffsetAndMetadata,
-    RecordMetadata,
-    TopicPartition,
-    V,
-)
-from .batch import DeliveryCallback
-from .deliveries import BulkDelivery, BulkMetadata, Delivery
-from .lifecycle import Lifecycle
-from .listeners import InterceptedDelivery
-from .preparation import Prepared, too_large
-from .record_checks import checked_batch, checked_partition, checked_timestamp
-from .room import value_batches
-from .spreading import Spreader, Turn, no_pair
-from .transactions.transactions import Transactions, TransactionScope
-
-# send_many with serializers or hooks yields to the event loop after so many records: some 5 ms of work.
-_RECORDS_PER_TURN = 1024
+from ..errors import KafkaError
+from ..record import ConsumerGroupMetadata, HeadersLike, K, OffsetAndMetadata, RecordMetadata, TopicPartition, V
+from .accumulator import RecordAccumulator
+from .appender import Appender
+from .batch import AwaitedRecords, BulkDelivery, BulkMetadata
+from .listeners import Interceptors, Listeners, ProducerInterceptor, ProducerListener
+from .options import ProducerOptions
+from .partitioner import DEFAULT, OwnPartitioner, Partitioner, choice_for
+from .preparation import Preparation, Prepared, checked_batch, checked_partition, checked_timestamp
+from .session import ProducerSession
+from .transactions.transactions import TransactionScope
 
 
-class Producer(Lifecycle[K, V]):
+class Producer(KnowsOtherNames, Generic[K, V]):
     """Writes records to topics. Use `async with`, or `start()` and `stop()`.
 
     Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
@@ -60,6 +48,101 @@ class Producer(Lifecycle[K, V]):
     One default differs from Java's: `batch_size` is 128 KiB, not 16, because a batch costs Python more than it costs
     Java. Raises InvalidOption for an invalid option.
     """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        *,
+        client_id: str = "odradek-producer",
+        acks: int | str = "all",
+        linger_ms: float = 5,
+        batch_size: int = 131_072,
+        compression_type: str = "none",
+        enable_idempotence: bool = True,
+        max_request_size: int = 1_048_576,
+        max_in_flight_requests_per_connection: int = 5,
+        buffer_memory: int = 33_554_432,
+        delivery_timeout_ms: float = 120_000,
+        max_block_ms: float = 60_000,
+        request_timeout_ms: float = 30_000,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1_000,
+        metadata_max_age_ms: float = 300_000,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        partitioner: str | OwnPartitioner = DEFAULT,
+        interceptors: Sequence[ProducerInterceptor] = (),
+        listeners: Sequence[ProducerListener] = (),
+        **security: Unpack[SecurityArguments],
+    ) -> None:
+        given = check_options(locals())
+        self._options = options = part_of(given, ProducerOptions)
+        cluster_options = part_of(
+            given,
+            ClusterOptions,
+            default_api_timeout_ms=max_block_ms,
+            # A refresh must not make a deleted topic again: only a record for it, or a call that names it.
+            allow_auto_create_topics=False,
+            security=security_options("Producer", security),
+        )
+        self._accumulator = accumulator = RecordAccumulator(
+            batch_size=min(batch_size, max_request_size),
+            linger_ms=linger_ms,
+            buffer_memory=buffer_memory,
+            delivery_timeout_ms=delivery_timeout_ms,
+            compression=options.compression,
+            idempotent=enable_idempotence,
+            transactional=transactional_id is not None,
+        )
+        self._client_id = client_id
+        self._interceptors, told = Interceptors(interceptors), Listeners(listeners)
+        self._session = session = ProducerSession(options, cluster_options, accumulator, told)
+        preparation = Preparation(
+            self._interceptors,
+            serializer(key_serializer, "key"),
+            serializer(value_serializer, "value"),
+            max_request_size,
+        )
+        own = Partitioner(batch_size)
+        self._appender = Appender(session, accumulator, options, preparation, own, choice_for(partitioner, own), told)
+        # Whether `send_many` need not look at anything but bytes.
+        serializes = preparation.serialize_key is not None or preparation.serialize_value is not None
+        self._is_plain = not (serializes or interceptors or listeners) and partitioner == DEFAULT
+
+    # -- Start and stop
+
+    async def start(self) -> None:
+        """Reach the cluster; with a `transactional_id`, take it over from any earlier producer.
+
+        Raises NoBrokerReachable if no bootstrap server responds, ProducerUnusable if the id cannot be used.
+        """
+        await self._session.start()
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Send the queued records and close. An open transaction is aborted.
+
+        Records that are not acknowledged after `timeout_ms` (delivery_timeout_ms if none) fail. The end of a
+        transaction is waited for at most `max_block_ms`; after that its coordinator aborts it, unless it has the
+        request to commit, when transaction_timeout_ms is over or another producer takes the id over.
+        """
+        check_stop_timeout(timeout_ms)
+        await self._session.stop(self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again when they are needed."""
+        return self._session.cluster is not None and self._session.cluster.is_connected
 
     # -- Send one record
 
@@ -77,26 +160,27 @@ class Producer(Lifecycle[K, V]):
         Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
         BufferFull; the future raises later errors.
         """
-        view = self._running().view
-        prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
+        session, appender = self._session, self._appender
+        view = session.running().view
+        prepared = appender.prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
             if not self._accumulator.used_bytes:
                 # Not for each record: to ask for the running loop is a system call.
-                self._lifetime.check_loop()
+                session.lifetime.check_loop()
             info = view.topics.get(prepared[0])
             if info is None or not info.partitions or not self._accumulator.has_room(prepared[4]):
                 info = await self._wait_to_queue(prepared)
-            return self._queue_one(prepared, info)
+            return self._append_one(prepared, info)
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
     async def _wait_to_queue(self, prepared: Prepared) -> TopicInfo | None:
         """Wait for what the buffer needs to take a record. Return what is known of the topic then."""
-        await self._topic(prepared.topic)
+        await self._session.topic(prepared.topic)
         while not self._accumulator.has_room(prepared.size_bytes):
-            await self._room.wait(prepared.size_bytes)
-        return self._topic_info(prepared.topic)
+            await self._appender.wait_for_room(prepared.size_bytes)
+        return self._session.known_topic(prepared.topic)
 
     async def send_and_wait(
         self,
@@ -123,51 +207,21 @@ class Producer(Lifecycle[K, V]):
 
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
-        self._running_here()
-        prepared = self._prepare(topic, value, key, partition, timestamp_ms, headers)
+        self._session.running_here()
+        prepared = self._appender.prepare(topic, value, key, partition, timestamp_ms, headers)
         try:
-            return self._queue_one(prepared, self._topic_info(prepared.topic))
+            return self._append_one(prepared, self._session.known_topic(prepared.topic))
         except KafkaError as error:
             self._interceptors.on_acknowledgement(None, error)
             raise
 
-    def _queue_one(self, prepared: Prepared, info: TopicInfo | None) -> asyncio.Future[RecordMetadata]:
-        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
-        if self._has_interceptors:
-            self._queue_prepared(prepared, info, Delivery(future, prepared.record.timestamp_ms))
-        else:
-            self._queue_prepared(prepared, info, None, future)
-        if self._transactions is not None:
+    def _append_one(self, prepared: Prepared, info: TopicInfo | None) -> asyncio.Future[RecordMetadata]:
+        future: asyncio.Future[RecordMetadata] = self._session.loop.create_future()
+        self._appender.append(prepared, info, None, future)
+        if self._session.transactions is not None:
             # The commit fails if the record does, so nobody need wait for the record as well.
             future.add_done_callback(retrieve)
         return future
-
-    def _queue_prepared(
-        self,
-        prepared: Prepared,
-        info: TopicInfo | None,
-        callback: DeliveryCallback | None,
-        future: asyncio.Future[RecordMetadata] | None = None,
-    ) -> None:
-        """Put a record into the buffer, with a callback or a future. Raises BufferFull, UnknownTopic."""
-        if self._transactions is not None:
-            self._transactions.check_open()
-        topic, partition, key, record, size_bytes = prepared
-        if info is None:
-            raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
-        if partition is None:
-            number = self._preparation.choose(info, key, record[2], size_bytes)
-        else:
-            number = checked_partition(info, partition)
-        accumulator = self._accumulator
-        queue = accumulator.queues.get((topic, number)) or accumulator.queue(TopicPartition(topic, number))
-        if self._has_interceptors and callback is not None:
-            callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
-        if accumulator.append(queue, record, size_bytes, callback, monotonic_ms(), future):
-            assert self._sender is not None
-            self._sender.wake()
-        if self._has_listeners:
-            self._listeners.enqueued(queue.partition, record.key, record.value)
 
     # -- Send many records
 
@@ -186,87 +240,10 @@ class Producer(Lifecycle[K, V]):
         self, topic: str, records: Iterable[tuple[K | None, V | None]], partition: int | None
     ) -> asyncio.Future[BulkMetadata]:
         """Put all records into the buffer; return what `send_many` waits for. What is queued then comes behind them."""
-        self._running_here()
+        self._session.running_here()
         check_records("send_many", records)
-        bulk = BulkDelivery(self._loop.create_future())
-        try:
-            if self._is_plain:
-                await self._append_many(bulk, topic, records, partition)
-            else:
-                await self._prepare_many(bulk, topic, records, partition)
-        except BaseException:
-            bulk.done.add_done_callback(retrieve)  # nobody waits for it: what is raised here comes first
-            raise
-        finally:
-            bulk.close()
-        return bulk.done
-
-    async def _prepare_many(
-        self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[Any, Any]], partition: int | None
-    ) -> None:
-        for number, pair in enumerate(records, 1):
-            try:
-                key, value = pair
-            except (TypeError, ValueError):
-                raise no_pair(pair) from None
-            prepared = self._prepare(topic, value, key, partition)
-            if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
-                await self._room.end_turn(prepared.size_bytes)
-                if bulk.error is not None:
-                    return
-            info = self._topic_info(prepared.topic) or await self._topic(prepared.topic)
-            bulk.sent += 1
-            try:
-                self._queue_prepared(prepared, info, bulk)
-            except BaseException:
-                bulk.sent -= 1
-                raise
-
-    async def _append_many(
-        self,
-        bulk: BulkDelivery,
-        topic: str,
-        records: Iterable[tuple[Any, Any]],
-        partition: int | None,
-    ) -> None:
-        info = await self._topic(topic)
-        self._check_open()
-        fixed = None if partition is None else checked_partition(info, partition)
-        spreader = Spreader(records, self._partitioner.by_key, self._options.max_request_size)
-        while bulk.error is None:
-            turn = self._turn(info, fixed)
-            spreader.fill(turn)
-            await self._room.wait(turn.size_bytes)
-            self._running()
-            self._check_open()
-            self._append_turn(bulk, info, turn, fixed)
-            if spreader.error is not None:
-                raise spreader.error
-            if spreader.ended:
-                return
-            await asyncio.sleep(0)
-            info = self._topic_info(topic) or info
-
-    def _turn(self, info: TopicInfo, fixed: int | None) -> Turn:
-        """Return an empty turn: of about a batch of bytes, and no more than there is room for."""
-        size = min(self._options.batch_size, self._accumulator.free_bytes)
-        if fixed is not None:
-            return Turn(1, 0, wall_clock_ms(), size)
-        return Turn(len(info.partitions), self._partitioner.keyless(info, 0), wall_clock_ms(), size)
-
-    def _append_turn(self, bulk: BulkDelivery, info: TopicInfo, turn: Turn, fixed: int | None) -> None:
-        now_ms, started = monotonic_ms(), False
-        for number, (records, sizes) in enumerate(zip(turn.records, turn.sizes, strict=True)):
-            if records:
-                queue = self._accumulator.queue(TopicPartition(info.name, number if fixed is None else fixed))
-                bulk.sent += len(records)
-                started = self._accumulator.extend(queue, records, sizes, bulk, now_ms) or started
-        if fixed is None:
-            # What records with keys have filled of its batch counts too.
-            self._partitioner.keyless(info, sum(turn.sizes[turn.keyless]))
-        if started:
-            assert self._sender is not None
-            self._sender.wake()
+        append = self._appender.append_plain if self._is_plain else self._appender.append_each
+        return await _queued(lambda bulk: append(bulk, topic, records, partition))
 
     async def send_values(
         self, topic: str, values: Sequence[bytes], *, partition: int | None = None, timestamp_ms: int | None = None
@@ -275,24 +252,9 @@ class Producer(Lifecycle[K, V]):
 
         All get one timestamp (now if none). Errors are those of `send_many`.
         """
-        info = await self._topic(topic)
-        number = None if partition is None else checked_partition(info, partition)
-        bulk = BulkDelivery(asyncio.get_running_loop().create_future())
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
-        try:
-            for part in value_batches(values, self._options.batch_size):
-                bulk.sent += len(part)
-                batch = encode_value_batch(part, time_ms, self._accumulator.compression)
-                target = self._preparation.choose(info, None, None, len(batch)) if number is None else number
-                await self._append_batch(TopicPartition(topic, target), batch, len(part), bulk, splittable=True)
-                if bulk.error is not None:
-                    break
-        except BaseException:
-            bulk.done.add_done_callback(retrieve)
-            raise
-        finally:
-            bulk.close()
-        return await bulk.done
+        append = self._appender.append_values
+        return await (await _queued(lambda bulk: append(bulk, topic, values, partition, time_ms)))
 
     async def send_batch(
         self, partition: TopicPartition, batch: bytes, *, splittable: bool = False
@@ -304,26 +266,15 @@ class Producer(Lifecycle[K, V]):
         first record. Raises InvalidRecord for a batch that no broker takes from a client, and as `send` does.
         """
         header = checked_batch(batch)
-        info = await self._topic(partition.topic)
+        info = await self._session.topic(partition.topic)
         checked_partition(info, partition.partition)
-        delivery = Delivery(asyncio.get_running_loop().create_future(), header.base_timestamp)
-        await self._append_batch(partition, batch, header.record_count, delivery, splittable=splittable)
-        if self._transactions is not None:
-            delivery.future.add_done_callback(retrieve)
-        return delivery.future
-
-    async def _append_batch(
-        self, partition: TopicPartition, batch: bytes, count: int, callback: DeliveryCallback, *, splittable: bool
-    ) -> None:
-        if len(batch) > self._options.max_request_size:
-            raise too_large(len(batch), self._options.max_request_size)
-        await self._room.end_turn(len(batch))
-        self._running()
-        self._check_open()
-        queue = self._accumulator.queue(partition)
-        self._accumulator.append_batch(queue, batch, count, callback, monotonic_ms(), splittable=splittable)
-        assert self._sender is not None
-        self._sender.wake()
+        future: asyncio.Future[RecordMetadata] = self._session.loop.create_future()
+        queued = await self._appender.append_batch(partition, batch, header.record_count)
+        queued.splittable = splittable
+        queued.awaited = AwaitedRecords([0], [header.base_timestamp], [future])
+        if self._session.transactions is not None:
+            future.add_done_callback(retrieve)
+        return future
 
     # -- Transactions
 
@@ -333,14 +284,14 @@ class Producer(Lifecycle[K, V]):
         async with producer.transaction():
             await producer.send("flights", b"value")
         """
-        return TransactionScope(self._transactional)
+        return TransactionScope(self._session.running_transactions)
 
     async def begin_transaction(self) -> None:
         """Open a transaction; first wait for the end of one that is under way.
 
         Raises InvalidTransactionState, TransactionFailed, ProducerUnusable, RequestTimedOut.
         """
-        await self._transactional().begin()
+        await self._session.running_transactions().begin()
 
     async def commit_transaction(self) -> None:
         """Send the queued records, then commit.
@@ -348,11 +299,11 @@ class Producer(Lifecycle[K, V]):
         Raises TransactionFailed if only `abort_transaction` is left, ProducerUnusable if nothing is. After a
         cancellation or a RequestTimedOut the commit goes on: call this again to learn how it ended.
         """
-        await self._transactional().commit()
+        await self._session.running_transactions().commit()
 
     async def abort_transaction(self) -> None:
         """Drop the queued records, then abort. Raises ProducerUnusable, RequestTimedOut, InvalidTransactionState."""
-        await self._transactional().abort()
+        await self._session.running_transactions().abort()
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: ConsumerGroupMetadata | str
@@ -365,21 +316,10 @@ class Producer(Lifecycle[K, V]):
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         check_mapping("send_offsets", offsets, "TopicPartition and offset")
         checked = {partition: checked_offset(offset) for partition, offset in offsets.items()}
-        await self._transactional().send_offsets(checked, metadata)
+        await self._session.running_transactions().send_offsets(checked, metadata)
 
     # Kafka's name.
     send_offsets_to_transaction = send_offsets
-
-    def _transactional(self) -> Transactions:
-        self._running_here()
-        if self._transactions is None:
-            raise InvalidTransactionState("this producer has no transactional_id: give it one to use transactions")
-        return self._transactions
-
-    def _check_open(self) -> None:
-        """Raise InvalidTransactionState if records need a transaction and there is none."""
-        if self._transactions is not None:
-            self._transactions.check_open()
 
     # -- Flush and metadata
 
@@ -390,27 +330,33 @@ class Producer(Lifecycle[K, V]):
         """
         if timeout is not None:
             raise TypeError("flush takes no timeout: delivery_timeout_ms bounds it; to wait for less, cancel the call")
-        self._running_here()
-        assert self._sender is not None
-        await self._sender.flush()
+        self._session.lifetime.check_loop()
+        await self._session.running_sender().flush()
 
     def metrics(self) -> list[Metric]:
         """Return what the producer has counted, under Kafka's names; nothing before the start and after the stop."""
-        sender = self._sender
+        sender = self._session.sender
         if sender is None:
             return []
-        client_id = self._cluster_options.client_id
-        return list(self._counts.metrics(client_id, self._accumulator, sender.requests_in_flight))
+        return list(self._session.counts.metrics(self._client_id, self._accumulator, sender.requests_in_flight))
 
     async def partitions_for(self, topic: str, *, led: bool = False) -> list[int]:
         """Return the numbers of a topic's partitions; `led`: of those that have a leader. Raises UnknownTopic.
 
         Waits for the topic for `max_block_ms`.
         """
-        info = await self._topic(topic)
+        info = await self._session.topic(topic)
         return [each.partition for each in info.partitions if not led or each.leader != NO_LEADER]
 
-    def _topic_info(self, topic: str) -> TopicInfo | None:
-        """Return what is known of a topic, None if it has no known partitions."""
-        info = self._running().view.topics.get(topic)
-        return info if info is not None and info.partitions else None
+
+async def _queued(append: Callable[[BulkDelivery], Awaitable[None]]) -> asyncio.Future[BulkMetadata]:
+    """Have `append` put all records into the buffer. Return the future of their common outcome."""
+    bulk = BulkDelivery(asyncio.get_running_loop().create_future())
+    try:
+        await append(bulk)
+    except BaseException:
+        bulk.done.add_done_callback(retrieve)  # nobody waits for it: what is raised here comes first
+        raise
+    finally:
+        bulk.close()
+    return bulk.done

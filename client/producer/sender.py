@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -34,6 +33,7 @@ from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch
 from .listeners import Listeners
+from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
 from .producer_metrics import ProducerCounts
@@ -77,16 +77,6 @@ _STALE_METADATA = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SenderOptions:
-    """Kafka's options of the same names; `acks` is 0, 1 or -1 (all)."""
-
-    acks: int
-    max_request_size: int
-    max_in_flight: int
-    request_timeout_ms: float
-
-
 class Sender:
     """Moves batches from an accumulator to a cluster. Run `run()` as a task; `wake()` it when batches may be due."""
 
@@ -94,7 +84,7 @@ class Sender:
         self,
         cluster: Cluster,
         accumulator: RecordAccumulator,
-        options: SenderOptions,
+        options: ProducerOptions,
         clock: Callable[[], float],
         listeners: Listeners,
         counts: ProducerCounts,
@@ -102,7 +92,7 @@ class Sender:
         self._cluster = cluster
         self._accumulator = accumulator
         self._options = options
-        self._uncertain = _UNCERTAIN_AFTER_A_WAIT if options.acks == _ALL else _UNCERTAIN
+        self._uncertain = _UNCERTAIN_AFTER_A_WAIT if options.wire_acks == _ALL else _UNCERTAIN
         # Monotonic, in milliseconds.
         self._clock = clock
         self._listeners = listeners
@@ -234,7 +224,7 @@ class Sender:
 
     def _send_request(self, node_id: int, queues: list[PartitionQueue]) -> bool:
         """Send one request with as many of the queues' batches as fit, if the broker can take one now."""
-        if self._in_flight.get(node_id, 0) >= self._options.max_in_flight:
+        if self._in_flight.get(node_id, 0) >= self._options.max_in_flight_requests_per_connection:
             return False
         connection = self._cluster.ready(node_id)
         if connection is None:
@@ -297,11 +287,11 @@ class Sender:
         version = connection.version_for(ProduceRequest, at_most)
         request = ProduceRequest(
             transactional_id=None if self.transactions is None else self.transactions.transactional_id,
-            acks=self._options.acks,
+            acks=self._options.wire_acks,
             timeout_ms=int(self._options.request_timeout_ms),
             topic_data=list(topics.values()),
         )
-        if self._options.acks == 0:
+        if request.acks == 0:
             connection.send_without_response(request, version=version)
             return None
         return connection.send(request, ProduceResponse, version=version)

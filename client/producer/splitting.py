@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
-from ...protocol.records.batch import HEADER_SIZE, decode_batch, encode_batch
+from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.records.compression import Compression
-from ...protocol.records.record import Record, size_upper_bound
+from ...protocol.records.record import size_upper_bound
 from .batch import DeliveryCallback, ProducerBatch
 
 _LAST_SEQUENCE = 0x7FFFFFFF
@@ -61,7 +61,7 @@ def split(
     go over to them.
     """
     assert batch.encoded is not None
-    records = [record._replace(offset=-1) for record in decode_batch(batch.encoded)]
+    records = batch.decode()
     sizes = [size_upper_bound(record.key, record.value, record.headers) for record in records]
     # `sizes` are too large, and say nothing of compression: only what part of the whole they are counts.
     share = max(limit_bytes - HEADER_SIZE, 1) / max(len(batch.encoded) - HEADER_SIZE, 1)
@@ -78,34 +78,20 @@ def split(
         part.callbacks = _callbacks_between(batch.callbacks, starts, start, end)
         part.awaited = batch.awaited.between(start, end)
         part.on_done = [done]
-        _encode(part, batch, records[start:end], start, compression, transactional)
+        _take_over(part, batch, start)
+        part.records, part.count = records[start:end], end - start
+        part.encode(compression, transactional=transactional)
         parts.append(part)
         start = end
     return parts
 
 
-def _encode(
-    part: ProducerBatch,
-    batch: ProducerBatch,
-    records: list[Record],
-    start: int,
-    compression: Compression,
-    transactional: bool,
-) -> None:
-    """Give a part what is known of the whole batch, and its records, which begin at index `start`."""
-    part.attempts, part.producer, part.count = batch.attempts, batch.producer, len(records)
+def _take_over(part: ProducerBatch, batch: ProducerBatch, start: int) -> None:
+    """Give a part what is known of the whole batch; its records begin at index `start`."""
+    part.attempts, part.producer = batch.attempts, batch.producer
     part.maybe_written, part.is_appended = batch.maybe_written, batch.is_appended
-    part.base_sequence = batch.base_sequence
     if batch.base_sequence >= 0:
         part.base_sequence = (batch.base_sequence + start) & _LAST_SEQUENCE
-    part.encoded = encode_batch(
-        records,
-        compression=compression,
-        producer_id=part.producer.producer_id,
-        producer_epoch=part.producer.epoch,
-        base_sequence=part.base_sequence,
-        transactional=transactional,
-    )
 
 
 def _middle(sizes: list[int]) -> int:

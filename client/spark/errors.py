@@ -6,7 +6,8 @@ Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..errors import InvalidOption, OffsetOutOfRange
+from ..arrow.fetch import DataLoss
+from ..errors import InvalidOption
 
 
 class OptionError(InvalidOption):
@@ -26,13 +27,6 @@ class BadRecord(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_RECORD, message)
-
-
-class DataLoss(OffsetOutOfRange):
-    """Offsets of the read no longer exist: retention, truncation or the deletion of the topic removed them."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}; set failOnDataLoss to false to read what is left")
 
 
 class TopicRecreated(DataLoss):

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..core.addresses import Address, bootstrap_addresses
-from ..core.security_configs import SECURITY_CONFIGS, security_arguments
-from ..core.security_options import SecurityArguments, SecurityOptions
+from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
 from ..errors import InvalidOption
 from .errors import OptionError
 

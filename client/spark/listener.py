@@ -24,8 +24,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ...protocol.errors import KafkaError
+from ..arrow.brokers import Brokers
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers
 from .errors import ForeignOffsets
 from .options import parse_client
 from .stream import from_json

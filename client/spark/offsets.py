@@ -15,6 +15,7 @@ from heapq import heapify, heapreplace
 from itertools import pairwise
 from typing import cast
 
+from ..arrow.fetch import OffsetRange
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import OptionError
 
@@ -41,30 +42,6 @@ class OffsetLimit:
     def of(self, partition: TopicPartition) -> int:
         """Return the offset or sentinel of `partition`. Without `everywhere`, `specific` must hold it."""
         return self.specific[partition] if self.everywhere is None else self.everywhere
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """The offsets [start, end) of a partition, which one task reads. Made on the driver and pickled to the task."""
-
-    topic: str
-    # 16 bytes; zeros if the cluster has no ids. A topic that is created again under its old name has another id.
-    topic_id: bytes
-    partition: int
-    start: int
-    end: int
-    # The leader's host and port when the read was planned, None if there was none. It may have moved since.
-    leader: tuple[str, int] | None = None
-    # Whether it is the first range of its partition in this read.
-    is_first: bool = True
-
-    @property
-    def size(self) -> int:
-        """Return the number of offsets in the range. A compacted log has fewer records."""
-        return self.end - self.start
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition} [{self.start}, {self.end})"
 
 
 def parse_limit(option: str, text: str) -> OffsetLimit:

@@ -20,11 +20,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from enum import Enum, IntEnum
 
-from ..core.addresses import Address
-from ..core.security_configs import SECURITY_CONFIGS
-from ..core.security_options import PLAINTEXT, SecurityOptions
+from ..arrow.connection import ClientOptions, IsolationLevel
+from ..arrow.fetch import ReadOptions, ReadPath
+from ..core.security import SECURITY_CONFIGS, SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError
@@ -78,39 +77,6 @@ UNSUPPORTED = {
 _ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 
 
-class IsolationLevel(IntEnum):
-    """Whether records of open and aborted transactions are read; the number is Kafka's on the wire."""
-
-    READ_UNCOMMITTED = 0
-    READ_COMMITTED = 1
-
-
-class ReadPath(Enum):
-    """How a task gets the bytes of a range."""
-
-    # From the broker.
-    FETCH = "fetch"
-    # From the broker's files, or not at all.
-    DIRECT = "direct"
-    # From the files where that is possible.
-    AUTO = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """The options of connections to brokers."""
-
-    bootstrap: tuple[Address, ...]
-    client_id: str
-    isolation_level: IsolationLevel
-    check_crcs: bool
-    # The values of KAFKA_SETTINGS.
-    numbers: Mapping[str, int]
-    # None: the group of a stream is named after the query.
-    group_id: str | None = None
-    security: SecurityOptions = PLAINTEXT
-
-
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """The topics or partitions to read. Invariant: exactly one of the three is set."""
@@ -148,27 +114,20 @@ class StreamOptions:
     commit_offsets: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(ReadOptions):
     """All options of a read."""
 
-    client: ClientOptions
     subscription: Subscription
     starting: OffsetLimit
     ending: OffsetLimit
-    fail_on_data_loss: bool
     include_headers: bool
     min_partitions: int | None
     max_records_per_partition: int | None
-    # How long a task waits for a record before the end of its range.
-    poll_timeout_ms: int
-    # The most rows of an Arrow batch.
-    arrow_batch_rows: int
     slice: Slice = Slice()
     stream: StreamOptions = StreamOptions()
     # The formats of the columns `value` and `key`, where they are not bytes.
     formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
-    path: ReadPath = ReadPath.FETCH
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 

@@ -12,12 +12,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..arrow.brokers import Brokers, known_leader
+from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..errors import UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers, known_leader
 from .errors import DataLoss, OptionError
-from .offsets import OffsetLimit, OffsetRange, divide
+from .offsets import OffsetLimit, divide
 from .options import Slice, SourceOptions, Subscription
 
 log = logging.getLogger(__name__)

@@ -24,10 +24,11 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from ..arrow.brokers import Brokers
+from ..arrow.connection import ClientOptions
+from ..arrow.fetch import OffsetRange
 from ..core.addresses import Address
-from .brokers import Brokers
-from .offsets import OffsetRange
-from .options import ClientOptions, SourceOptions
+from .options import SourceOptions
 
 # The name of the query's id among the local properties of a task.
 QUERY_ID = "sql.streaming.queryId"

@@ -8,53 +8,41 @@ This module imports numpy and pyarrow: only a running task imports it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ..arrow.decoder import TYPES, ArrowBatch, ArrowDecoder
+from ..arrow.fetch import OffsetRange
 from .columns import Column
 from .errors import SchemaError
-from .offsets import OffsetRange
 from .spark_types import arrow_type
 
-if TYPE_CHECKING:
-    from .fetch import Section
 
-
-class RowDecoder:
-    """Decodes the sections of one range. Use it in one thread only."""
+class RowDecoder(ArrowDecoder):
+    """Decodes the sections of one range. Raises SchemaError and BadRecord besides."""
 
     def __init__(
         self, columns: Sequence[Column], wanted: OffsetRange, *, max_rows: int, check_crcs: bool = True
     ) -> None:
         self._columns = columns
         self._is_typed = any(column.format is not None for column in columns)
-        self._schema = read = arrow_schema(columns)
+        self._typed_schema = read = arrow_schema(columns)
         if self._is_typed:
             read = pa.schema([pa.field(each.name, TYPES[each.name]) if each.format else read.field(each.name)
                               for each in columns])  # fmt: skip
             if "offset" not in read.names:  # an error of a typed value names it
                 read = read.append(pa.field("offset", TYPES["offset"]))
-        self._decoder = ArrowDecoder(
+        super().__init__(
             read, wanted.topic, wanted.partition, wanted.start, wanted.end, max_rows=max_rows, check_crcs=check_crcs
         )
 
-    def feed(self, section: Section) -> Iterator[ArrowBatch]:
-        """Decode a section, and yield each Arrow batch that is full. Raises RecordError, SchemaError, BadRecord."""
-        for batch in self._decoder.feed(section.source, section.table):
-            yield self._rows(batch)
-
-    def rest(self) -> ArrowBatch | None:
-        """Return the last Arrow batch, with the rows that `feed` has not yielded; None if there are none."""
-        batch = self._decoder.rest()
-        return None if batch is None else self._rows(batch)
-
-    def _rows(self, batch: ArrowBatch) -> ArrowBatch:
+    def _finish(self) -> ArrowBatch:
+        batch = super()._finish()
         if self._is_typed:
-            batch = pa.RecordBatch.from_arrays(self._typed_arrays(batch), schema=self._schema)
+            batch = pa.RecordBatch.from_arrays(self._typed_arrays(batch), schema=self._typed_schema)
         for column, array in zip(self._columns, batch.columns, strict=True):
             if array.null_count and not column.nullable:
                 raise SchemaError(

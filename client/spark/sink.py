@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...kernel import door
 from ..core.clock import wall_clock_ms
+from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
-from ..producer.record_checks import checked_timestamp
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import NUMBERS, SinkOptions

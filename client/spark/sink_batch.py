@@ -20,7 +20,7 @@ from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.options import ClusterOptions
-from ..core.security_options import SecurityOptions
+from ..core.security import SecurityOptions
 from ..errors import NoBrokerReachable
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from ..core.security_configs import SECURITY_CONFIGS
-from ..core.security_options import SecurityArguments
+from ..core.security import SECURITY_CONFIGS, SecurityArguments
 from ..errors import InvalidOption
 from ..producer.options import MAX_IDEMPOTENT_IN_FLIGHT
 from ..producer.producer import Producer

@@ -36,10 +36,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from .brokers import Brokers
+from ..arrow.brokers import Brokers
+from ..arrow.fetch import OffsetRange
 from .columns import columns_of, default_ddl
 from .errors import OptionError
-from .offsets import OffsetRange
 from .options import parse_options
 from .plan import plan
 from .progress import start_committed
@@ -216,19 +216,16 @@ def read_range(
 
     `beside` is entered when the first fetch is under way, and left behind the last row.
     """
-    from .direct_read import range_reader
+    from ..arrow.direct_read import range_reader
 
     fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
     fetch.prefetch()  # so that the broker works while the decoder is loaded
     with beside:
+        from ..arrow.decoder import decoded
         from .rows import RowDecoder
 
         decoder = RowDecoder(columns, wanted, max_rows=options.arrow_batch_rows, check_crcs=options.client.check_crcs)
-        for section in fetch.sections():
-            yield from decoder.feed(section)
-        rest = decoder.rest()
-        if rest is not None:
-            yield rest
+        yield from decoded(fetch.sections(), decoder)
 
 
 def _limited(batches: Iterator[ArrowBatch], most: int | None) -> Iterator[ArrowBatch]:

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
+from ..arrow.brokers import Brokers, known_leader
+from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
-from .brokers import Brokers, known_leader
 from .errors import ForeignOffsets, TopicRecreated
-from .offsets import OffsetRange
 from .options import SourceOptions
 from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve
 

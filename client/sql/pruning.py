@@ -38,12 +38,12 @@ def prune(expression: Any, schema: Any, spans: Sequence[Span]) -> list[Span]:
     possible = _Filter(expression, schema)
     left = [span for span, may in zip(spans, possible.may([_of(each) for each in spans]), strict=True) if may]
     if possible.names("offset"):
-        starts = _first_true(left, [(span.start, span.end) for span in left], possible, _below("offset"))
+        starts = _first(left, [(each.start, each.end) for each in left], possible, _up_to("offset"))
         left = [replace(span, start=at) for span, at in zip(left, starts, strict=True) if at < span.end]
-        ends = _last_true(left, [(span.start, span.end) for span in left], possible, _from("offset"))
-        left = [replace(span, end=at + 1) for span, at in zip(left, ends, strict=True) if at >= span.start]
+        ends = _first(left, [(each.start, each.end) for each in left], possible, _from("offset"), may=False)
+        left = [replace(span, end=at) for span, at in zip(left, ends, strict=True) if at > span.start]
     if possible.names("timestamp"):
-        times = _first_true(left, [(0, _LAST_MS)] * len(left), possible, _below("timestamp"))
+        times = _first(left, [(0, _LAST_MS)] * len(left), possible, _up_to("timestamp"))
         left = [replace(span, from_ms=at) for span, at in zip(left, times, strict=True) if at < _LAST_MS]
     return left
 
@@ -84,7 +84,7 @@ def _of(span: Span) -> Any:
     return ds.field("partition") == _value("partition", span.partition)
 
 
-def _below(column: str) -> _Guarantee:
+def _up_to(column: str) -> _Guarantee:
     return lambda span, at: _of(span) & (ds.field(column) <= _value(column, at))
 
 
@@ -92,37 +92,23 @@ def _from(column: str) -> _Guarantee:
     return lambda span, at: _of(span) & (ds.field(column) >= _value(column, at))
 
 
-def _first_true(
-    spans: Sequence[Span], bounds: Sequence[tuple[int, int]], possible: _Filter, guarantee: _Guarantee
+def _first(
+    spans: Sequence[Span],
+    bounds: Sequence[tuple[int, int]],
+    possible: _Filter,
+    guarantee: _Guarantee,
+    *,
+    may: bool = True,
 ) -> list[int]:
-    """Return for each span the first number in its bounds for which the guarantee may hold; the end where none is."""
+    """Return for each span the first number in its bounds whose guarantee may hold, or may not; the end where none."""
     low, high = [first for first, _ in bounds], [end for _, end in bounds]
     while any(first < end for first, end in zip(low, high, strict=True)):
         middle = [(first + end) // 2 for first, end in zip(low, high, strict=True)]
-        may = possible.may([guarantee(span, at) for span, at in zip(spans, middle, strict=True)])
+        found = possible.may([guarantee(span, at) for span, at in zip(spans, middle, strict=True)])
         for number, at in enumerate(middle):
             if low[number] < high[number]:
-                if may[number]:
+                if found[number] == may:
                     high[number] = at
                 else:
                     low[number] = at + 1
-    return low
-
-
-def _last_true(
-    spans: Sequence[Span], bounds: Sequence[tuple[int, int]], possible: _Filter, guarantee: _Guarantee
-) -> list[int]:
-    """Return for each span the last number in its bounds for which the guarantee may hold; one less than the first
-    where there is none.
-    """
-    low, high = [first - 1 for first, _ in bounds], [end - 1 for _, end in bounds]
-    while any(first < last for first, last in zip(low, high, strict=True)):
-        middle = [(first + last + 1) // 2 for first, last in zip(low, high, strict=True)]
-        may = possible.may([guarantee(span, at) for span, at in zip(spans, middle, strict=True)])
-        for number, at in enumerate(middle):
-            if low[number] < high[number]:
-                if may[number]:
-                    low[number] = at
-                else:
-                    high[number] = at - 1
     return low

@@ -18,13 +18,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..arrow.decoder import ArrowDecoder, schema_of
+from ..arrow.brokers import Brokers
+from ..arrow.decoder import ArrowDecoder, decoded, schema_of
+from ..arrow.direct_read import range_reader
+from ..arrow.fetch import OffsetRange, ReadOptions
 from ..errors import InvalidOption
 from ..record import TopicPartition
-from ..spark.brokers import Brokers
-from ..spark.direct_read import range_reader
-from ..spark.offsets import OffsetRange
-from ..spark.options import SourceOptions
 from .pruning import Span, prune
 
 # The cheapest first: DuckDB takes the first one where a query needs none, as count(*).
@@ -39,7 +38,7 @@ class NotText(InvalidOption):
 class TopicDataset(ds.Dataset):
     """The records of `ranges`, all of one topic. DuckDB calls `scanner` for each scan."""
 
-    def __init__(self, ranges: Sequence[OffsetRange], options: SourceOptions, *, is_binary: bool) -> None:
+    def __init__(self, ranges: Sequence[OffsetRange], options: ReadOptions, *, is_binary: bool) -> None:
         # The base class has an initialiser that fails: datasets come from factories. Nothing of it is used here.
         self._ranges = ranges
         self._options = options
@@ -102,16 +101,8 @@ class TopicDataset(ds.Dataset):
             schema_of(tuple(columns)), wanted.topic, wanted.partition, wanted.start, wanted.end,
             max_rows=self._options.arrow_batch_rows, check_crcs=self._options.client.check_crcs,
         )  # fmt: skip
-        sections = reader.sections()
-        try:
-            for section in sections:
-                for batch in decoder.feed(section.source, section.table):
-                    yield self._typed(batch, wanted)
-            rest = decoder.rest()
-            if rest is not None:
-                yield self._typed(rest, wanted)
-        finally:
-            sections.close()
+        for batch in decoded(reader.sections(), decoder):
+            yield self._typed(batch, wanted)
 
     def _typed(self, batch: Any, wanted: OffsetRange) -> Any:
         """Return a batch whose keys and values are text, unless bytes were asked for. Raises NotText."""

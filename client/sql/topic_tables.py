@@ -17,12 +17,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from ..arrow.brokers import Brokers
+from ..arrow.fetch import whole_topic
 from ..errors import InvalidOption, UnknownTopic
-from ..spark.brokers import Brokers
 from ..spark.options import parse_options
-from ..spark.plan import plan
+from . import check_packages
 from .json_fields import as_read, checked, columns_of, quoted
-from .packages import check_packages
 from .topic_dataset import NotText, TopicDataset
 
 # The columns of a table, in the order of `select *`.
@@ -140,7 +140,7 @@ class TopicTables:
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
         options = parse_options({**self._options, "subscribe": topic})
-        ranges = plan(options, Brokers(options.client))
+        ranges = [each for each in whole_topic(topic, Brokers(options.client)) if each.size]
         dataset = self._datasets[topic] = TopicDataset(ranges, options, is_binary=self._is_binary)
         raw = quoted(f"records of {topic}")
         self._connection.register(f"records of {topic}", dataset)

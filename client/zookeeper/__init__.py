@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .connector import ConsumerConnector
-    from .errors import RebalanceFailed, ZooKeeperUnreachable
+    from ...zookeeper.session import ZooKeeperUnreachable
+    from .connector import ConsumerConnector, RebalanceFailed
     from .streams import MessageStream
 
 __all__ = ["ConsumerConnector", "MessageStream", "RebalanceFailed", "ZooKeeperUnreachable"]
 
 _HOMES = {
-    "ConsumerConnector": "connector",
-    "MessageStream": "streams",
-    "RebalanceFailed": "errors",
-    "ZooKeeperUnreachable": "errors",
+    "ConsumerConnector": ".connector",
+    "MessageStream": ".streams",
+    "RebalanceFailed": ".connector",
+    "ZooKeeperUnreachable": "...zookeeper.session",
 }
 
 
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(f".{home}", __name__), name)
+        return getattr(import_module(home, __name__), name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise

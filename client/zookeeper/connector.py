@@ -23,22 +23,20 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...zookeeper.operations import Refused, SessionExpired, Steps, children, read_all
+from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
-from ..core.option_values import check_numbers, check_switches
-from ..core.options import ClusterOptions, check_choice
-from ..core.security_options import SecurityArguments, security_options
+from ..core.options import ClusterOptions, check_options, security_options
+from ..core.security import SecurityArguments
 from ..core.task_ends import end_tasks, without_cancelling
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..record import TopicPartition
 from . import registry
-from .errors import RebalanceFailed, SessionExpired
-from .membership import Member, leave, live
-from .offset_storage import KAFKA, STORAGES, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
-from .operations import Operation, ReadAll, ReadChildren, Report, StartReading, Steps, StopReading, Wait, WriteAll
+from .membership import Action, Member, MemberSteps, Report, StartReading, StopReading, Wait, leave, live
+from .offsets import KAFKA, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
 from .reading import Reading
 from .registry import Subscription
-from .session import Contact, Session
 from .streams import MessageStream
 
 T = TypeVar("T")
@@ -47,7 +45,20 @@ T = TypeVar("T")
 # a connection up after two thirds without an answer.
 _CERTAIN = 1 / 3
 
+# The options that the consumer takes over which reads.
+_OF_READING = (
+    "client_id", "auto_offset_reset", "fetch_min_bytes", "fetch_max_wait_ms", "max_partition_fetch_bytes",
+    "max_poll_records", "request_timeout_ms",
+)  # fmt: skip
+
 _log = logging.getLogger(__name__)
+
+
+class RebalanceFailed(KafkaError):
+    """The consumer got no partitions in `rebalance_max_retries` attempts. It tries again by itself."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.REBALANCE_IN_PROGRESS, message)
 
 
 class ConsumerConnector:
@@ -80,18 +91,10 @@ class ConsumerConnector:
 
         The options of security are for the brokers; ZooKeeper is reached without. Raises InvalidOption.
         """
+        given = check_options(locals())
         self._security = security_options("ConsumerConnector", security)
-        check_choice("offsets_storage", offsets_storage, STORAGES)
         if not registry.is_node_name(group_id):
             raise InvalidOption(f"group_id {group_id!r} cannot be the name of a znode")
-        check_switches(enable_auto_commit=enable_auto_commit, dual_commit_enabled=dual_commit_enabled)
-        check_numbers(
-            auto_commit_interval_ms=auto_commit_interval_ms,
-            rebalance_max_retries=rebalance_max_retries,
-            rebalance_backoff_ms=rebalance_backoff_ms,
-            zookeeper_session_timeout_ms=zookeeper_session_timeout_ms,
-            zookeeper_connection_timeout_ms=zookeeper_connection_timeout_ms,
-        )
         self._group = group_id
         # HOST:UUID, which no other consumer has.
         self._consumer_id = consumer_id or f"{socket.gethostname()}:{uuid.uuid4()}"
@@ -102,13 +105,7 @@ class ConsumerConnector:
         self._retries = rebalance_max_retries, rebalance_backoff_ms
         self._request_timeout_ms, self._client_id = request_timeout_ms, client_id
         self._consumer_options: dict[str, Any] = {
-            "client_id": client_id,
-            "auto_offset_reset": auto_offset_reset,
-            "fetch_min_bytes": fetch_min_bytes,
-            "fetch_max_wait_ms": fetch_max_wait_ms,
-            "max_partition_fetch_bytes": max_partition_fetch_bytes,
-            "max_poll_records": max_poll_records,
-            "request_timeout_ms": request_timeout_ms,
+            **{name: given[name] for name in _OF_READING},
             "allow_auto_create_topics": False,
             **security,
         }
@@ -120,8 +117,8 @@ class ConsumerConnector:
         self._reading: Reading | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._member: Member | None = None
-        # Set by watches.
-        self._changed = asyncio.Event()
+        # Set by watches, and when there is a new session.
+        self._changed, self._renewed = asyncio.Event(), asyncio.Event()
         self._doubts: asyncio.TimerHandle | None = None
         # The result of the first rebalance.
         self._first: asyncio.Future[None] | None = None
@@ -132,11 +129,11 @@ class ConsumerConnector:
         """Open the session, and reach the registered brokers. Raises ZooKeeperUnreachable, NoBrokerReachable."""
         if self._session is not None:
             return
-        session = Session(self._zookeeper_connect, *self._timeouts_ms, self._changed.set, self._note_contact)
+        session = Session(self._zookeeper_connect, *self._timeouts_ms, self._note_change, self._note_contact)
         await session.start()
         self._session = session
         try:
-            brokers = await self._brokers(session)
+            brokers = await self._brokers()
             storage = self._open_storage(brokers)
             self._reading = Reading(brokers, self._consumer_options, storage, self._commit_interval_ms)
             await self._reading.start()
@@ -144,10 +141,9 @@ class ConsumerConnector:
             await self.shutdown()
             raise
 
-    async def _brokers(self, session: Session) -> list[str]:
-        names: list[str] = await session.execute(ReadChildren(registry.BROKER_IDS))
-        paths = tuple(f"{registry.BROKER_IDS}/{name}" for name in names)
-        found = await session.execute(ReadAll(paths))
+    async def _brokers(self) -> list[str]:
+        names = await self._run(children(registry.BROKER_IDS))
+        found = await self._run(read_all(f"{registry.BROKER_IDS}/{name}" for name in names))
         protocol = self._security.security_protocol
         brokers = [address for znode in found if znode and (address := registry.decode_address(znode.data, protocol))]
         if not brokers:
@@ -182,7 +178,7 @@ class ConsumerConnector:
         try:
             if self._member is not None:
                 async with asyncio.timeout(session.timeout_ms / 1000):
-                    await self._drive(session, leave(self._member))
+                    await self._run(leave(self._member))
         except (KafkaError, TimeoutError) as error:
             why = error if isinstance(error, KafkaError) else "ZooKeeper did not answer in time"
             _log.warning("consumer %s left without its last commit: %s", self._consumer_id, why)
@@ -308,40 +304,32 @@ class ConsumerConnector:
                 self._group, self._consumer_id, session.session_id, subscription, wall_clock_ms(), *self._retries
             )
             try:
-                await self._drive(session, live(self._member))
+                await session.run(live(self._member), others=self._do)
             except SessionExpired:
                 self._present().drop_part()
-                await session.renewed()
+                while not self._renewed.is_set():
+                    await self._renewed.wait()
+                session.renew()
 
-    async def _drive(self, session: Session, steps: Steps[T]) -> T:
-        """Run steps to their end, and return what they return. Raises SessionExpired."""
-        result: Any = None
+    async def _run(self, steps: Steps[T] | MemberSteps[T]) -> T:
+        """Run steps to their end, and return what they return. Raises KafkaError."""
         try:
-            while True:
-                try:
-                    operation = steps.send(result)
-                except StopIteration as end:
-                    return end.value
-                result = await self._do(session, operation)
-        finally:
-            steps.close()
+            return await self._running().run(steps, others=self._do)
+        except SessionExpired as error:
+            why = "the session with ZooKeeper has expired: other consumers of the group have the partitions now"
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, why) from error
+        except Refused as error:
+            raise ZooKeeperUnreachable(str(error)) from error
 
-    async def _run(self, steps: Steps[T]) -> T:
-        return await self._drive(self._running(), steps)
-
-    async def _do(self, session: Session, operation: Operation) -> Any:
-        if isinstance(operation, (ReadAll, ReadChildren, WriteAll)):
-            return await session.execute(operation)
-        if isinstance(operation, StopReading):
+    async def _do(self, action: Action) -> Any:
+        if isinstance(action, StopReading):
             return await self._present().end_part()
-        if isinstance(operation, StartReading):
-            return await self._start_reading(operation.streams)
-        if isinstance(operation, Wait):
-            session.check()
-            await wait_for(self._changed, operation.timeout_ms)
-            self._changed.clear()
-            return session.check()
-        return self._report(operation)
+        if isinstance(action, StartReading):
+            return await self._start_reading(action.streams)
+        if isinstance(action, Wait):
+            await wait_for(self._changed, action.timeout_ms)
+            return self._changed.clear()
+        return self._report(action)
 
     async def _start_reading(self, streams: Mapping[TopicPartition, int]) -> bool:
         if not await self._present().begin_part(streams):
@@ -351,13 +339,20 @@ class ConsumerConnector:
             self._first.set_result(None)
         return True
 
-    def _report(self, operation: Report) -> None:
-        _log.warning("%s", operation.why)
-        self._fail(RebalanceFailed(operation.why))
+    def _report(self, report: Report) -> None:
+        _log.warning("%s", report.why)
+        self._fail(RebalanceFailed(report.why))
 
     # -- Contact with ZooKeeper
 
+    def _note_change(self, path: str) -> None:
+        self._changed.set()
+
     def _note_contact(self, contact: Contact) -> None:
+        if contact is Contact.RENEWED:
+            self._renewed.set()
+        elif contact is Contact.EXPIRED:
+            self._renewed.clear()
         if self._doubts is not None:
             self._doubts.cancel()
             self._doubts = None
@@ -367,7 +362,7 @@ class ConsumerConnector:
         if contact is Contact.SUSPENDED:
             certain_s = self._running().timeout_ms * _CERTAIN / 1000
             self._doubts = asyncio.get_running_loop().call_later(certain_s, self._doubt)
-        elif contact is Contact.CONNECTED:
+        elif contact is not Contact.EXPIRED:
             streams.is_open = True
             streams.wake()
         else:

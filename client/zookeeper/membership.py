@@ -11,29 +11,63 @@ moment before that is removed. `StopReading` comes before a release, and `StartR
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
-from ..record import TopicPartition
-from . import registry
-from .operations import (
+from ...zookeeper.operations import (
     Check,
     Create,
     Delete,
     Failure,
-    Report,
-    StartReading,
+    Operation,
     Steps,
-    StopReading,
-    Wait,
     children,
     read_all,
     write,
     write_all,
 )
+from ..record import TopicPartition
+from . import registry
 from .registry import Subscription
 from .sharing import View, share, stream_name
+
+T = TypeVar("T")
+
+# -- What a member does besides asking ZooKeeper, as values: connector.py does it, and tests run it against a model.
+
+
+@dataclass(frozen=True, slots=True)
+class StopReading:
+    """Hand out no more records, and commit those that are processed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartReading:
+    """Read these partitions from their committed offsets on, each for one stream, by the number of the stream.
+
+    The result is whether the offsets could be read.
+    """
+
+    streams: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait until a watch has fired since the last Wait, or for `timeout_ms`."""
+
+    timeout_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Tell the user that the consumer has no partitions."""
+
+    why: str
+
+
+Action: TypeAlias = StopReading | StartReading | Wait | Report
+MemberSteps: TypeAlias = Generator[Operation | Action, Any, T]
 
 
 @dataclass(slots=True)
@@ -59,7 +93,7 @@ class Member:
         return registry.id_path(self.group, self.consumer)
 
 
-def live(me: Member) -> Steps[NoReturn]:
+def live(me: Member) -> MemberSteps[NoReturn]:
     """Be a member until the session or the consumer ends, which closes the steps."""
     yield from register(me)
     while True:
@@ -71,7 +105,7 @@ def live(me: Member) -> Steps[NoReturn]:
 # -- Registration
 
 
-def register(me: Member) -> Steps[None]:
+def register(me: Member) -> MemberSteps[None]:
     """Make the consumer known to its group, and watch what its part depends on."""
     yield from _make_parents(me)
     yield from register_id(me)
@@ -89,7 +123,7 @@ def _make_parents(me: Member) -> Steps[None]:
         yield from write(Create(path))
 
 
-def register_id(me: Member) -> Steps[None]:
+def register_id(me: Member) -> MemberSteps[None]:
     """Registration, step 1: register the consumer's id under its group."""
     content = registry.encode_subscription(me.subscription, me.timestamp_ms)
     while (yield from write(Create(me.path, content, ephemeral=True))) is not None:
@@ -118,7 +152,7 @@ def watch_topics() -> Steps[list[str]]:
 # -- Rebalance
 
 
-def rebalance_with_retries(me: Member) -> Steps[bool]:
+def rebalance_with_retries(me: Member) -> MemberSteps[bool]:
     """Registration, step 5, and the answer to every watch: rebalance until it is done. False: all attempts failed."""
     for attempt in range(me.max_retries):
         if attempt:
@@ -131,7 +165,7 @@ def rebalance_with_retries(me: Member) -> Steps[bool]:
     return False
 
 
-def rebalance(me: Member) -> Steps[bool]:
+def rebalance(me: Member) -> MemberSteps[bool]:
     """Make one attempt. Returns whether the consumer owns and reads its part now."""
     view = yield from look(me)
     if me.consumer not in view.consumers:
@@ -172,7 +206,7 @@ def look(me: Member) -> Steps[View]:
     )
 
 
-def release(me: Member) -> Steps[None]:
+def release(me: Member) -> MemberSteps[None]:
     """Step 8: remove the entries that Ci owns from the owner registry. What was read is committed before."""
     yield StopReading()
     # The check is as in `claim`: in another session the entries may be those of others.
@@ -210,7 +244,7 @@ def _make_owners_parents(me: Member, wanted: Mapping[TopicPartition, int]) -> St
 # -- Leaving
 
 
-def leave(me: Member) -> Steps[None]:
+def leave(me: Member) -> MemberSteps[None]:
     """Stop reading, give everything back and go."""
     yield from release(me)
     yield from write(Delete(me.path))

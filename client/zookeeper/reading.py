@@ -15,8 +15,7 @@ from ...protocol.errors import KafkaError
 from ..consumer import Consumer
 from ..core.clock import wait_for
 from ..record import OffsetAndMetadata, TopicPartition
-from .errors import SessionExpired
-from .offset_storage import OffsetStorage
+from .offsets import OffsetStorage
 from .registry import Subscription
 from .streams import MessageStream, MessageStreams
 
@@ -85,12 +84,10 @@ class Reading:
     async def begin_part(self, numbers: Mapping[TopicPartition, int]) -> bool:
         """Read partitions from their committed offsets on, each for the stream of that number of its topic.
 
-        Returns False where the offsets cannot be read now. Raises SessionExpired.
+        Returns False where the offsets cannot be read now.
         """
         try:
             self._begin.offsets = await self._storage.load(numbers) if numbers else {}
-        except SessionExpired:
-            raise
         except KafkaError as error:
             _log.warning("the committed offsets could not be read: %s", error)
             return False
@@ -109,7 +106,7 @@ class Reading:
         return {place: self.streams.all[begins.get(place.topic, 0) + number] for place, number in numbers.items()}
 
     async def end_part(self) -> None:
-        """Give the partitions up, and with auto-commit commit what is consumed. Raises SessionExpired.
+        """Give the partitions up, and with auto-commit commit what is consumed.
 
         Records that are handed out and not consumed will be read again.
         """
@@ -120,8 +117,6 @@ class Reading:
                 return
             try:
                 await self._storage.store(consumed)
-            except SessionExpired:
-                raise
             except KafkaError as error:
                 _log.warning("the commit before a rebalance failed, records will be read again: %s", error)
 

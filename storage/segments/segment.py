@@ -172,13 +172,18 @@ class Segment(SegmentFile):
 
     def seal(self) -> None:
         """Complete the indexes on disk, as a roll and a close do."""
-        indexes = self._open_indexes()
+        indexes = self.open_indexes()
         if self.size:
             timestamp_ms, offset = self.max_timestamp
             indexes.times.maybe_append(timestamp_ms, offset)
         indexes.write()
         self.aborted.trim()
         self._sealed = True
+
+    @property
+    def last_base_offset(self) -> int:
+        """The base offset of the last batch that was noted; the segment's own where none was."""
+        return self.base_offset if self._last is None else self._last[1].base_offset
 
     @property
     def is_sealed(self) -> bool:
@@ -205,7 +210,7 @@ class Segment(SegmentFile):
         self._disk.fsync(self.file)
         self._synced = size
         if self._sealed:
-            self._open_indexes().sync()
+            self.open_indexes().sync()
             self.aborted.sync()
 
     # -- Looking up --------------------------------------------------------------------------------
@@ -213,12 +218,12 @@ class Segment(SegmentFile):
     @property
     def offsets(self) -> OffsetIndex:
         """The offset index, opened at the first use."""
-        return self._open_indexes().offsets
+        return self.open_indexes().offsets
 
     @property
     def times(self) -> TimeIndex:
         """The time index, opened at the first use."""
-        return self._open_indexes().times
+        return self.open_indexes().times
 
     @property
     def newest_ms(self) -> int:
@@ -426,11 +431,7 @@ class Segment(SegmentFile):
 
     # -- Indexes -----------------------------------------------------------------------------------
 
-    def load_indexes(self) -> None:
-        """Open the indexes now if they are not open."""
-        self._open_indexes()
-
-    def _open_indexes(self) -> SegmentIndexes:
+    def open_indexes(self) -> SegmentIndexes:
         """Return the indexes. If a file is missing or does not fit, both are built again from the log."""
         indexes = self._indexes
         if indexes is None:
@@ -503,11 +504,8 @@ class Segment(SegmentFile):
             raise
 
     def scan_tail(self, index_interval_bytes: int) -> None:
-        """Find the end by a walk from the last index entry: a closed segment can be appended to after that.
-
-        Raises CorruptBatch.
-        """
-        indexes = self._open_indexes()
+        """Find the end by a walk from the last index entry, so that appends can follow. Raises CorruptBatch."""
+        indexes = self.open_indexes()
         if not self._is_time_of(indexes.times.last_entry()):
             indexes = self._rebuild_indexes()
         self._max_timestamp, self._max_offset = indexes.times.last_entry()
@@ -528,7 +526,7 @@ class Segment(SegmentFile):
         """Drop every batch that holds `offset` or later ones."""
         cut = sound_end.find_cut(self, offset)
         if cut is not None:
-            self._open_indexes().truncate_to(cut.offset)
+            self.open_indexes().truncate_to(cut.offset)
             self.truncate(cut.position)
         if self.size == 0:
             self._first_timestamp = None

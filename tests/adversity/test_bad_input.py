@@ -15,7 +15,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network.dispatcher import MAX_VALUES_BYTES
 from odradek.broker.network.routes import ALONE_ROUTES
-from odradek.cli.server_log import _Human
+from odradek.cli.serve import _Human
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, key_of
 from odradek.protocol.errors import ErrorCode

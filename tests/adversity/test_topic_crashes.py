@@ -52,7 +52,8 @@ class Node:
             self.metadata,
             clock,
             Purgatory(timers),
-            Flusher(timers, DiskThreads(timers, clock)),
+            Flusher(timers, DiskThreads(timers, clock), lambda: None),
+            lambda _: None,
             disk,
         )
         remove_directories(self.topics.open_all(), disk)

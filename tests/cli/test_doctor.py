@@ -11,7 +11,10 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from odradek.cli import diagnoses
+from odradek.broker import BrokerConfig
+from odradek.broker.log_dirs.data_dir import StartError
+from odradek.broker.log_dirs.log_dirs import LogDirs
+from odradek.cli import doctor as diagnoses
 from odradek.kernel import door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -92,6 +95,37 @@ def test_data_directories_that_cannot_be_used_are_found(tmp_path: Path, monkeypa
     (tmp_path / "closed").mkdir()
     assert "cannot be written" in doctor("--data-dir", tmp_path / "closed")[1]["data directory"]["finding"]
     assert "cannot be made" in doctor("--data-dir", tmp_path / "none")[1]["data directory"]["finding"]
+
+
+DIRECTORIES = {
+    "empty": {},
+    "ours": {"meta.properties": "version=1\nnode.id=1\ncluster.id=abc\n"},
+    "of another node": {"meta.properties": "version=1\nnode.id=7\ncluster.id=abc\n"},
+    "of a broker in a cluster": {"meta.properties": "version=0\nbroker.id=1\ncluster.id=abc\n"},
+    "without a cluster id": {"meta.properties": "version=1\nnode.id=1\n"},
+    "of another program": {"notes.txt": "x"},
+    "with partitions and no metadata": {"t-0/00000000000000000000.log": ""},
+}
+
+
+@pytest.mark.parametrize("kind", [*DIRECTORIES, "a file", "below a file", "a link to nothing"])
+def test_doctor_finds_a_problem_in_a_directory_exactly_where_serve_ends(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "data"
+    for name, content in DIRECTORIES.get(kind, {}).items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(content)
+    if kind.endswith("a file"):
+        path.write_text("x")
+        path = path / "below" if kind == "below a file" else path
+    elif kind == "a link to nothing":
+        path.symlink_to("nowhere")
+    result = results(doctor("--data-dir", path)[1])["data directory"]
+    try:
+        LogDirs.open(BrokerConfig(log_dirs=(str(path),))).close()
+        serves = True
+    except StartError:
+        serves = False
+    assert (result, serves) in (("ok", True), ("problem", False))
 
 
 def test_a_full_disk_few_files_and_a_clock_set_back_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import shlex
 
 import click
 import pytest
-from odradek.cli import habits, main
+from odradek.cli import main, usage_errors
 from odradek.tests.support.command import run
 
 # Line -> words of the error.
@@ -68,7 +68,7 @@ def test_options_that_mean_the_same_are_taken(command: str, spelled: str, parame
 
 
 def test_every_remedy_is_for_an_option_that_is_not_here() -> None:
-    for path, remedies in habits._OPTIONS.items():
+    for path, remedies in usage_errors._OPTIONS.items():
         known = {spelled for each in found_command(path).params for spelled in each.opts}
         assert not known & remedies.keys(), path
 

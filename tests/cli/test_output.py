@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.cli.groups import _OFFSET
-from odradek.cli.output import Rows, as_json, as_text, row_options
+from odradek.cli.output import Rows, as_json, as_text, print_rows, row_options
 from odradek.cli.topic_sizes import PARTITION_ROW
 
 ROWS = [{"topic": "a", "size": 1}, {"topic": "long name", "size": None}]
 
 
 def test_a_pipe_gets_values_and_no_header(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows(("topic", "size"), False) as rows:
+    with Rows(("topic", "size")) as rows:
         for row in ROWS:
             rows.add(row)
     assert capsys.readouterr().out == "a\t1\nlong name\t-\n"
@@ -27,7 +27,7 @@ def test_a_terminal_gets_aligned_columns_under_a_header(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with Rows(("topic", "size"), False) as rows:
+    with Rows(("topic", "size")) as rows:
         for row in ROWS:
             rows.add(row)
     lines = [line.removeprefix("\x1b[1m").removesuffix("\x1b[0m") for line in capsys.readouterr().out.splitlines()]
@@ -38,16 +38,20 @@ def test_a_terminal_sees_rows_before_all_have_come(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    with Rows(("n",), False) as rows:
+    with Rows(("n",)) as rows:
         for number in range(250):
             rows.add({"n": number})
         assert "249" in capsys.readouterr().out
 
 
-def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with Rows(("topic",), True) as rows:
-        rows.add({"topic": "a\nb", "raw": b"\xff"})
-    assert capsys.readouterr().out == '{"topic": "a\\nb", "raw": {"base64": "/w=="}}\n'
+def test_json_is_one_object_a_line() -> None:
+    @click.command
+    @row_options
+    def show() -> None:
+        print_rows(("topic", "raw"), [{"topic": "a\nb", "raw": b"\xff"}, ("c", None)])
+
+    first = CliRunner().invoke(show, ["--json"]).output.splitlines()[0]
+    assert first == '{"topic": "a\\nb", "raw": {"base64": "/w=="}}'
 
 
 @given(st.one_of(st.none(), st.binary(), st.text(), st.booleans(), st.lists(st.text())))
@@ -65,7 +69,7 @@ def test_a_table_fits_the_terminal_and_the_widest_columns_give_way(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal(monkeypatch, 40)
-    with Rows(("topic", "member", "client"), False) as rows:
+    with Rows(("topic", "member", "client")) as rows:
         rows.add({"topic": "flights", "member": "a" + "m" * 50 + "z", "client": "c" * 30})
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "flights  " + "a" + "m" * 6 + "…" + "m" * 5 + "z" + "  " + "c" * 7 + "…" + "c" * 7
@@ -75,7 +79,7 @@ def test_a_narrow_terminal_still_shows_both_ends_of_each_cell(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal(monkeypatch, 5)
-    with Rows(("a", "b"), False) as rows:
+    with Rows(("a", "b")) as rows:
         rows.add({"a": "x" * 20, "b": "y" * 20})
     assert capsys.readouterr().out.splitlines()[1] == "xx…x  yy…y"
 
@@ -84,7 +88,7 @@ def test_a_narrow_terminal_leaves_the_last_columns_out_and_says_so(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal(monkeypatch, 30)
-    with Rows(("first", "second", "third", "fourth"), False) as rows:
+    with Rows(("first", "second", "third", "fourth")) as rows:
         rows.add(dict.fromkeys(("first", "second", "third", "fourth"), "a long value"))
     shown = capsys.readouterr()
     assert shown.out.splitlines()[1].count("…") == 3
@@ -97,7 +101,7 @@ def test_the_widest_tables_fit_usual_terminals(
 ) -> None:
     terminal(monkeypatch, width)
     for columns in (PARTITION_ROW, _OFFSET):
-        with Rows(columns, False) as rows:
+        with Rows(columns) as rows:
             rows.add(dict.fromkeys(columns, "a long value, longer than its title"))
     lines = [line.removeprefix("\x1b[1m").removesuffix("\x1b[0m") for line in capsys.readouterr().out.splitlines()]
     assert len(lines) == 4 and max(map(len, lines)) <= width
@@ -107,11 +111,11 @@ def test_sizes_and_durations_have_units_in_a_table_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = {"size_bytes": 1 << 30, "lag_ms": 1500}
-    with Rows(("size_bytes", "lag_ms"), False) as rows:
+    with Rows(("size_bytes", "lag_ms")) as rows:
         rows.add(row)
     assert capsys.readouterr().out == "1073741824\t1500\n"
     terminal(monkeypatch, 80)
-    with Rows(("size_bytes", "lag_ms"), False) as rows:
+    with Rows(("size_bytes", "lag_ms")) as rows:
         rows.add(row)
     assert capsys.readouterr().out.splitlines()[1].split("  ") == ["1 GiB", "1.5 s"]
 
@@ -121,8 +125,8 @@ def test_header_and_wide_are_options_of_every_command_that_prints_rows(
 ) -> None:
     @click.command
     @row_options
-    def show(as_json: bool) -> None:
-        with Rows(("name",), as_json) as rows:
+    def show() -> None:
+        with Rows(("name",)) as rows:
             rows.add({"name": "n" * 100})
 
     assert CliRunner().invoke(show, ["--header"]).output == "name\n" + "n" * 100 + "\n"

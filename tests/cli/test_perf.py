@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.cli.latency_histogram import LatencyHistogram
+from odradek.cli.perf import LatencyHistogram
 from odradek.tests.support.command import rows, run, threaded_broker
 
 

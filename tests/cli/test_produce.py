@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
-from odradek.cli.line_input import LineCutter
+from odradek.cli.record_input import LineCutter
 from odradek.tests.support.command import completed
 from odradek.tests.support.process import BrokerProcess, free_port
 

@@ -35,7 +35,7 @@ def rebalance() -> GroupRebalance:
 
 def test_the_timeline_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    show([rebalance(), rebalance()], as_json=False)
+    show([rebalance(), rebalance()])
     lines = capsys.readouterr().out.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines()
     assert max(map(len, lines)) <= WIDTH
     titles = ["BEGAN", "TOOK MS", "JOINS MS", "ASSIGNMENT MS", "ENDING", "GENERATION", "MEMBERS"]
@@ -46,6 +46,6 @@ def test_the_timeline_fits_a_terminal(capsys: pytest.CaptureFixture[str], monkey
 
 
 def test_a_pipe_gets_one_line_a_rebalance(capsys: pytest.CaptureFixture[str]) -> None:
-    show([rebalance()], as_json=False)
+    show([rebalance()])
     (line,) = capsys.readouterr().out.splitlines()
     assert len(line.split("\t")) == 9

@@ -18,11 +18,10 @@ pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
 pytest.importorskip("numpy", reason="pip install 'odradek[sql]'")
 
 from odradek.client import Admin, NewTopic, Producer
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.direct_read import range_reader
+from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.errors import InvalidOption
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.direct_read import range_reader
-from odradek.client.spark.fetch import RangeFetch
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions
 from odradek.client.sql import topic_dataset
 from odradek.client.sql.json_fields import parse_fields

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.cli.copy_offsets import CopyState, OffsetRuns
+from odradek.cli.topic_copy import CopyState, OffsetRuns
 from odradek.tests.support.command import rows, run, threaded_broker
 
 
@@ -158,7 +158,7 @@ def test_a_translated_offset_is_that_of_the_next_record(gaps: list[int], source0
 
 
 def test_with_very_many_gaps_offsets_are_never_too_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.cli.copy_offsets._MAX_RUNS", 10)
+    monkeypatch.setattr("odradek.cli.topic_copy._MAX_RUNS", 10)
     runs = OffsetRuns(CopyState(0, 0, 0, 0))
     for number in range(200):
         runs.add(2 * number, number, 1)

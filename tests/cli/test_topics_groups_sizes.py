@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from odradek.cli import watch
 from odradek.tests.support.command import rows, run, threaded_broker
 
 
@@ -92,6 +91,6 @@ def test_watch_prints_again_until_it_is_stopped(
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(watch.time, "sleep", sleep)
+    monkeypatch.setattr("odradek.cli.output.time.sleep", sleep)
     ended = run("topics", "list", "flights-a", "--watch", "0.5", "-b", broker)
     assert (ended.exit_code, ended.stdout, pauses) == (130, "flights-a\t2\n" * 3, [0.5] * 3)

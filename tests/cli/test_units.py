@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
-from odradek.cli.units import parse_value, readable, size_text, time_text
+from odradek.cli.values import parse_value, readable, size_text, time_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, KafkaError, NewTopic, QuotaEntity, ScramPassword, TopicPartition
-from odradek.client.admin.features import Feature
+from odradek.client.admin.brokers import Feature
 from odradek.client.errors import ItemsFailed, UnknownTopic, UnsupportedVersion
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

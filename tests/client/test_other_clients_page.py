@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
-from odradek.client.core.security_options import SecurityArguments
+from odradek.client.core.security import SecurityArguments
 
 PAGE = (Path(__file__).parents[2] / "docs" / "from-other-clients.md").read_text(encoding="utf-8")
 # Every word in code on the page.

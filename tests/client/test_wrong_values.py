@@ -23,7 +23,7 @@ from odradek.client import (
     RangeAssignor,
     TopicPartition,
 )
-from odradek.client.core.other_names import _INSTEAD
+from odradek.client.core.options import _NOT_NEEDED
 from odradek.client.errors import KafkaError
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -189,9 +189,12 @@ def test_options_that_are_told_of_are_those_of_the_page() -> None:
     named = {
         name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
     }
-    assert set(_INSTEAD) <= named
+    assert set(_NOT_NEEDED) <= named
     own = {name for kind in (Consumer, Producer, Admin) for name in inspect.signature(kind.__init__).parameters}
-    assert set(_INSTEAD) & own <= {"allow_auto_create_topics", "max_in_flight_requests_per_connection"}  # of one kind
+    assert set(_NOT_NEEDED) & own <= {
+        "allow_auto_create_topics",
+        "max_in_flight_requests_per_connection",
+    }  # of one kind
 
 
 async def test_a_dict_of_configs_sets_and_resets(broker: Broker) -> None:

@@ -116,7 +116,7 @@ async def test_a_session_that_ends_is_renewed_and_no_record_is_lost(kafka: Secur
 
 def open_connections(producer: Producer[bytes, bytes]) -> list[object]:
     """The connections of a producer that are open: a session that was not renewed ends with its connection."""
-    cluster = producer._cluster
+    cluster = producer._session.cluster
     assert cluster is not None
     return [each for each in cluster._connections._connections.values() if not each.closed]
 

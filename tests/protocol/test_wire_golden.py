@@ -1,13 +1,12 @@
 """What went over the wire between a client and a real Kafka 4.3.1, read and written again by the compiled codecs.
 
-Three witnesses for every frame: Kafka's bytes, our codec, and the interpreter of the specifications in `tools/wire`.
+That each field has its name and place is compared with Kafka's specifications in `test_declarations.py`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import uuid
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +17,6 @@ from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.records.batch import decode_batch, iter_headers
-
-from tools.wire.spec_codec import messages
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "wire"
 APIS = sorted(path.stem for path in GOLDEN.glob("*.tsv") if path.stem != "raw")
@@ -42,7 +39,7 @@ def exchanges(api: str) -> list[Exchange]:
         Exchange(case, int(version), outcome, bytes.fromhex(sent), bytes.fromhex(got))
         for case, version, outcome, sent, got in rows
     ]
-    highest = int(messages()[f"{api}Request"].versions.rpartition("-")[2])
+    highest = message(ApiKey[snake(api).upper()], "request").VERSIONS[-1]
     return [exchange for exchange in found if exchange.version <= highest]
 
 
@@ -55,33 +52,13 @@ def joined(pieces: list[Any]) -> bytes:
     return b"".join(bytes(piece) for piece in pieces)
 
 
-def assert_same(ours: Any, theirs: Any, where: str) -> None:
-    """Our value against the interpreter's: every field that the version has."""
-    if isinstance(theirs, dict):
-        for name, value in theirs.items():
-            assert_same(getattr(ours, snake(name)), value, f"{where}.{name}")
-    elif isinstance(theirs, list):
-        assert len(ours) == len(theirs), where
-        for index, value in enumerate(theirs):
-            assert_same(ours[index], value, f"{where}[{index}]")
-    elif isinstance(ours, bytes) and isinstance(theirs, str):
-        assert str(uuid.UUID(bytes=ours)) == theirs, where
-    elif isinstance(theirs, bytes):
-        assert bytes(ours) == theirs, where
-    else:
-        assert ours == theirs, where
-
-
 @pytest.mark.parametrize("api", APIS)
-def test_requests_decode_to_what_they_say_and_encode_to_the_same_bytes(api: str) -> None:
+def test_requests_decode_and_encode_to_the_same_bytes(api: str) -> None:
     for exchange in exchanges(api):
         header, offset = frame.decode_request_header(exchange.request)
         assert (header.api_version, header.client_id) == (exchange.version, "wire")
         cls = message(ApiKey[snake(api).upper()], "request")
         request = codec.decode(cls, exchange.version, exchange.request, offset)
-        assert_same(
-            request, messages()[f"{api}Request"].decode(exchange.request[offset:], exchange.version), str(exchange)
-        )
         again = frame.encode_request(
             header.api_key, header.api_version, header.correlation_id, header.client_id, request
         )
@@ -89,16 +66,13 @@ def test_requests_decode_to_what_they_say_and_encode_to_the_same_bytes(api: str)
 
 
 @pytest.mark.parametrize("api", APIS)
-def test_responses_decode_to_what_they_say_and_encode_to_the_same_bytes(api: str) -> None:
+def test_responses_decode_and_encode_to_the_same_bytes(api: str) -> None:
     answered = [exchange for exchange in exchanges(api) if exchange.outcome == "answered"]
     assert answered
     for exchange in answered:
         cls = message(ApiKey[snake(api).upper()], "response")
         correlation_id, response = frame.decode_response(exchange.response, cls, exchange.version)
         assert correlation_id == frame.decode_request_header(exchange.request)[0].correlation_id
-        spec = messages()[f"{api}Response"]
-        start = 5 if spec.is_flexible(exchange.version) and api != "ApiVersions" else 4
-        assert_same(response, spec.decode(exchange.response[start:], exchange.version), str(exchange))
         assert joined(frame.encode_response(correlation_id, response, exchange.version))[4:] == exchange.response, (
             exchange
         )

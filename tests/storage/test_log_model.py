@@ -134,7 +134,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def checkpoint(self) -> None:
-        self.point = self.log.recovery_point
+        self.point = self.log.checkpoint()
 
     @rule(back=st.integers(0, 30))
     def truncate(self, back: int) -> None:

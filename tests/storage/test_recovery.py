@@ -357,18 +357,39 @@ def test_appends_and_rolls_during_a_flush_do_not_move_the_recovery_point_back(
         check_whole(log, expected_batches(log.log_end_offset))
 
 
-def test_a_segment_that_was_rolled_after_its_flush_keeps_its_indexes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checkpoint", ["before the roll", "after the roll", "after the next flush"])
+def test_a_segment_that_was_rolled_after_its_flush_keeps_its_indexes(tmp_path: Path, checkpoint: str) -> None:
     for seed in range(20):
         directory, disk = tmp_path / str(seed), FaultyDisk()
         log = opened(directory, disk=disk)
         for data in expected_batches(3):
             append(log, data)
         log.flush()
+        point = log.checkpoint() if checkpoint == "before the roll" else 0
         roll(log, 1000)
         append(log, expected_batches(4)[-1])
+        if checkpoint == "after the next flush":
+            log.flush()
+        if checkpoint != "before the roll":
+            point = log.checkpoint()
+        assert point == {"before the roll": 3, "after the roll": 2, "after the next flush": 4}[checkpoint]
         disk.lose(seed)
-        log = opened(directory, point=3, disk=disk)
+        log = opened(directory, point=point, disk=disk)
+        assert log.recovery.damages == []
         check_whole(log, expected_batches(log.log_end_offset))
+
+
+def test_a_roll_behind_a_flush_waits_for_no_fsync(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = opened(tmp_path, disk=disk)
+    for number, data in enumerate(expected_batches(12)):
+        disk.fsync_fails = True  # for an append that waits for one
+        append(log, data)
+        disk.fsync_fails = False
+        log.flush()
+        assert log.recovery_point == number + 1
+    assert len(log.segments) > 3
+    assert not any(each.is_dirty for each in log.segments)
 
 
 def test_batches_that_recovery_cut_off_do_not_come_back_after_a_clean_stop(tmp_path: Path) -> None:

@@ -243,3 +243,22 @@ def test_a_marker_that_cannot_be_written_leaves_no_entry(tmp_path: Path) -> None
     assert (tmp_path / f"{0:020d}.txnindex").stat().st_size == 34
     written.finish(1, commit=False)
     check(written.log, written)
+
+
+@pytest.mark.parametrize("is_before_roll", [True, False])
+def test_a_power_cut_behind_a_flush_and_a_roll_loses_no_aborted_transaction(
+    tmp_path: Path, is_before_roll: bool
+) -> None:
+    for seed in range(20):
+        directory, disk = tmp_path / str(seed), FaultyDisk()
+        written = Written(Log.open(directory, CONFIG, clean=True, now_ms=1000, disk=disk))
+        written.write(1)
+        written.finish(1, commit=False)
+        written.log.flush()
+        early = written.log.checkpoint() if is_before_roll else 0
+        roll(written.log)
+        written.write(-1)
+        point = early if is_before_roll else written.log.checkpoint()
+        disk.lose(seed)
+        log = Log.open(directory, CONFIG, clean=False, now_ms=1000, recovery_point=point, disk=disk)
+        assert aborted_entries(log) == written.model.aborted

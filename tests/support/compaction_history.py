@@ -192,7 +192,7 @@ class History:
 
     def flush(self) -> None:
         self.log.flush()
-        self.point = self.log.recovery_point
+        self.point = self.log.checkpoint()
 
     def wait(self) -> None:
         self.now_ms += self.chance.choice([100, 700, 1500, 4000])

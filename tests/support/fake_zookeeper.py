@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from dataclasses import dataclass
 
-from odradek.broker.cluster.operations import (
+from odradek.broker.cluster.znodes import PERSISTENT
+from odradek.zookeeper.operations import (
     ANY_VERSION,
     Change,
+    Check,
     Create,
     Delete,
     Failure,
+    Fenced,
     Operation,
     Pause,
     Put,
     ReadAll,
     ReadChildren,
+    SessionExpired,
     Znode,
 )
-from odradek.broker.cluster.znodes import CONTROLLER_EPOCH, PERSISTENT
 
 # What ZooKeeper takes in one request (jute.maxbuffer), and what a change has in it besides its path and data.
 MAX_REQUEST_BYTES = 0xFFFFF
 CHANGE_BYTES = 50
-
-
-class SessionExpired(Exception):
-    """The session has ended: nothing that it asks for is done."""
-
-
-class ControllerMoved(Exception):
-    """The version of `/controller_epoch` is another: a write of an old controller was refused."""
 
 
 @dataclass(slots=True)
@@ -117,8 +112,8 @@ class FakeZookeeper:
 
     # -- Operations
 
-    def run(self, session: int, operation: Operation, fence: int | None = None) -> object:
-        """Do one operation. Raises SessionExpired, and ControllerMoved where `fence` is an old version."""
+    def run(self, session: int, operation: Operation, fence: Check | None = None) -> object:
+        """Do one operation. Raises SessionExpired, and Fenced where `fence` does not hold."""
         if session not in self._live:
             raise SessionExpired
         if isinstance(operation, ReadAll):
@@ -137,10 +132,9 @@ class FakeZookeeper:
         node = self.nodes.get(path)
         return None if node is None else Znode(node.data, node.version, node.czxid, node.mzxid, node.owner)
 
-    def _write(self, session: int, group: tuple[Change, ...], fence: int | None) -> Failure | None:
-        epoch = self.nodes.get(CONTROLLER_EPOCH)
-        if fence is not None and (epoch is None or epoch.version != fence):
-            raise ControllerMoved
+    def _write(self, session: int, group: tuple[Change, ...], fence: Check | None) -> Failure | None:
+        if fence is not None and self._check(fence) is not None:
+            raise Fenced
         size = sum(len(each.path) + len(getattr(each, "data", b"")) + CHANGE_BYTES for each in group)
         assert size <= MAX_REQUEST_BYTES, f"ZooKeeper drops the connection of a client that sends {size} bytes"
         # No group of the broker's changes the same znode twice, so all checks come first.
@@ -177,7 +171,7 @@ class FakeZookeeper:
             node.mzxid = self.zxid
             self.history.append((change.path, change.data))
             self._fire("data", change.path)
-        else:
+        elif isinstance(change, Delete):
             self._remove(change.path)
 
     def _insert(self, path: str, data: bytes, owner: int) -> None:

@@ -7,17 +7,18 @@ with modelled_zookeeper():
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.cluster import member, zookeeper
-from odradek.broker.cluster.operations import Operation
-from odradek.tests.support import fake_zookeeper
+from odradek.broker.cluster import member
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper import session
+from odradek.zookeeper.operations import Check
+from odradek.zookeeper.requests import Requests
 
 
 @contextmanager
@@ -31,7 +32,7 @@ def modelled_zookeeper() -> Iterator[FakeZookeeper]:
         return sessions[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(member, "ZooKeeper", connect)
+        patch.setattr(member, "Session", connect)
         yield ensemble
 
 
@@ -40,7 +41,7 @@ def lone_member(config: BrokerConfig) -> BrokerConfig:
     return replace(config, zookeeper_connect="modelled:2181", broker_id=1, controlled_shutdown_enable=False)
 
 
-class _Session(zookeeper.ZooKeeper):
+class _Session(session.Session):
     """One session with the model. It lasts until `stop`."""
 
     def __init__(
@@ -51,15 +52,16 @@ class _Session(zookeeper.ZooKeeper):
         session_timeout_ms: int,
         connection_timeout_ms: int,
         on_change: Callable[[str], None],
-        on_session: Callable[[bool], None],
+        on_contact: Callable[[session.Contact], None],
     ) -> None:
         self._ensemble = ensemble
         self._sessions = sessions
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._number = ensemble.connect()
+        self._requests = cast("Requests", self)
 
-    async def start(self) -> None:
+    async def start(self, znodes: Sequence[str] = ()) -> None:
         """Do nothing: the model is there."""
 
     async def stop(self) -> None:
@@ -73,15 +75,12 @@ class _Session(zookeeper.ZooKeeper):
         """The number of the session in the model."""
         return self._number
 
-    async def _execute(self, operation: Operation, fence: int | None) -> Any:
+    async def execute(self, operation: Any, fence: Check | None, others: Callable[[Any], Awaitable[Any]] | None) -> Any:
+        """Stand in for the requests of a session."""
         # As a real one, it answers in a later turn.
         await asyncio.sleep(0)
         try:
             return self._ensemble.run(self._number, operation, fence)
-        except fake_zookeeper.SessionExpired as error:
-            raise zookeeper.SessionExpired from error
-        except fake_zookeeper.ControllerMoved as error:
-            raise zookeeper.ControllerMoved from error
         finally:
             self._deliver()
 

@@ -92,14 +92,14 @@ class StoredNode(Node):
     def truncate(self, offset: int) -> None:
         super().truncate(offset)
         self.store.truncate_to(offset, self.store.view().producers_before(offset, 1000))
-        self._point = self.store.recovery_point
+        self._point = self.store.checkpoint()
 
     def crash(self, chance: random.Random) -> None:
         super().crash(chance)
         self._is_clean, self._known = chance.random() < 0.3, None
         if chance.random() < 0.3:
             self.store.flush()
-            self._point = self.store.recovery_point
+            self._point = self.store.checkpoint()
         if self._is_clean:
             self.store.close()
             self._point, self._known = self.store.recovery_point, self.store.known()

@@ -11,34 +11,27 @@ import heapq
 import json
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.broker.cluster import operations as model
 from odradek.client import TopicPartition
 from odradek.client.zookeeper import registry
-from odradek.client.zookeeper.membership import Member, leave, live
-from odradek.client.zookeeper.offset_steps import load_offsets, store_offsets
-from odradek.client.zookeeper.operations import (
-    Check,
-    Create,
-    Delete,
-    Failure,
-    Operation,
-    Put,
-    ReadAll,
-    ReadChildren,
+from odradek.client.zookeeper.membership import (
+    Member,
+    MemberSteps,
     Report,
     StartReading,
     StopReading,
     Wait,
-    WriteAll,
-    Znode,
+    leave,
+    live,
 )
+from odradek.client.zookeeper.offsets import load_offsets, store_offsets
 from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
 from odradek.client.zookeeper.sharing import View, share
-from odradek.tests.support.fake_zookeeper import FakeZookeeper, SessionExpired
+from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Change, Check, Failure, Put, ReadAll, ReadChildren, SessionExpired, WriteAll
 
 GROUP = "g"
 LEARN_MS = 400  # until a member learns that its session has expired, at most
@@ -67,33 +60,15 @@ class Ensemble(FakeZookeeper):
 
     def do(self, session: int, operation: ReadAll | ReadChildren | WriteAll) -> Any:
         """Do an operation of a member. Raises SessionExpired."""
-        if not self.is_live(session):
-            raise SessionExpired
         if isinstance(operation, ReadAll):
-            self.counts["reads"] += len(operation.paths)
-            found = self.run(session, model.ReadAll(operation.paths, operation.watch))
-            assert isinstance(found, list)
-            return [None if znode is None else Znode(znode.data, znode.owner) for znode in found]
-        if isinstance(operation, ReadChildren):
-            self.counts["reads"] += 1
-            return self.run(session, model.ReadChildren(operation.path, operation.watch)) or []
-        return [self._change(session, group) for group in operation.groups]
+            self.counts["reads"] += len(operation.paths) if self.is_live(session) else 0
+        elif isinstance(operation, ReadChildren):
+            self.counts["reads"] += self.is_live(session)
+        return self.run(session, operation)
 
-    def _change(self, session: int, group: tuple[Any, ...]) -> Failure | None:
+    def _write(self, session: int, group: tuple[Change, ...], fence: Check | None) -> Failure | None:
         self.counts["writes"] += 1
-        for change in group:
-            if isinstance(change, Check) and change.path not in self.nodes:
-                return Failure(change.path, missing=True)
-        changes: list[model.Change] = []
-        for change in group:
-            if isinstance(change, Create):
-                changes.append(model.Create(change.path, change.data, change.ephemeral))
-            elif isinstance(change, Put):
-                changes.append(model.Put(change.path, change.data))
-            elif isinstance(change, Delete):
-                changes.append(model.Delete(change.path))
-        (failure,) = self.run(session, model.WriteAll((tuple(changes),)))  # type: ignore[misc]
-        return None if failure is None else Failure(failure.path, exists=failure.exists, missing=failure.missing)
+        return super()._write(session, group, fence)
 
     def _insert(self, path: str, data: bytes, owner: int) -> None:
         super()._insert(path, data, owner)
@@ -122,7 +97,7 @@ class SimulatedMember:
     member: Member | None = None
     # Grows with each session and at the end: what an earlier life had under way is dropped.
     life: int = 0
-    steps: list[Generator[Operation, Any, Any]] = field(default_factory=list)
+    steps: list[MemberSteps[Any]] = field(default_factory=list)
     is_waiting: bool = False
     wait: int = 0
     is_changed: bool = False
@@ -215,7 +190,7 @@ class Simulation:
         data = json.dumps({"version": 1, "partitions": replicas}).encode()
         path = registry.topic_path(name)
         if path in self.zookeeper.nodes:
-            self.zookeeper.run(self._operator(), model.WriteAll(((model.Put(path, data),),)))
+            self.zookeeper.run(self._operator(), WriteAll(((Put(path, data),),)))
         else:
             self.zookeeper.make(path, data)
 
@@ -344,7 +319,7 @@ class Simulation:
             each.is_up = False
             self.zookeeper.expire(each.session)
 
-    def _committing(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> Generator[Operation, Any, bool]:
+    def _committing(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> MemberSteps[bool]:
         assert each.member is not None
         done = yield from store_offsets(GROUP, each.member.path, offsets)
         if done:
@@ -476,9 +451,7 @@ class Simulation:
             self._step(each, None)
         self.after(COMMIT_MS, lambda: self._commit(each))
 
-    def _after_commit(
-        self, each: SimulatedMember, offsets: dict[TopicPartition, int]
-    ) -> Generator[Operation, Any, None]:
+    def _after_commit(self, each: SimulatedMember, offsets: dict[TopicPartition, int]) -> MemberSteps[None]:
         """Commit, and go on with the Wait that the commit came into."""
         yield from self._committing(each, offsets)
         yield Wait(None)

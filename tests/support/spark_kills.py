@@ -31,8 +31,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from odradek.client.arrow.brokers import Brokers
 from odradek.client.record import LATEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.source import BatchReader, OdradekSource, StreamReader
 from odradek.client.spark.stream import from_json
 from odradek.tests.support.spark_topics import Topics, session

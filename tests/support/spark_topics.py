@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection, ClientOptions
 from odradek.client.record import LATEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
-from odradek.client.spark.options import ClientOptions, parse_options
+from odradek.client.spark.options import parse_options
 from odradek.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,

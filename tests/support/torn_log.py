@@ -181,7 +181,7 @@ class TornLog:
         roll(self.log, 1000)
 
     def checkpoint(self) -> None:
-        self.point = self.log.recovery_point
+        self.point = self.log.checkpoint()
         self.is_point_known = True
 
     def move_start(self) -> None:
@@ -369,7 +369,7 @@ class TornLog:
             return
         self.is_point_known = True
         self.log.flush()
-        self.point = self.log.recovery_point
+        self.point = self.log.checkpoint()
         self.disk.kill()
         kinds = [self.flip_batch, self.flip_batch, self.flip_index, self.make_unreadable]
         if not self.is_cleaned_at_times:

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kazoo.client import KazooClient
-from odradek.broker.cluster.zookeeper import ZooKeeper
-from odradek.client.zookeeper.session import Session
 from odradek.tests.support.process import free_port
+from odradek.zookeeper.session import Session
 
 MAIN = "org.apache.zookeeper.server.ZooKeeperServerMain"
 STARTS_WITHIN_S = 60
@@ -85,7 +84,7 @@ class ZooKeeperProcess:
             self._process.wait()
             self._process = None
 
-    def end_session(self, zookeeper: ZooKeeper | Session) -> None:
+    def end_session(self, zookeeper: Session) -> None:
         """End a session behind its owner's back, as ZooKeeper does with one that has been silent for too long."""
         identity = zookeeper._client.client_id  # pyright: ignore[reportPrivateUsage]
         other = KazooClient(hosts=self.address, client_id=identity)

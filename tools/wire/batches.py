@@ -1,12 +1,16 @@
-"""Record batches made byte by byte, so that a case can get any field wrong. CRC-32C comes from the package crc32c."""
+"""Record batches with any field wrong: a good one of `odradek.protocol`, changed, with a CRC of what it is then."""
 
 from __future__ import annotations
 
 import struct
 
-from crc32c import crc32c
+from odradek.protocol.records import legacy
+from odradek.protocol.records.batch import crc32c, encode_batch
+from odradek.protocol.records.record import Record
 
 TIMESTAMP_MS = 1_700_000_000_000
+# The offsets of a batch's fields.
+_LENGTH, _MAGIC, _CRC, _ATTRIBUTES, _LAST_DELTA, _TIMES, _COUNT, _RECORDS = 8, 16, 17, 21, 23, 27, 57, 61
 
 
 def batch(
@@ -27,49 +31,27 @@ def batch(
 
     Each *_error is added to the right value of its field.
     """
-    body = b"".join(record(index, key, value) for index, value in enumerate(values))
-    last = len(values) - 1
-    after_crc = struct.pack(
-        ">hiqqqhii",
-        attributes,
-        last + last_delta_error,
-        timestamp_ms,
-        timestamp_ms + last,
-        *producer,
-        len(values) + count_error,
-    )
-    crc = (crc32c(after_crc + body) + crc_error) & 0xFFFFFFFF
-    length = 4 + 1 + 4 + len(after_crc) + len(body)
-    return struct.pack(">qiibI", base_offset, length + length_error, -1, magic, crc) + after_crc + body
-
-
-def record(delta: int, key: bytes | None, value: bytes | None) -> bytes:
-    body = b"\x00" + zigzag(delta) + zigzag(delta) + sized(key) + sized(value) + zigzag(0)
-    return zigzag(len(body)) + body
-
-
-def sized(data: bytes | None) -> bytes:
-    return zigzag(-1) if data is None else zigzag(len(data)) + data
-
-
-def zigzag(value: int) -> bytes:
-    value = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
+    records = [Record(at, at, key, value) for at, value in enumerate(values or [b""])]
+    names = ("producer_id", "producer_epoch", "base_sequence")
+    data = bytearray(encode_batch(records, **dict(zip(names, producer, strict=True))))
+    count = len(values)
+    if not values:  # encode_batch makes none without records
+        del data[_RECORDS:]
+    length = len(data) - _LENGTH - 4
+    for at, layout, *fields in (
+        (0, ">q", base_offset),
+        (_LENGTH, ">i", length + length_error),
+        (_MAGIC, ">b", magic),
+        (_ATTRIBUTES, ">h", attributes),
+        (_LAST_DELTA, ">i", count - 1 + last_delta_error),
+        (_TIMES, ">qq", timestamp_ms, timestamp_ms + count - 1),
+        (_COUNT, ">i", count + count_error),
+    ):
+        struct.pack_into(layout, data, at, *fields)
+    struct.pack_into(">I", data, _CRC, (crc32c(memoryview(data)[_ATTRIBUTES:]) + crc_error) & 0xFFFFFFFF)
+    return bytes(data)
 
 
 def message_set(values: list[bytes], magic: int) -> bytes:
     """Return messages in the format before v2: magic 0, or 1 with timestamps."""
-    from zlib import crc32
-
-    out = b""
-    for offset, value in enumerate(values):
-        stamp = struct.pack(">q", TIMESTAMP_MS) if magic else b""
-        body = (
-            struct.pack(">bb", magic, 0) + stamp + struct.pack(">i", 1) + b"k" + struct.pack(">i", len(value)) + value
-        )
-        out += struct.pack(">qiI", offset, len(body) + 4, crc32(body)) + body
-    return out
+    return legacy.encode_message_set([Record(at, TIMESTAMP_MS, b"k", each) for at, each in enumerate(values)], magic)

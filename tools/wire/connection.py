@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from .spec_codec import Message, messages
+from .plain import decode_response, encode_request
 
 TIMEOUT_S = 10.0
 CLIENT_ID = "wire"
@@ -46,8 +46,8 @@ class Wire:
 
     def send(self, api: str, version: int, body: dict[str, Any]) -> None:
         """Send a request; `receive` reads its response (joins need two connections at once)."""
-        request = messages()[f"{api}Request"]
-        self._request = self.header(request, version) + request.encode(body, version)
+        self.correlation_id += 1
+        self._request = encode_request(api, version, self.correlation_id, CLIENT_ID, body)
         self.connected().sendall(struct.pack(">i", len(self._request)) + self._request)
 
     def receive(self, case: str, api: str, version: int, *, answered: bool = True) -> dict[str, Any]:
@@ -66,12 +66,6 @@ class Wire:
         self.exchanges.append(Exchange(case, "raw", 0, data, outcome, frame))
         self.close()
         return outcome
-
-    def header(self, request: Message, version: int) -> bytes:
-        self.correlation_id += 1
-        fields = struct.pack(">hhi", request.key, version, self.correlation_id)
-        fields += struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID.encode()
-        return fields + (b"\x00" if request.is_flexible(version) else b"")
 
     def read_frame(self) -> tuple[str, bytes]:
         try:
@@ -114,12 +108,3 @@ class Wire:
                 raise EOFError
             data += piece
         return bytes(data)
-
-
-def decode_response(api: str, version: int, frame: bytes) -> dict[str, Any]:
-    """The body behind the header: ApiVersions has header v0 always, and body v0 where the version was refused."""
-    response = messages()[f"{api}Response"]
-    if api == "ApiVersions":
-        refused = struct.unpack_from(">h", frame, 4)[0] == 35
-        return response.decode(frame[4:], 0 if refused else version)
-    return response.decode(frame[5 if response.is_flexible(version) else 4 :], version)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..operations import Create, Delete, Put, Steps, read, write
+from ....zookeeper.operations import Create, Delete, Put, Steps, read, write
 from ..znodes import (
     CONTROLLER,
     CONTROLLER_EPOCH,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..operations import Steps, select
+from ....zookeeper.operations import Steps, select
 from ..znodes import NO_LEADER, LeaderAndIsr, Registration, Replicas, TopicPartition
 
 

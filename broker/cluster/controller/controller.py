@@ -15,11 +15,11 @@ from typing import Any, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.schema import Message as ProtocolMessage
+from ....zookeeper.operations import Check, Fenced, SessionExpired, Steps
+from ....zookeeper.session import Session
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
-from ..operations import Steps
-from ..znodes import CONTROLLER, BadZnode, Registration, TopicPartition
-from ..zookeeper import ControllerMoved, SessionExpired, ZooKeeper
+from ..znodes import CONTROLLER, CONTROLLER_EPOCH, BadZnode, Registration, TopicPartition
 from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
 from .machine import ControllerMachine
@@ -75,7 +75,7 @@ class _Asked:
 class Controller:
     """This broker as the controller, or as one that would be. `start` once the broker is registered."""
 
-    def __init__(self, config: ControllerConfig, zookeeper: ZooKeeper, clock: Clock, own: OwnBroker) -> None:
+    def __init__(self, config: ControllerConfig, zookeeper: Session, clock: Clock, own: OwnBroker) -> None:
         """`own` is this broker, which is told without the network."""
         self._config = config
         self._own = own
@@ -165,7 +165,7 @@ class Controller:
             except SessionExpired:
                 # `stand` is called again when there is a new session.
                 self.resign()
-            except ControllerMoved:
+            except Fenced:
                 self.resign()
                 self.stand()
             except BadZnode as error:
@@ -234,7 +234,7 @@ class Controller:
                 asked.outcome.set_exception(error)
         except Exception as error:
             if not asked.outcome.done():
-                has_moved = isinstance(error, (SessionExpired, ControllerMoved))
+                has_moved = isinstance(error, (SessionExpired, Fenced))
                 asked.outcome.set_exception(_not_controller() if has_moved else KafkaError(_FAILED, _FAILED.text))
             raise
         else:
@@ -244,7 +244,7 @@ class Controller:
     async def _run(self, term: _Term, steps: Steps[T]) -> T:
         """Run steps, then send what brokers must learn of them; also where the steps end with an error."""
         try:
-            return await self._zookeeper.run(steps, term.fence)
+            return await self._zookeeper.run(steps, Check(CONTROLLER_EPOCH, term.fence))
         finally:
             await self._tell(term)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from ..operations import Delete, Steps, children, write_all
+from ....zookeeper.operations import Delete, Steps, children, write_all
 from ..znodes import (
     DELETE_TOPICS,
     TopicPartition,

@@ -13,8 +13,8 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from .. import operations
-from ..operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
+from ....zookeeper import operations
+from ....zookeeper.operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -43,8 +43,8 @@ from ..znodes import (
 from .cluster_state import ClusterState
 from .deletion import Deletion
 from .election import Election, elect_for_shutdown, elect_in_sync, elect_preferred, elect_unclean
-from .leadership import Leadership
 from .outbox import Message, Outbox
+from .partition_states import PartitionStates
 from .reassignment import Reassignment, Target
 
 # Topics that are read in one turn of the event loop: some have hundreds of partitions.
@@ -62,9 +62,9 @@ class ControllerMachine:
         self.cluster = ClusterState(broker_id, epoch)
         self._outbox = Outbox()
         self._unclean = unclean_elections
-        self._leadership = Leadership(self.cluster, self._outbox)
+        self._states = PartitionStates(self.cluster, self._outbox)
         self.deletion = Deletion(self.cluster, self._outbox)
-        self.reassignment = Reassignment(self.cluster, self._outbox, self._leadership)
+        self.reassignment = Reassignment(self.cluster, self._outbox, self._states)
 
     def take_messages(self) -> Iterator[Message | None]:
         """Yield what brokers must be told since the last call, and None where others may have a turn of the loop.
@@ -159,14 +159,14 @@ class ControllerMachine:
 
     def _lead_everything(self) -> Steps[None]:
         """Give a leader to every partition that has none and can have one."""
-        yield from self._leadership.begin((yield from self.cluster.never_led()))
+        yield from self._states.begin((yield from self.cluster.never_led()))
         dead = yield from self.cluster.without_leader()
         unclean = yield from self._unclean_topics({each.topic for each in dead})
 
         def election_of(place: TopicPartition) -> Election:
             return elect_unclean if place.topic in unclean else elect_in_sync
 
-        yield from self._leadership.elect(dead, election_of)
+        yield from self._states.elect(dead, election_of)
 
     def _unclean_topics(self, topics: Iterable[str]) -> Steps[set[str]]:
         """Return those topics that let a replica lead that is not in sync."""
@@ -215,7 +215,7 @@ class ControllerMachine:
         yield from self._lead_everything()
         for broker, places in dead.items():
             in_isr = [each for each in places if broker in self.cluster.states.get(each, _NOBODY).isr]
-            yield from self._leadership.remove_from_isr(broker, in_isr)
+            yield from self._states.remove_from_isr(broker, in_isr)
 
     def _replicas_restarted(self, written: Mapping[TopicPartition, int | None]) -> Steps[None]:
         """Elect again where members of an ISR went and came back while there was no controller.
@@ -245,7 +245,7 @@ class ControllerMachine:
         self.cluster.failed |= out_of_sync
         yield from self._replicas_died(gone)
         self.cluster.failed -= out_of_sync
-        yield from self._leadership.elect(alone, lambda _: elect_in_sync)
+        yield from self._states.elect(alone, lambda _: elect_in_sync)
 
     def _brokers_came(self, came: set[int]) -> Steps[None]:
         _log.info("brokers %s have come", sorted(came))
@@ -337,9 +337,9 @@ class ControllerMachine:
         held = yield from self.cluster.on_broker(broker)
         replicated = [each for each in held if len(self.cluster.replicas[each].replicas) > 1]
         led = [each for each in replicated if self._leader_of(each) == broker]
-        yield from self._leadership.elect(led, lambda _: elect_for_shutdown)
+        yield from self._states.elect(led, lambda _: elect_for_shutdown)
         followed = [each for each in replicated if self._leader_of(each) != broker]
-        yield from self._leadership.remove_from_isr(broker, followed)
+        yield from self._states.remove_from_isr(broker, followed)
         # Last, because the other steps would have it follow on: the leader would ask for it to be in sync again.
         for place in followed:
             if place in self.cluster.states:
@@ -358,7 +358,7 @@ class ControllerMachine:
             self.cluster.forget_topic(topic)
         self.cluster.unread &= names
         places = yield from self._read_topics()
-        yield from self._leadership.begin(each for each in places if each not in self.cluster.states)
+        yield from self._states.begin(each for each in places if each not in self.cluster.states)
 
     def partitions_changed(self, topic: str) -> Steps[None]:
         """Note the partitions that a topic was given."""
@@ -375,7 +375,7 @@ class ControllerMachine:
         places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
         new = [each for each in places if each not in self.cluster.replicas]
         self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in new)
-        yield from self._leadership.begin(new)
+        yield from self._states.begin(new)
 
     # -- Elections
 
@@ -395,7 +395,7 @@ class ControllerMachine:
             if results[place] is ErrorCode.NONE:
                 wanted.append(place)
         election: Election = elect_unclean if unclean else elect_preferred
-        errors = yield from self._leadership.elect(wanted, lambda _: election)
+        errors = yield from self._states.elect(wanted, lambda _: election)
         if not unclean:
             none_left = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
             preferred = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -420,7 +420,7 @@ class ControllerMachine:
         for broker, places in by_broker.items():
             away = [each for each in places if self._leader_of(each) != broker]
             if len(away) * 100 > imbalance_percent * len(places):
-                yield from self._leadership.elect(self._may_return(broker, away), lambda _: elect_preferred)
+                yield from self._states.elect(self._may_return(broker, away), lambda _: elect_preferred)
 
     def _may_return(self, broker: int, places: list[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions that a broker can lead again at once."""
@@ -443,7 +443,7 @@ class ControllerMachine:
         found = [(path, znode) for path, znode in zip(paths, znodes, strict=True) if znode is not None]
         places = {each for path, znode in found for each in sound(decode_isr_change, path, znode.data) or ()}
         known = [each for each in sorted(places) if each in self.cluster.replicas]
-        yield from self._leadership.refresh(known)
+        yield from self._states.refresh(known)
         yield from write_all((Delete(path),) for path in paths)
         yield from self._complete(known)
 
@@ -462,7 +462,7 @@ class ControllerMachine:
             for place, state in wanted.items()
             if errors[place] is ErrorCode.NONE and state.isr != self.cluster.states[place].isr
         }
-        errors |= yield from self._leadership.set_isr(sound)
+        errors |= yield from self._states.set_isr(sound)
         yield from self._complete(sound)
         return errors
 

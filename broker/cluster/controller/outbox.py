@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from .. import operations
+from ....zookeeper import operations
 from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
 from .cluster_state import ClusterState
 

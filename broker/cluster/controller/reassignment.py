@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Delete, Put, Steps, read, select, write
+from ....zookeeper.operations import Delete, Put, Steps, read, select, write
 from ..znodes import (
     REASSIGN_PARTITIONS,
     Assignment,
@@ -26,8 +26,8 @@ from ..znodes import (
 )
 from .cluster_state import ClusterState
 from .election import elect_reassigned
-from .leadership import MAX_TRIES, Leadership
 from .outbox import Outbox
+from .partition_states import MAX_TRIES, PartitionStates
 
 # What is wanted of a partition: its replicas, or None to cancel the reassignment that is under way.
 Target = tuple[int, ...] | None
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 class Reassignment:
     """Begins, completes and cancels reassignments."""
 
-    def __init__(self, cluster: ClusterState, outbox: Outbox, leadership: Leadership) -> None:
+    def __init__(self, cluster: ClusterState, outbox: Outbox, states: PartitionStates) -> None:
         self._cluster = cluster
         self._outbox = outbox
-        self._leadership = leadership
+        self._states = states
         # What the znode of old asks for: it is removed when all of it is done.
         self._asked_by_znode: set[TopicPartition] = set()
 
@@ -122,7 +122,7 @@ class Reassignment:
         # Replicas of an earlier reassignment that nobody wants any more.
         for broker in set(before.replicas) - set(changed.replicas):
             self._outbox.stop(broker, place, -1, delete=True)
-        yield from self._leadership.bump([place])
+        yield from self._states.bump([place])
         for broker in changed.adding:
             if self._cluster.is_alive(broker, place):
                 self._outbox.tell_role([broker], place, is_new=True)
@@ -141,14 +141,14 @@ class Reassignment:
     def _phase_b(self, place: TopicPartition, replicas: Replicas) -> Steps[None]:
         state = self._cluster.states[place]
         if state.leader not in replicas.target or not self._cluster.is_led(place):
-            errors = yield from self._leadership.elect([place], lambda _: elect_reassigned)
+            errors = yield from self._states.elect([place], lambda _: elect_reassigned)
             if errors:
                 return
         for broker in replicas.removing:
-            yield from self._leadership.remove_from_isr(broker, [place])
+            yield from self._states.remove_from_isr(broker, [place])
         if not (yield from self._write(place, Replicas(replicas.target))):
             return
-        yield from self._leadership.bump([place])
+        yield from self._states.bump([place])
         epoch = self._cluster.states[place].leader_epoch
         for broker in replicas.removing:
             self._outbox.stop(broker, place, epoch, delete=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ....protocol.errors import ErrorCode
-from ..operations import Steps
+from ....zookeeper.operations import Steps
 from ..znodes import Registration, TopicPartition
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas

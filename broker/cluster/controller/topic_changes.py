@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..operations import Create, Put, Steps, create, read, write
+from ....zookeeper.operations import Create, Put, Steps, create, read, write
 from ..znodes import (
     Assignment,
     Replicas,

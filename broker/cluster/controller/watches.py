@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..operations import Steps
+from ....zookeeper.operations import Steps
 from ..znodes import (
     BROKER_IDS,
     CONTROLLER,

@@ -37,10 +37,10 @@ from ....protocol.messages.offset_fetch import (
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...topics.topic_names import OFFSETS_TOPIC
+from ...turns import LargeResponse, fill
 from ..actor import Actor, Runtime
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
-from ..large_response import LargeResponse, fill
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep

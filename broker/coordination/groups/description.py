@@ -9,7 +9,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
 from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from ..large_response import LargeResponse, fill
+from ...turns import LargeResponse, fill
 from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
 from .states import GroupState

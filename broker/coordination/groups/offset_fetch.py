@@ -20,8 +20,8 @@ from ....protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ....protocol.primitives import ZERO_UUID
+from ...turns import LargeResponse, fill
 from ..interfaces import Topics
-from ..large_response import LargeResponse, fill
 from .committed_offsets import CommittedOffsets, is_of
 
 NO_OFFSET = -1

@@ -21,11 +21,12 @@ from ....protocol.messages.describe_transactions import DescribeTransactionsRequ
 from ....protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ....protocol.topic_partition import TopicPartition
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ...turns import LargeResponse
 from ..actor import Runtime
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
-from ..large_response import LargeResponse
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
@@ -161,7 +162,7 @@ class TransactionCoordinator:
             return respond(error)
         actor, call = self.ids[request.transactional_id], Call(respond)
         who = request.producer_id, request.producer_epoch
-        places = frozenset({(OFFSETS_TOPIC, self._group_partition(request.group_id))})
+        places = frozenset({TopicPartition(OFFSETS_TOPIC, self._group_partition(request.group_id))})
         actor.feed(events.AddPartitions(call, *who, places, KEEPS_EPOCH))
         return call.result()
 
@@ -199,7 +200,7 @@ class TransactionCoordinator:
         actor = self.ids[transactional_id]
         if actor.is_busy:
             return ErrorCode.CONCURRENT_TRANSACTIONS
-        places = frozenset({(topic, index)})
+        places = frozenset({TopicPartition(topic, index)})
         call = Call(_verification_error)
         if implicit:
             actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))

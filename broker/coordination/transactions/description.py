@@ -8,7 +8,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages import list_transactions
 from ....protocol.messages.describe_transactions import TopicData, TransactionState
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from ..large_response import LargeResponse, fill
+from ...turns import LargeResponse, fill
 from . import states
 from .id_pattern import IdPattern
 from .records import by_topic

@@ -52,10 +52,18 @@ class MarkerWriter:
     """Writes markers.
 
     `end_offsets` is called with partition, producer id and commit once a marker is in `__consumer_offsets`.
+    `is_loading` says whether the groups of a partition there are being loaded. `write_remotely` has the leader of a
+    partition write a marker; None: a broker that is alone.
     """
 
     def __init__(
-        self, topics: Topics, flusher: Flusher, threads: DiskThreads, end_offsets: Callable[[int, int, bool], None]
+        self,
+        topics: Topics,
+        flusher: Flusher,
+        threads: DiskThreads,
+        end_offsets: Callable[[int, int, bool], None],
+        is_loading: Callable[[int], bool],
+        write_remotely: Callable[[str, int, TransactionEnd], asyncio.Future[None]] | None,
     ) -> None:
         self._topics = topics
         self._flusher = flusher
@@ -65,10 +73,8 @@ class MarkerWriter:
         # At most so many of those that were put off are written at a time: no turn writes more.
         self._later = asyncio.Semaphore(MARKERS_PER_TURN)
         self._end_offsets = end_offsets
-        # In a cluster: has the leader of a partition write a marker.
-        self.write_remotely: Callable[[str, int, TransactionEnd], asyncio.Future[None]] | None = None
-        # In a cluster: whether the groups of a partition of `__consumer_offsets` are being loaded.
-        self.is_loading: Callable[[int], bool] | None = None
+        self._is_loading = is_loading
+        self._write_remotely = write_remotely
 
     def write(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
         """End a transaction in one partition. Return a future if it is not ended at once. Repeating it is harmless.
@@ -79,8 +85,8 @@ class MarkerWriter:
         partition = self._find(topic_name, index)
         # Where another broker leads, it does not matter that the log of this one is offline.
         is_here = partition.not_leading is None or not self._topics.is_led_elsewhere(topic_name, index)
-        if not is_here and self.write_remotely is not None:
-            return self.write_remotely(topic_name, index, end)
+        if not is_here and self._write_remotely is not None:
+            return self._write_remotely(topic_name, index, end)
         return self._write_here(partition, end)
 
     def write_here(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None:
@@ -117,7 +123,7 @@ class MarkerWriter:
             await waiting
 
     def _end(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
-        if self.is_loading is not None and partition.topic == OFFSETS_TOPIC and self.is_loading(partition.index):
+        if partition.topic == OFFSETS_TOPIC and self._is_loading(partition.index):
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)

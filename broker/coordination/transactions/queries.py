@@ -9,9 +9,8 @@ Work on many participants takes turns of the event loop.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,10 +26,10 @@ from ....protocol.messages.odradek_end_query_batch import (
     Participant,
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
+from ...turns import LargeResponse, fill, in_turns
 from ..append_errors import append_error
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog
-from ..large_response import LargeResponse, fill
 from ..replay import Written
 from . import events, machine, query_records, records
 from .actor import TransactionActor
@@ -198,21 +197,41 @@ class Queries:
     def _commit(
         self, query: Query, record: QueryRecord, participants: Sequence[Participant], call: EndCall
     ) -> Iterator[None]:
-        """Prepare every participant, then append all records in one batch. Each step is a turn."""
+        """Prepare every participant, then append all records in one batch. Each step is a turn.
+
+        Whatever prevents it, the driver gets an answer and no participant stays held.
+        """
         held: list[Held] = []
-        encoded = [query_records.encode(record)]
+        try:
+            rejected = yield from self._prepare_each(participants, held)
+            if rejected is None:
+                self._append_batch(query, record, held, call)
+                return
+        except Exception as error:
+            self._logger.exception("batch of query %s was not committed", query.query_id)
+            rejected = Rejected(ErrorCode.UNKNOWN_SERVER_ERROR, f"the batch could not be committed: {error}")
+        self._writing.discard(query.query_id)
+        call.answer(Ended(*rejected))
+        for each in held:
+            each.actor.let_go()
+
+    def _prepare_each(
+        self, participants: Sequence[Participant], held: list[Held]
+    ) -> Generator[None, None, Rejected | None]:
+        """Prepare the participants and add them to `held`. Return why one cannot commit."""
         for number, each in enumerate(participants, 1):
             prepared = self._prepare(each)
             if isinstance(prepared, Rejected):
-                self._writing.discard(query.query_id)
-                call.answer(Ended(*prepared))
-                for one in held:
-                    one.actor.let_go()
-                return
+                return prepared
             held.append(prepared)
-            encoded.extend(map(records.encode, prepared.outcome.records))
             if not number % _A_TURN:
                 yield
+        return None
+
+    def _append_batch(self, query: Query, record: QueryRecord, held: list[Held], call: EndCall) -> None:
+        encoded = [query_records.encode(record)]
+        for each in held:
+            encoded.extend(map(records.encode, each.outcome.records))
         after = [each.actor.durable_after(each.outcome) for each in held]
         durable = [each for each in after if each is not None]
         self._log.append(
@@ -364,13 +383,6 @@ class Queries:
         if error is ErrorCode.NONE and query_id in self._writing:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return error
-
-
-def in_turns(steps: Iterator[None]) -> None:
-    """Take the first step now, and one in each turn of the event loop after this."""
-    for _ in steps:
-        asyncio.get_running_loop().call_soon(in_turns, steps)
-        return
 
 
 def _settle(held: list[Held], error: KafkaError | None) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from ....protocol.codec import decode, decode_versioned, encode_versioned
 from ....protocol.errors import DecodeError
 from ....protocol.messages.transaction_records import PartitionsSchema, TransactionLogKey, TransactionLogValue
+from ....protocol.topic_partition import TopicPartition
 from .states import TransactionState
 
 KEY_TYPE = 0
@@ -40,8 +41,6 @@ _NUMBERS = {
     TransactionState.PREPARE_EPOCH_FENCE: 7,
 }
 _STATES = {number: state for state, number in _NUMBERS.items()}
-
-TopicPartition = tuple[str, int]
 
 
 class UnknownStatus(DecodeError):
@@ -122,7 +121,7 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
     if state is None:
         raise UnknownStatus(f"transactional id {transactional_id!r} in state {found.transaction_status}")
     partitions = frozenset(
-        (each.topic, index) for each in found.transaction_partitions or () for index in each.partition_ids
+        TopicPartition(each.topic, index) for each in found.transaction_partitions or () for index in each.partition_ids
     )
     standing = Standing(
         state=state,

@@ -44,7 +44,7 @@ class Addition(NamedTuple):
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        return frozenset((topic.name, index) for topic in self.topics for index in topic.partitions)
+        return frozenset(TopicPartition(topic.name, index) for topic in self.topics for index in topic.partitions)
 
 
 def fenced(error: ErrorCode, version: int, since: int = FENCED_VERSION) -> ErrorCode:
@@ -108,13 +108,14 @@ def additions(request: AddPartitionsToTxnRequest, version: int) -> list[Addition
 def rejected_partitions(addition: Addition, topics: Topics, version: int) -> dict[TopicPartition, ErrorCode]:
     """Return the partitions that cannot be in a transaction: they do not exist, or are internal to the broker."""
     errors: dict[TopicPartition, ErrorCode] = {}
-    for name, index in addition.partitions:
+    for place in addition.partitions:
+        name, index = place
         topic = topics.get(name)
         # Other brokers add the groups' partitions here, clients by AddOffsetsToTxn.
         if version < BATCH_VERSION and name in INTERNAL_TOPICS:
-            errors[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            errors[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif topic is None or topic.partition(index) is None:
-            errors[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return errors
 
 
@@ -155,7 +156,10 @@ def _result(addition: Addition, error_of: Callable[[TopicPartition], ErrorCode])
     topics = [
         AddPartitionsToTxnTopicResult(
             topic.name,
-            [AddPartitionsToTxnPartitionResult(index, error_of((topic.name, index))) for index in topic.partitions],
+            [
+                AddPartitionsToTxnPartitionResult(index, error_of(TopicPartition(topic.name, index)))
+                for index in topic.partitions
+            ],
         )
         for topic in addition.topics
     ]

@@ -68,16 +68,20 @@ class Verification:
     """Asks the transaction coordinator, on behalf of Produce and TxnOffsetCommit."""
 
     def __init__(
-        self, config: VerificationConfig, transactions: TransactionCoordinator, offsets_log: OffsetsLog
+        self,
+        config: VerificationConfig,
+        transactions: TransactionCoordinator,
+        offsets_log: OffsetsLog,
+        ask_remotely: AskRemotely | None,
     ) -> None:
+        """`ask_remotely` is None for a broker that is alone."""
         self._config = config
         self._transactions = transactions
         self._offsets_log = offsets_log
-        # None: a broker that is alone.
-        self.ask_remotely: AskRemotely | None = None
+        self._ask_remotely = ask_remotely
 
     def _is_remote(self, transactional_id: str) -> bool:
-        return self.ask_remotely is not None and (
+        return self._ask_remotely is not None and (
             self._transactions.shards.check(transactional_id) is ErrorCode.NOT_COORDINATOR
         )
 
@@ -124,10 +128,10 @@ class Verification:
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
     ) -> tuple[ErrorCode, bool]:
         """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
-        assert self.ask_remotely is not None
-        place = partition.topic, partition.index
+        assert self._ask_remotely is not None
+        place = TopicPartition(partition.topic, partition.index)
         with partition.marker_watch.watch(producer_id) as is_current:
-            error = await self.ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
+            error = await self._ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
             return error, is_current()
 
     def is_offset_commit_remote(self, request: TxnOffsetCommitRequest, index: int, version: int) -> bool:
@@ -147,14 +151,14 @@ class Verification:
         commit: Callable[[Callable[[int], ErrorCode]], Awaitable[Result]],
     ) -> Result:
         """Ask the remote coordinator of a TxnOffsetCommit, then `commit` with a verification."""
-        assert self.ask_remotely is not None
-        producer_id, place = request.producer_id, (partition.topic, partition.index)
+        assert self._ask_remotely is not None
+        producer_id, place = request.producer_id, TopicPartition(partition.topic, partition.index)
         who = request.transactional_id, producer_id, request.producer_epoch
         implicit, attempt = version >= _FIRST_IMPLICIT_OFFSETS, 0
         while True:
             attempt += 1
             with partition.marker_watch.watch(producer_id) as is_current:
-                error = _offset_commit_error(await self.ask_remotely(*who, place, implicit), version)
+                error = _offset_commit_error(await self._ask_remotely(*who, place, implicit), version)
                 is_late = False
 
                 def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:

@@ -8,24 +8,188 @@ says what became of it, because EndTxn depends on whether the coordinator knows 
 
 Version 1 adds partitions and groups before they are written to, and keeps the epoch from transaction to transaction; a
 lost sequence costs an InitProducerId. Version 2 (KIP-890) adds them by writing, and gets a new epoch from each EndTxn.
+
+States and moves are those of Java's TransactionManager.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import NoReturn
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ...errors import InvalidTransactionState, ProducerFenced, ProducerUnusable, TransactionFailed
-from ...record import TopicPartition
+from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
-from .actions import Action, AddGroup, AddPartitions, CommitOffsets, End, Initialize, Write
-from .states import DISCARDING, LEGAL, IllegalMove, TransactionState
-from .verdicts import FENCED, Verdict, verdict
 
-_T = TransactionState
+E = ErrorCode
 # The first version in which partitions and groups are added by writing to them.
 IMPLICIT = 2
+
+
+# -- States
+
+
+class TransactionState(Enum):
+    """The state of a transactional producer."""
+
+    # The producer was not started. -> Initializing.
+    UNINITIALIZED = "Uninitialized"
+
+    # InitProducerId gets the first epoch, or the next one after sequences were lost. -> Ready, -> FatalError.
+    INITIALIZING = "Initializing"
+
+    # No transaction is open. -> InTransaction with `begin`.
+    READY = "Ready"
+
+    # Records and offsets are accepted. -> Committing, -> Aborting, -> AbortableError if any of them fails.
+    IN_TRANSACTION = "InTransaction"
+
+    # The user has asked to commit: what was accepted is sent and acknowledged, then EndTxn.
+    #   -> Ready, -> Initializing, -> AbortableError while it is not certain to commit.
+    COMMITTING = "Committing"
+
+    # What was not sent fails, what was sent is waited for, then EndTxn. -> Ready, -> Initializing.
+    ABORTING = "Aborting"
+
+    # A record or an offset of the transaction has failed: the transaction cannot be committed any more. -> Aborting.
+    ABORTABLE_ERROR = "AbortableError"
+
+    # The producer cannot go on, for example because another one has its transactional id. -> nowhere.
+    FATAL_ERROR = "FatalError"
+
+
+_T = TransactionState
+
+# The states that each state may be followed by.
+LEGAL: dict[TransactionState, frozenset[TransactionState]] = {
+    _T.UNINITIALIZED: frozenset({_T.INITIALIZING}),
+    _T.INITIALIZING: frozenset({_T.READY, _T.FATAL_ERROR}),
+    _T.READY: frozenset({_T.IN_TRANSACTION}),
+    _T.IN_TRANSACTION: frozenset({_T.COMMITTING, _T.ABORTING, _T.ABORTABLE_ERROR, _T.FATAL_ERROR}),
+    _T.COMMITTING: frozenset({_T.READY, _T.INITIALIZING, _T.ABORTABLE_ERROR, _T.FATAL_ERROR}),
+    _T.ABORTING: frozenset({_T.READY, _T.INITIALIZING, _T.FATAL_ERROR}),
+    _T.ABORTABLE_ERROR: frozenset({_T.ABORTING, _T.FATAL_ERROR}),
+    _T.FATAL_ERROR: frozenset(),
+}
+
+# EndTxn, or what must come before it, is under way.
+ENDING = frozenset({_T.COMMITTING, _T.ABORTING, _T.INITIALIZING})
+
+# Records that are not sent yet must not be sent any more.
+DISCARDING = frozenset({_T.ABORTING, _T.ABORTABLE_ERROR, _T.FATAL_ERROR})
+
+
+class IllegalMove(Exception):
+    """A defect: the machine tried a move that LEGAL does not list."""
+
+    def __init__(self, state: TransactionState, target: TransactionState) -> None:
+        super().__init__(f"a transactional producer cannot go from {state.value} to {target.value}")
+
+
+# -- Actions: one request each
+
+
+@dataclass(frozen=True, slots=True)
+class Initialize:
+    """InitProducerId: the first epoch, or the one after that of `producer`."""
+
+    producer: ProducerIdAndEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn: the transaction is about to write to these partitions (version 1)."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddGroup:
+    """AddOffsetsToTxn: the transaction is about to commit offsets of this group (version 1)."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommitOffsets:
+    """TxnOffsetCommit: the offsets of a group that become visible with the transaction."""
+
+    group: ConsumerGroupMetadata
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """EndTxn: commit or abort."""
+
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Produce, which the sender does; only its failures concern the machine."""
+
+
+Action = Initialize | AddPartitions | AddGroup | CommitOffsets | End
+
+
+# -- What an error means for the transaction, as in Java.
+#
+# A retriable error is tried again. Any other error of Produce, AddPartitionsToTxn and TxnOffsetCommit fails the
+# transaction, unless FATAL lists it: the abort that follows finds out whether the producer can go on. Any other error
+# of InitProducerId, AddOffsetsToTxn and EndTxn is fatal, unless ABORTABLE lists it.
+
+
+class Verdict(Enum):
+    """What becomes of an action that failed."""
+
+    RETRY = "retry"
+    ABORT = "abort"
+    FATAL = "fatal"
+
+
+# The coordinator has given the transactional id a newer epoch.
+FENCED = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH})
+
+_NOT_OURS = {
+    E.PRODUCER_FENCED,
+    E.INVALID_PRODUCER_ID_MAPPING,
+    E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    E.CLUSTER_AUTHORIZATION_FAILED,
+    E.UNSUPPORTED_VERSION,
+}
+
+FATAL: dict[type, frozenset[ErrorCode]] = {
+    # A partition may still say INVALID_PRODUCER_EPOCH of an epoch that the coordinator raised itself (KIP-588).
+    Write: frozenset(_NOT_OURS),
+    AddPartitions: frozenset(_NOT_OURS | {E.INVALID_PRODUCER_EPOCH, E.INVALID_TXN_STATE}),
+    CommitOffsets: frozenset(_NOT_OURS | {E.INVALID_PRODUCER_EPOCH, E.UNSUPPORTED_FOR_MESSAGE_FORMAT}),
+}
+
+ABORTABLE: dict[type, frozenset[ErrorCode]] = {
+    Initialize: frozenset(),
+    AddGroup: frozenset(
+        {E.GROUP_AUTHORIZATION_FAILED, E.INVALID_GROUP_ID, E.UNKNOWN_PRODUCER_ID, E.TRANSACTION_ABORTABLE}
+    ),
+    End: frozenset({E.UNKNOWN_PRODUCER_ID, E.TRANSACTION_ABORTABLE}),
+}
+
+
+def verdict(action: Action | Write, error: KafkaError) -> Verdict:
+    """Return what becomes of an action after an error, while the transaction could still be aborted."""
+    kind = type(action)
+    if error.retriable:
+        return Verdict.RETRY
+    if kind in FATAL:
+        return Verdict.FATAL if error.code in FATAL[kind] else Verdict.ABORT
+    return Verdict.ABORT if error.code in ABORTABLE[kind] else Verdict.FATAL
+
+
+# -- The machine
 
 
 class TransactionMachine:

@@ -7,8 +7,6 @@ raised as KafkaError with its code. ConnectionLost and RequestTimedOut mean that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ....protocol.messages.add_partitions_to_txn import (
@@ -27,10 +25,9 @@ from ....protocol.messages.txn_offset_commit import (
 from ...core.cluster import Cluster
 from ...core.connection import Connection
 from ...core.coordinator import TRANSACTION, Coordinator
-from ...record import ConsumerGroupMetadata, TopicPartition
+from ...record import ConsumerGroupMetadata, by_topic
 from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
-from .actions import AddGroup, AddPartitions, CommitOffsets, End, Initialize
-from .machine import IMPLICIT
+from .machine import IMPLICIT, AddGroup, AddPartitions, CommitOffsets, End, Initialize
 
 _LAST_STABLE_INITIALIZE = 5  # InitProducerId 6 is for two-phase commits (KIP-939)
 _FIRST_EPOCH_INITIALIZE = 3  # InitProducerId 3 goes on from an epoch (KIP-360)
@@ -68,7 +65,7 @@ class TransactionRequests:
 
     async def add_partitions(self, action: AddPartitions, producer: ProducerIdAndEpoch) -> None:
         """Have the coordinator know that the transaction writes to these partitions."""
-        topics = [AddPartitionsToTxnTopic(name, numbers) for name, numbers in _by_topic(action.partitions).items()]
+        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(action.partitions).items()]
         request = AddPartitionsToTxnRequest([], self._transactional_id, *producer, topics)
         connection = await self._coordinator.connection()
         version = connection.version_for(AddPartitionsToTxnRequest, _LAST_CLIENT_ADD)
@@ -133,18 +130,9 @@ def _transaction_version(connection: Connection) -> int:
     return IMPLICIT if connection.features.get(_FEATURE, 0) >= IMPLICIT else 1
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for name, number in partitions:
-        topics.setdefault(name, []).append(number)
-    return topics
-
-
 def _offset_topics(action: CommitOffsets) -> list[TxnOffsetCommitRequestTopic]:
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-    for (name, number), offset in action.offsets.items():
+    for (name, number), (offset, metadata, leader_epoch) in action.offsets.items():
         topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name))
-        topic.partitions.append(
-            TxnOffsetCommitRequestPartition(number, offset.offset, offset.leader_epoch, offset.metadata)
-        )
+        topic.partitions.append(TxnOffsetCommitRequestPartition(number, offset, leader_epoch, metadata))
     return list(topics.values())

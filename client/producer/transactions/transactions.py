@@ -29,11 +29,19 @@ from ...errors import (
 from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from ..batch import ProducerBatch
 from ..partition_queue import PartitionQueue
-from .actions import Action, AddGroup, AddPartitions, CommitOffsets, End, Initialize
-from .machine import TransactionMachine
+from .machine import (
+    ENDING,
+    Action,
+    AddGroup,
+    AddPartitions,
+    CommitOffsets,
+    End,
+    Initialize,
+    TransactionMachine,
+    TransactionState,
+    Verdict,
+)
 from .requests import TransactionRequests
-from .states import ENDING, TransactionState
-from .verdicts import Verdict
 
 # CONCURRENT_TRANSACTIONS means that markers of the last transaction are being written, which takes milliseconds.
 _FIRST_CONCURRENT_PAUSE_MS = 10.0

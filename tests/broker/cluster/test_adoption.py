@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from odradek.broker.cluster.adoption import adopt_topic
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.operations import Create, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     Registration,
     Replicas,
@@ -20,6 +19,7 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Create, Steps, WriteAll
 
 TOPIC_ID = bytes(range(16))
 

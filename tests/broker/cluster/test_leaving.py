@@ -11,8 +11,8 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.cluster.leaving import Leaving
 from odradek.broker.replication.controller_door import ControllerDoor
+from odradek.broker.replication.metadata_cache import BrokerView, MetadataCache
 from odradek.broker.replication.peer import PeerLost
-from odradek.broker.replication.view import BrokerView, ClusterView
 from odradek.protocol.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
 
 CONFIG = BrokerConfig(controlled_shutdown_max_retries=2, controlled_shutdown_retry_backoff_ms=0)
@@ -63,7 +63,7 @@ async def test_the_last_broker_of_a_cluster_stops_at_once() -> None:
 async def test_a_controller_that_does_not_answer_is_given_up() -> None:
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
-    view = ClusterView()
+    view = MetadataCache()
     door = ControllerDoor(BrokerConfig(controller_socket_timeout_ms=50), view, lambda: None)
     with pytest.raises(PeerLost, match="no controller"):
         await door.request(DONE, 3, ControlledShutdownResponse)

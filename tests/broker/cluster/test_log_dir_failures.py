@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.cluster.operations import Create, children, write
 from odradek.broker.cluster.znodes import LOG_DIR_EVENT_PREFIX, LOG_DIR_EVENTS, encode_log_dir_event
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import DiskError
@@ -18,6 +17,7 @@ from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import batch_of
+from odradek.zookeeper.operations import Create, children, write
 
 
 class DyingDisk(Disk):

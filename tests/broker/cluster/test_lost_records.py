@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.cluster.lost_records import leave_isrs
-from odradek.broker.cluster.operations import Put, Steps, WriteAll, read, write
 from odradek.broker.cluster.znodes import (
     ISR_CHANGES,
     LeaderAndIsr,
@@ -31,6 +30,7 @@ from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.whole_replicas import offsets_on_disk
+from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
 
 WAIT_S = 30
 RECORDS = 10

@@ -14,8 +14,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
 from odradek.broker import Broker
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.operations import Create, Delete, Steps, children, read, write
-from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.server import serve
 from odradek.protocol.apis import ApiKey
@@ -25,11 +23,13 @@ from odradek.tests.support.members import Members, member
 from odradek.tests.support.process import free_port
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.zookeeper import ZooKeeperProcess
+from odradek.zookeeper.operations import Create, Delete, Steps, children, read, write
+from odradek.zookeeper.session import Session
 
 WAIT_S = 30
 
 
-async def content(zookeeper: ZooKeeper, path: str) -> object:
+async def content(zookeeper: Session, path: str) -> object:
     """The JSON of a znode."""
     znode = await zookeeper.run(read(path))
     assert znode is not None

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from odradek.broker.cluster.old_offsets import OldOffsets
-from odradek.broker.cluster.operations import Steps, children, read
-from odradek.broker.cluster.zookeeper import SessionExpired
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -24,6 +22,7 @@ from odradek.tests.broker.coordination.groups import wire_requests as wire
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import Raw
+from odradek.zookeeper.operations import SessionExpired, Steps, children, read
 
 
 @dataclass
@@ -65,7 +64,7 @@ class Door:
     def __post_init__(self) -> None:
         self.session = self.zookeeper.connect()
 
-    async def run(self, steps: Steps[Any], fence: int | None = None) -> Any:
+    async def run(self, steps: Steps[Any]) -> Any:
         if self.is_away:
             await asyncio.Event().wait()
         result = None
@@ -165,7 +164,7 @@ async def test_a_zookeeper_that_is_away_is_waited_for_with_a_bound(offsets: OldO
 
 
 async def test_a_session_that_has_expired_is_an_error_to_try_again(offsets: OldOffsets, door: Door) -> None:
-    async def run(steps: Steps[Any], fence: int | None = None) -> Any:
+    async def run(steps: Steps[Any]) -> Any:
         raise SessionExpired
 
     door.run = run

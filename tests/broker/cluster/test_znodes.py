@@ -21,12 +21,12 @@ from odradek.broker.cluster.controller.outbox import (
 )
 from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.controller.topic_changes import NewTopic, create_topic
-from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.producer_ids import take_block
 from odradek.broker.cluster.registration import join_cluster, register, take_broker_id
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
 from odradek.protocol.codec import encoder
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Steps
 
 PLACE = TopicPartition("t", 0)
 DECODERS: list[Callable[[bytes], object]] = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.broker.handlers import fetch
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
@@ -123,3 +124,12 @@ async def test_a_session_is_told_what_is_new_and_nothing_else(
             await History(broker, raw, seed).run()
         except AssertionError as error:
             raise AssertionError(f"seed {seed}") from error
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_session_is_told_the_same_in_several_turns(
+    broker: Broker, raw: Raw, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A walk over more partitions than a turn takes loses none that had nothing new before."""
+    monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN", 2)
+    await History(broker, raw, seed).run()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.coordination.transactions import queries
 from odradek.protocol.apis import ApiKey, OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -170,6 +171,29 @@ async def test_one_transaction_that_is_not_open_makes_all_of_the_batch_fail(raw:
     # The one that was good is still open, and can be aborted.
     assert (await task.end(0, good, commit=False)).error_code == 0
     assert (await raw.fetch("t", 0, isolation_level=1)).last_stable_offset == 2
+
+
+@pytest.mark.usefixtures("t")
+async def test_an_error_while_a_batch_is_prepared_holds_no_participant(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A participant that is held answers no request, and a query that writes takes no commit: for ever."""
+    task = Task(raw)
+    participants = [await task.write(0, name, b"v") for name in ("0", "1")]
+    real, steps = queries.machine.step, 0
+
+    def fail_at_the_second(*arguments: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            raise RuntimeError("planted")
+        return real(*arguments)
+
+    with monkeypatch.context() as planted:
+        planted.setattr(queries.machine, "step", fail_at_the_second)
+        assert (await task.end(0, *participants)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert (await task.end(0, *participants)).error_code == ErrorCode.NONE
+    assert await visible(raw) == [b"v", b"v"]
 
 
 @pytest.mark.usefixtures("t")

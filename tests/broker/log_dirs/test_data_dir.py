@@ -88,9 +88,16 @@ def test_a_damaged_identity_is_refused(path: Path, content: bytes) -> None:
     assert "cannot be used" in start_error(path)
 
 
-@pytest.mark.parametrize("place", ["/proc/odradek", "/dev/null", "/dev/null/data"])
-def test_a_directory_that_cannot_be_written_is_named_in_the_error(place: str) -> None:
-    assert "cannot be written" in start_error(Path(place))
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("/proc/odradek", "cannot be written"),
+        ("/dev/null", "is no directory"),
+        ("/dev/null/data", "cannot be written"),
+    ],
+)
+def test_a_directory_that_cannot_be_written_is_named_in_the_error(place: str, why: str) -> None:
+    assert f"{place} {why}" in start_error(Path(place))
 
 
 def test_a_first_start_may_be_cut_at_any_step(tmp_path: Path) -> None:

@@ -426,3 +426,34 @@ async def test_an_idle_connection_is_closed() -> None:
     writer.close()
     listening.close()
     timers.close()
+
+
+async def test_a_muted_connection_is_answered_at_once_and_its_next_request_waits(server: Server) -> None:
+    order: list[bytes] = []
+
+    def answer(frame: bytes) -> EncodedResponse:
+        order.append(frame)
+        if frame == b"first":
+            next(iter(server.processor.connections)).mute(60_000)
+        return [frame_of(frame)]
+
+    server.answer = answer
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"first") + frame_of(b"second"))
+        assert await read_frame(reader) == b"first"
+        assert order == [b"first"]
+        server.processor.waiting.pop().cancel()
+        assert await closed(reader)
+
+
+async def test_a_connection_goes_on_after_it_was_muted(server: Server) -> None:
+    def answer(frame: bytes) -> EncodedResponse:
+        if frame == b"first":
+            next(iter(server.processor.connections)).mute(1)
+        return [frame_of(frame)]
+
+    server.answer = answer
+    async with client(server) as (reader, writer):
+        writer.write(frame_of(b"first") + frame_of(b"second"))
+        assert await read_frame(reader) == b"first"
+        assert await read_frame(reader) == b"second"

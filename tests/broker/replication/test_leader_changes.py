@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.broker.handlers.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-from odradek.broker.topics.partition import READ_COMMITTED, READ_UNCOMMITTED
+from odradek.broker.topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (

@@ -13,7 +13,8 @@ from odradek.broker.purgatory import Purgatory
 from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.broker.topics.flusher import Flusher
-from odradek.broker.topics.partition import READ_COMMITTED, Partition
+from odradek.broker.topics.partition import Partition
+from odradek.broker.topics.partition_state import READ_COMMITTED, PartitionState, Surroundings
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records.batch import decode_batch, encode_batch, iter_headers
 from odradek.protocol.records.record import Record
@@ -46,11 +47,13 @@ class Room:
         self.purgatory = Woken(timers)
         self.log = Log.open(directory, LogConfig(**config), clean=True, now_ms=0)
         self.failures: list[StorageError] = []
-        flusher = Flusher(timers, DiskThreads(timers, self.clock))
-        self.partition = Partition("t", 0, EPOCH, self.clock, self.purgatory, flusher.schedule, self.note_failure)
+        flusher = Flusher(timers, DiskThreads(timers, self.clock), lambda: None)
+        self.partition = Partition(
+            "t", 0, EPOCH, Surroundings(self.clock, self.purgatory, flusher.schedule, self.note_failure, lambda: None)
+        )
         self.partition.lead(self.log)
 
-    def note_failure(self, _: Partition, error: StorageError) -> None:
+    def note_failure(self, _: PartitionState, error: StorageError) -> None:
         self.failures.append(error)
 
     def append(self, data: bytes) -> int:

@@ -131,7 +131,7 @@ async def test_an_index_is_built_again(
         await fill(raw)
     async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
         segment = log_of(broker).segments[slot]
-        segment.load_indexes()
+        segment.open_indexes()
         path = segment.path(suffix)
         disk.spoil(path, 0, path.stat().st_size)
         await check_others(broker, raw, without=-1)

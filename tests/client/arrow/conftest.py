@@ -1,4 +1,4 @@
-"""Runs the tests of Arrow columns twice: with Python alone, and with the compiled kernel where it can be built."""
+"""Runs tests of Arrow columns twice: with Python alone, and with the compiled kernel where it can be built."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from odradek.tests.support.compiled_kernel import records_by
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 
 
-@pytest.fixture(params=["Python", "kernel"], scope="module", autouse=True)
+@pytest.fixture(params=["Python", "kernel"], scope="module")
 def arrow_way(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Decode and encode by what the parameter says."""
+    """Decode and encode by what the parameter says: `pytestmark = pytest.mark.usefixtures("arrow_way")`."""
     with records_by(request.param):
         yield request.param

@@ -35,6 +35,8 @@ from odradek.protocol.records.errors import (
 )
 from odradek.protocol.records.record import Record
 
+pytestmark = pytest.mark.usefixtures("arrow_way")
+
 ALL = tuple(TYPES)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FOREVER = 2**62

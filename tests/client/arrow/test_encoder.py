@@ -16,6 +16,8 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.compiled_kernel import records_by
 
+pytestmark = pytest.mark.usefixtures("arrow_way")
+
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 NOW_MS = 1_700_000_000_000
 PARTITIONS = 3

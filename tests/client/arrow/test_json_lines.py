@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from odradek.client.arrow.json_lines import MAX_DEPTH, join_objects
 from odradek.tests.support.compiled_kernel import records_by
 
+pytestmark = pytest.mark.usefixtures("arrow_way")
+
 # Bytes that mean something, so that many values are nearly objects.
 PIECES = st.sampled_from(
     [b"{", b"}", b"[", b"]", b'"', b"\\", b"\n", b"\r", b"\t", b" ", b",", b":", b"1", b"\0", "é".encode()]

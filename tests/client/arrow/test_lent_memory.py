@@ -12,6 +12,8 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.compiled_kernel import needed_kernel
 
+pytestmark = pytest.mark.usefixtures("arrow_way")
+
 LEAST = np.iinfo(np.int64).min
 
 

@@ -20,8 +20,7 @@ from odradek.client import (
     TopicPartition,
 )
 from odradek.client.assignors import Member, Racks
-from odradek.client.assignors.claims import Claim
-from odradek.client.assignors.user_data import decode_sticky
+from odradek.client.assignors.claims import Claim, decode_sticky
 
 PARTITIONS = 7
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.client.assignors import Assignor, Member, RangeAssignor, RoundRobinAssignor
-from odradek.client.assignors.racks import racks_matter
+from odradek.client.assignors.assignor import racks_matter
 from odradek.client.record import TopicPartition
 from odradek.tests.client.assignors.groups import Case, kafkas_cases
 

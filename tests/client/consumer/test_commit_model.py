@@ -17,9 +17,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from odradek.client import OffsetAndMetadata, TopicPartition
-from odradek.client.consumer.consumer_metrics import ConsumerCounts
-from odradek.client.consumer.offset_commits import OffsetCommits
-from odradek.client.consumer.offset_store import StoredOffsets
+from odradek.client.consumer.explanation import ConsumerCounts
+from odradek.client.consumer.offset_commits import OffsetCommits, StoredOffsets
 from odradek.client.consumer.polls import Polls
 from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.core.cluster import Cluster
@@ -71,7 +70,8 @@ class Commits(RuleBasedStateMachine):
         self.positions, self.polls = Positions(), Polls()
         cluster = Cluster(ClusterOptions("unused:1", retry_backoff_ms=0, retry_backoff_max_ms=0))
         offsets = StoredOffsets(self.store)
-        self.commits = OffsetCommits(cluster, offsets, self.positions, 1_000, ConsumerCounts())
+        self.commits = OffsetCommits(cluster, offsets, self.positions, self.polls, ConsumerCounts())
+        self.commits.automatic = True
         self.model: dict[TopicPartition, Known] = {}
         self.stored: dict[TopicPartition, int] = {}
 

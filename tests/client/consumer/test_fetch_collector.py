@@ -7,9 +7,8 @@ from collections import Counter
 import pytest
 from odradek.client import TopicPartition
 from odradek.client.consumer.completed_fetch import CompletedFetch
-from odradek.client.consumer.fetch_collector import FetchCollector
-from odradek.client.consumer.positions import PartitionState, Positions
-from odradek.client.consumer.signals import Signals
+from odradek.client.consumer.poller import FetchCollector
+from odradek.client.consumer.positions import PartitionState, Positions, Signals
 from odradek.client.core.serialization import Deserializers
 from odradek.client.errors import CorruptRecords
 from odradek.protocol.records.batch import encode_batch

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
-from odradek.client.consumer.dead_letters import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
+from odradek.client.consumer.workers import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
 from odradek.client.errors import ConcurrentPoll, DeserializationFailed, GroupRequired, HandlerFailed, InvalidOption
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

@@ -1,13 +1,18 @@
-"""Lists where things are given one by one, and the other way round: the error says what to write."""
+"""What callers mix up: lists and single things, names of other clients: the error says what to write."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable
+import re
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
+from odradek import client
 from odradek.client import Admin, ConfigResource, Consumer, NewTopic, TopicPartition, blocking
+from odradek.client.core import arguments
+from odradek.tests.support.cluster_thread import cluster_in_thread
+from odradek.tests.support.fake_cluster import FakeCluster
 
 T0 = TopicPartition("t", 0)
 # Calls that take a list; what one thing of it is.
@@ -70,3 +75,45 @@ async def test_one_thing_in_the_place_of_a_list_is_refused_with_what_to_write(na
 async def test_topics_of_a_constructor_are_given_one_by_one() -> None:
     with pytest.raises(TypeError, match=r"Consumer takes them one by one, not in a list: write Consumer\(\*"):
         Consumer(["t"])  # type: ignore[arg-type]
+
+
+INSTEAD: dict[str, str] = vars(arguments)["_METHODS_INSTEAD"]
+KINDS = [getattr(home, name) for home in (client, blocking) for name in ("Admin", "Consumer", "Producer")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", INSTEAD)
+def test_a_method_of_another_client_is_told_what_to_call(kind: Any, name: str) -> None:
+    if not hasattr(kind, name):
+        with pytest.raises(AttributeError, match=re.escape(f"{kind.__name__!r} object has no attribute {name!r}: ")):
+            getattr(kind(), name)
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_what_is_named_instead_exists(name: str) -> None:
+    for called in re.findall(r"(?:Admin\.)?\b([a-z_]+)\(", INSTEAD[name]):
+        assert any(hasattr(kind, called) for kind in KINDS), called
+
+
+async def pairs() -> AsyncIterator[tuple[None, bytes]]:
+    yield None, b"x"
+
+
+async def test_send_many_says_that_it_takes_no_async_generator_and_flush_no_timeout() -> None:
+    timeout: Any = 10
+    records: Any = pairs()
+    async with FakeCluster({"t": 1}) as cluster, client.Producer(cluster.address) as producer:
+        with pytest.raises(TypeError, match="not an async one: write `async for"):
+            await producer.send_many("t", records)
+        with pytest.raises(TypeError, match="flush takes no timeout"):
+            await producer.flush(timeout)
+
+
+def test_the_blocking_producer_says_so_too() -> None:
+    timeout: Any = 10
+    records: Any = pairs()
+    with cluster_in_thread({"t": 1}) as cluster, blocking.Producer(cluster.address) as producer:
+        with pytest.raises(TypeError, match="not an async one: write `async for"):
+            producer.send_many("t", records)
+        with pytest.raises(TypeError, match="flush takes no timeout"):
+            producer.flush(timeout)

@@ -10,7 +10,7 @@ from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.authentication import ask_for_token_now
 from odradek.client.core.connection import Connection
 from odradek.client.core.sasl import Token
-from odradek.client.core.security_options import SecurityOptions
+from odradek.client.core.security import SecurityOptions
 from odradek.client.errors import (
     AuthenticationFailed,
     ConnectionLost,

@@ -12,7 +12,7 @@ import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.connection import Connection
 from odradek.client.core.frame_buffer import no_frame
-from odradek.client.core.security_options import SecurityOptions
+from odradek.client.core.security import SecurityOptions
 from odradek.client.core.tls import TlsContexts
 from odradek.client.errors import (
     AuthenticationFailed,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.client import Producer
 from odradek.client.errors import DeliveryTimedOut
-from odradek.client.producer import idle_topics
+from odradek.client.producer import session
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
@@ -64,7 +64,7 @@ async def test_a_record_for_a_deleted_topic_that_no_broker_makes_expires_and_say
 
 
 async def test_a_topic_that_was_not_used_for_long_is_asked_for_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(idle_topics, "MAX_IDLE_MS", 0)
+    monkeypatch.setattr(session, "MAX_IDLE_MS", 0)
     async with FakeCluster({"t": 1, "busy": 1}) as cluster, producer_for(cluster) as producer, asyncio.timeout(10):
         await producer.send_and_wait("t", b"x")
         takes = cluster.defaults[ApiKey.PRODUCE]

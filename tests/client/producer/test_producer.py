@@ -392,7 +392,7 @@ async def test_a_sender_that_breaks_fails_everything_and_says_why(monkeypatch: p
         producer = producer_for(cluster)
         await producer.start()
         await producer.partitions_for("t")
-        monkeypatch.setattr("odradek.client.producer.accumulator.encode_batch", broken)
+        monkeypatch.setattr("odradek.client.producer.batch.encode_batch", broken)
         with pytest.raises(KafkaError, match="a bug"):
             await producer.send_and_wait("t", b"x")
         with pytest.raises(KafkaError, match="a bug"):

@@ -18,8 +18,7 @@ from odradek.client import (
 )
 from odradek.client.core.metadata import NO_LEADER
 from odradek.client.errors import InvalidOption, KafkaError, RecordTooLarge, SerializationFailed, UnknownTopic
-from odradek.client.producer.partitioner import murmur2
-from odradek.client.producer.partitioners import java_hash
+from odradek.client.producer.partitioner import java_hash, murmur2
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce

@@ -8,12 +8,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.errors import NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark import progress
-from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.columns import Column
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.plan import plan
 from odradek.client.spark.progress import start_committed

@@ -100,7 +100,7 @@ def test_spark_finds_the_module_as_it_looks_for_it() -> None:
 def test_importing_the_client_loads_nothing_that_only_spark_needs() -> None:
     heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas'}"
     code = (
-        "import sys, odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.spark.fetch;"
+        "import sys, odradek.client, odradek.client.spark, odradek.client.spark.plan, odradek.client.arrow.fetch;"
         f"print({heavy} & sys.modules.keys() or '')"
     )
     loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)

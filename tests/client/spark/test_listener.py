@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
+from odradek.client.arrow.brokers import Brokers
 from odradek.client.record import EARLIEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.listener import Lag, LagListener
 from odradek.protocol.errors import ErrorCode, KafkaError

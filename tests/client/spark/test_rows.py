@@ -9,10 +9,9 @@ import pytest
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.client.arrow.batches import scan
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.spark.columns import Column, HeaderNulls
 from odradek.client.spark.errors import SchemaError
-from odradek.client.spark.fetch import Section
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.rows import RowDecoder
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -21,7 +20,7 @@ from odradek.protocol.records.record import Record
 def rows_of(*columns: Column) -> list[dict[str, Any]]:
     data = encode_batch([Record(key=None, value=b"")])
     decoder = RowDecoder(columns, OffsetRange("t", bytes(16), 0, 0, 100), max_rows=10)
-    assert list(decoder.feed(Section(*scan(memoryview(data))[:2]))) == []
+    assert list(decoder.feed(*scan(memoryview(data))[:2])) == []
     rest = decoder.rest()
     assert rest is not None
     found: list[dict[str, Any]] = rest.to_pylist()

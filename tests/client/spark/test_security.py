@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.errors import AuthenticationFailed, ConnectionLost, NoBrokerReachable
 from odradek.client.record import LATEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.client.spark.sink_batch import Place

@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.record import TopicPartition
-from odradek.client.spark.brokers import Brokers
-from odradek.client.spark.connection import BlockingConnection
 from odradek.pipelines.delays import delays, flights
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

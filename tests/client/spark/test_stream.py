@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from odradek.client.arrow.brokers import Brokers
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.core.metadata import ClusterView
 from odradek.client.record import EARLIEST, TopicPartition
-from odradek.client.spark.brokers import Brokers
 from odradek.client.spark.errors import DataLoss, ForeignOffsets, TopicRecreated
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.stream import (
     FirstBatchLost,

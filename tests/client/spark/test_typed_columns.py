@@ -20,11 +20,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.batches import scan
+from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.arrow.json_lines import MAX_DEPTH
 from odradek.client.spark.columns import Column, Format, columns_of, default_ddl
 from odradek.client.spark.errors import BadRecord, OptionError, SchemaError
-from odradek.client.spark.fetch import Section
-from odradek.client.spark.offsets import OffsetRange
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.rows import RowDecoder
 from odradek.client.spark.spark_types import arrow_type
@@ -194,8 +193,9 @@ def read(mode: str, *values: bytes | None, kind: spark.StructType = SIMPLE) -> A
     columns = (Column("value", format=wanted, kind=kind), Column("partition"))
     data = encode_batch([Record(-1, 5, None, value) for value in values], base_offset=7)
     decoder = RowDecoder(columns, OffsetRange("t", bytes(16), 0, 0, 100), max_rows=2)
-    section = Section(*scan(memoryview(data))[:2])
-    return pa.Table.from_batches([*decoder.feed(section), *filter(None, [decoder.rest()])]).to_pylist()
+    return pa.Table.from_batches(
+        [*decoder.feed(*scan(memoryview(data))[:2]), *filter(None, [decoder.rest()])]
+    ).to_pylist()
 
 
 def test_bad_records_are_nulls_with_their_text_or_left_out_or_an_error() -> None:

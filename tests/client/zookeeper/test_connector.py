@@ -6,7 +6,6 @@ import asyncio
 import re
 
 import pytest
-from odradek.broker.cluster.operations import Create, Delete, children, read, write
 from odradek.client import TopicPartition
 from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachable
 from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable
@@ -16,6 +15,7 @@ from odradek.tests.client.zookeeper.world import World, take, until
 from odradek.tests.support.members import member
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import ZooKeeperProcess
+from odradek.zookeeper.operations import Create, Delete, children, read, write
 
 
 async def dump(world: World, path: str) -> dict[str, tuple[str, bool]]:

@@ -99,8 +99,8 @@ def test_members_of_one_view_share_every_partition_once(
 
 
 def test_without_kazoo_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    room = "odradek.client.zookeeper"
-    for name in [each for each in sys.modules if each.startswith((f"{room}.connector", f"{room}.session", "kazoo"))]:
+    kept = ("odradek.client.zookeeper.connector", "odradek.zookeeper.session", "odradek.zookeeper.requests", "kazoo")
+    for name in [each for each in sys.modules if each.startswith(kept)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
     monkeypatch.setitem(sys.modules, "kazoo", None)

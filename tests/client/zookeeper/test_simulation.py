@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.client import TopicPartition
-from odradek.client.zookeeper.offset_steps import store_offsets
+from odradek.client.zookeeper.offsets import store_offsets
 from odradek.client.zookeeper.registry import Subscription
 from odradek.tests.support.registry_simulation import begin, live_through_faults
 

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.core.clock import wall_clock_ms
 from odradek.client.errors import RecordTooLarge
+from odradek.client.producer.appender import Spreader, Turn
 from odradek.client.producer.batch import ProducerBatch
 from odradek.client.producer.partitioner import Partitioner, murmur2
 from odradek.client.producer.preparation import Preparation, Prepared
-from odradek.client.producer.spreading import Spreader, Turn
 from odradek.client.record import RecordMetadata, TopicPartition
 from odradek.kernel import door
 from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records
@@ -253,7 +253,7 @@ def test_a_record_is_prepared_alike(
     limit: int,
 ) -> None:
     none: Any = None
-    preparation = Preparation(none, none, none, none, limit)
+    preparation = Preparation(none, none, none, limit)
     before = wall_clock_ms()
 
     def prepare() -> object:

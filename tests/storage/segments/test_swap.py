@@ -70,7 +70,7 @@ def test_a_crash_at_any_step_of_a_cleaning_leaves_old_or_new(tmp_path: Path, pow
         segment.unlink()
     steps = disk.steps - before
     # Every operation's first step, and the middle of the writes.
-    marks = sorted({mark - before for mark in disk.marks if mark >= before} | set(range(0, steps, 499)))
+    marks = sorted({mark - before for mark in disk.marks if mark >= before} | set(range(0, steps, 997)))
     assert len(marks) > 40
     for at in marks:
         directory = tmp_path / f"{at}"
@@ -134,7 +134,7 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
     clean(log, disk=disk)
     assert (sources, len(log.segments)) == (3, 2)
     named = [mark - before for mark in disk.marks if mark >= before][-NAMING_STEPS:]
-    for at, seed in product(named, range(12)):
+    for at, seed in product(named, range(5)):
         directory = tmp_path / f"{at}-{seed}"
         disk = FaultyDisk()
         log = filled(directory, disk)

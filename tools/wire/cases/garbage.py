@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 
+from odradek.protocol.primitives import encode_uvarint
+
 from ..connection import Wire
-from ..spec_codec import messages, varint
+from ..plain import encode_body
 
 
 def run(wire: Wire) -> None:
     header = struct.pack(">hhih", 3, 1, 1, 0)
     flexible = struct.pack(">hhih", 3, 9, 1, 0) + b"\0"
-    good = messages()["MetadataRequest"].encode({"Topics": []}, 1)
+    good = encode_body("Metadata", 1, {"Topics": []})
     for case, data in (
         ("size 0", struct.pack(">i", 0)),
         ("size negative", struct.pack(">i", -1)),
@@ -42,7 +44,7 @@ def run(wire: Wire) -> None:
         ("ApiVersions with rubbish behind", framed(struct.pack(">hhih", 18, 0, 1, 0) + b"\xff" * 20)),
         ("ApiVersions v3 with no body", framed(struct.pack(">hhih", 18, 3, 1, 0))),
         ("flexible, varint without end", framed(flexible + b"\xff" * 12)),
-        ("flexible, array longer than the frame", framed(flexible + varint(1_000_000))),
+        ("flexible, array longer than the frame", framed(flexible + encode_uvarint(1_000_000))),
         ("flexible, array length overflows", framed(flexible + b"\xff\xff\xff\xff\x7f")),
         ("flexible, unknown tag", framed(flexible + b"\x01" + b"\x01\0\0" + b"\x01" + b"\x63\x02ab")),
         ("flexible, tag longer than the frame", framed(flexible + b"\x01" + b"\x01\0\0" + b"\x01" + b"\x63\x7fab")),

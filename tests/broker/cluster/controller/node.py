@@ -10,11 +10,11 @@ from typing import Any
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, PartitionUpdate, TellMetadata
 from odradek.broker.cluster.controller.requests import _type
-from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.znodes import LEADER_DURING_DELETE, TopicPartition
 from odradek.broker.replication.full_names import FullNames
 from odradek.broker.replication.replicas import FULL as FULL_ROLES
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
+from odradek.zookeeper.operations import Steps
 
 
 @dataclass

@@ -25,9 +25,9 @@ from odradek.broker.cluster.controller.pieces import pieces_of
 from odradek.broker.cluster.controller.placement import place
 from odradek.broker.cluster.controller.topic_changes import add_partitions
 from odradek.broker.cluster.controller.watches import event_of, subject_of
-from odradek.broker.cluster.operations import Create, Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     CONTROLLER,
+    CONTROLLER_EPOCH,
     ISR_CHANGES,
     LOG_DIR_EVENT_PREFIX,
     LOG_DIR_EVENTS,
@@ -53,7 +53,8 @@ from odradek.broker.cluster.znodes import (
 from odradek.protocol.errors import KafkaError
 from odradek.tests.broker.cluster.controller.node import Node
 from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
-from odradek.tests.support.fake_zookeeper import ControllerMoved, FakeZookeeper, SessionExpired
+from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Check, Create, Fenced, SessionExpired, Steps, WriteAll
 
 # What people and tools write to ask the controller for something.
 ASKED_BY_HAND = (REASSIGN_PARTITIONS, PREFERRED_REPLICA_ELECTION)
@@ -310,7 +311,7 @@ class Simulation:
             # The process goes on, and knows what it was told before.
             self._resign(node)
             self._register(node)
-        except ControllerMoved:
+        except Fenced:
             self._resign(node)
 
     def _begin(self, node: Node) -> None:
@@ -341,7 +342,8 @@ class Simulation:
         assert node.steps is not None
         try:
             operation = node.steps.send(node.result)
-            fence = node.fence if self._is_fenced else None
+            is_fenced = self._is_fenced and node.fence is not None
+            fence = Check(CONTROLLER_EPOCH, node.fence) if is_fenced else None
             node.result = self.zookeeper.run(node.session, operation, fence)
         except StopIteration as end:
             node.steps = None

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
-from odradek.broker.cluster.operations import Steps, children
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
-from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.replication.controller_door import OwnBroker
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper.operations import Check, Steps, children
+from odradek.zookeeper.session import Session
 
 
 async def carry_out(_: Message, version: int) -> Any:
@@ -31,13 +31,13 @@ class Candidate:
         self._session = fake.connect()
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
         own = OwnBroker(carry_out)
-        self.controller = Controller(config, cast("ZooKeeper", self), FakeClock(), own)
+        self.controller = Controller(config, cast("Session", self), FakeClock(), own)
         # Cleared while the answers of ZooKeeper are on their way.
         self.answers = asyncio.Event()
         self.answers.set()
 
-    async def run(self, steps: Steps[Any], fence: int | None = None) -> Any:
-        """Stand in for ZooKeeper.run."""
+    async def run(self, steps: Steps[Any], fence: Check | None = None) -> Any:
+        """Stand in for Session.run."""
         result: object = None
         while True:
             try:

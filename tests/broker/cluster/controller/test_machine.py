@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from odradek.broker.cluster import operations
-from odradek.broker.cluster.controller import leadership, machine, outbox, repetition
+from odradek.broker.cluster.controller import machine, outbox, partition_states, repetition
 from odradek.broker.cluster.controller.channels import Channels
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig, _Asked, _Term
 from odradek.broker.cluster.controller.machine import ControllerMachine
@@ -22,7 +21,6 @@ from odradek.broker.cluster.controller.outbox import (
     TellMetadata,
 )
 from odradek.broker.cluster.controller.repetition import Repetition
-from odradek.broker.cluster.operations import Steps, WriteAll
 from odradek.broker.cluster.znodes import (
     Assignment,
     LeaderAndIsr,
@@ -37,7 +35,6 @@ from odradek.broker.cluster.znodes import (
     state_path,
     topic_path,
 )
-from odradek.broker.cluster.zookeeper import ZooKeeper
 from odradek.broker.replication.controller_door import OwnBroker
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.leader_and_isr import (
@@ -49,6 +46,9 @@ from odradek.protocol.messages.stop_replica import StopReplicaPartitionError, St
 from odradek.protocol.messages.update_metadata import UpdateMetadataResponse
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.zookeeper import operations
+from odradek.zookeeper.operations import Steps, WriteAll
+from odradek.zookeeper.session import Session
 
 PARTITIONS = 95
 TOPIC_ID = bytes(15) + b"t"
@@ -112,7 +112,7 @@ def test_no_turn_handles_more_than_so_many_partitions(monkeypatch: pytest.Monkey
 
         return call
 
-    for module, name in ((machine, "decode_state"), (leadership, "decode_state"), (outbox, "_update")):
+    for module, name in ((machine, "decode_state"), (partition_states, "decode_state"), (outbox, "_update")):
         monkeypatch.setattr(module, name, counted(getattr(module, name)))
     world.run(world.machine.take_over())
     assert len(world.messages()) == 6
@@ -222,7 +222,7 @@ class Shell:
     def __init__(self, world: World) -> None:
         self.world = world
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
-        self.controller = Controller(config, cast("ZooKeeper", None), FakeClock(), cast("OwnBroker", None))
+        self.controller = Controller(config, cast("Session", None), FakeClock(), cast("OwnBroker", None))
         again = Repetition(self.controller._put)
         self.controller._term = _Term(world.machine, 0, cast("Channels", None), again)
 

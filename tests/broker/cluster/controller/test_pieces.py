@@ -35,7 +35,7 @@ def updates(count: int, replicas: int, per_topic: int) -> tuple[PartitionUpdate,
 @pytest.mark.parametrize("kind", [TellMetadata, BecomeLeaderOrFollower])
 @pytest.mark.parametrize("is_full", [True, False])
 def test_every_piece_is_taken_by_a_broker(kind: type[Message], is_full: bool, replicas: int, per_topic: int) -> None:
-    every = updates(30_000 // replicas * 3, replicas, per_topic)
+    every = updates(15_000 // replicas * 3, replicas, per_topic)
     message = kind(7, BROKERS, every) if kind is TellMetadata else kind(7, every, BROKERS)
 
     message = replace(message, is_full=is_full)

@@ -10,8 +10,8 @@ import pytest
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import Message, StopReplicas, TellMetadata
 from odradek.broker.cluster.controller.pieces import pieces_of
-from odradek.broker.cluster.operations import Steps
 from odradek.broker.cluster.znodes import TopicPartition
+from odradek.zookeeper.operations import Steps
 
 from .simulation import Simulation
 

@@ -15,8 +15,15 @@ from __future__ import annotations
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.batch import NO_PRODUCER_ID, ProducerIdAndEpoch
-from odradek.client.producer.transactions.actions import Action, AddGroup, AddPartitions, CommitOffsets, End, Initialize
-from odradek.client.producer.transactions.machine import TransactionMachine
+from odradek.client.producer.transactions.machine import (
+    Action,
+    AddGroup,
+    AddPartitions,
+    CommitOffsets,
+    End,
+    Initialize,
+    TransactionMachine,
+)
 from odradek.client.record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
 from odradek.protocol.errors import ErrorCode
 

@@ -1,0 +1,1 @@
+"""Security: who a client is, and what proves it: principals, TLS, SASL and the credentials of users."""

@@ -1,0 +1,95 @@
+"""How far groups are behind the ends of logs, in records and in time, and replicas behind their leaders."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from .session import CLIENT_ID, PATIENCE_MS, chosen_address, client_options
+
+if TYPE_CHECKING:
+    from ..client import Admin, TopicPartition
+    from ..client.core.metadata import PartitionInfo
+
+# Reading the records at the committed offsets ends after this, whatever has come.
+_READ_WITHIN_S = 10.0
+_POLL_MS = 200
+
+
+async def lags(admin: Admin, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return (end offset, lag in records) of each partition whose topic exists."""
+    from ..client import LATEST
+
+    existing = await admin.describe_topics()
+    # A deleted topic may have left committed offsets behind; it has no end offset.
+    ends = await admin.list_offsets({each: LATEST for each in committed if each.topic in existing})
+    return {each: (end.offset, max(end.offset - committed[each], 0)) for each, end in ends.items()}
+
+
+async def lag_times_ms(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return the age in ms of the first committed record at or after each offset, by its timestamp.
+
+    Partitions without such a record within ten seconds are missing.
+    """
+    from ..client import Consumer
+
+    ages: dict[TopicPartition, int] = {}
+    if not offsets:
+        return ages
+    options = client_options(
+        "admin", client_id=CLIENT_ID, default_api_timeout_ms=PATIENCE_MS, allow_auto_create_topics=False
+    )
+    # A fetch brings one batch at least, however low the limit is.
+    options |= {"isolation_level": "read_committed", "max_partition_fetch_bytes": 1, "enable_auto_commit": False}
+    deadline = time.monotonic() + _READ_WITHIN_S
+    async with Consumer(bootstrap_servers=chosen_address(), **options) as consumer:
+        consumer.assign(offsets)
+        for each, offset in offsets.items():
+            consumer.seek(each, offset)
+        while len(ages) < len(offsets) and time.monotonic() < deadline:
+            for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).items():
+                ages.setdefault(partition, max(int(time.time() * 1000) - records[0].timestamp_ms, 0))
+                consumer.pause(partition)
+            await asyncio.sleep(0)
+    return ages
+
+
+# Broker and partition -> records.
+Lags: TypeAlias = "dict[tuple[int, TopicPartition], int]"
+
+
+async def replica_lags(admin: Admin, placed: Mapping[TopicPartition, PartitionInfo]) -> Lags:
+    """Ask the brokers where their logs of these partitions end; return the differences to the leaders'.
+
+    A replica is left out where its broker or the leader does not answer for it.
+    """
+    ends = await _ends(admin, placed)
+    return {
+        (broker, partition): max(0, ends[each.leader, partition] - ends[broker, partition])
+        for partition, each in placed.items()
+        for broker in each.replicas
+        if (broker, partition) in ends and (each.leader, partition) in ends
+    }
+
+
+async def _ends(admin: Admin, placed: Mapping[TopicPartition, PartitionInfo]) -> Lags:
+    """Return the end of each replica's log."""
+    from ..client import LATEST
+    from ..client.errors import ItemsFailed, KafkaError
+
+    held: dict[int, dict[TopicPartition, int]] = {}
+    for partition, each in placed.items():
+        for broker in set(each.replicas) - set(each.offline):
+            held.setdefault(broker, {})[partition] = LATEST
+    ends: Lags = {}
+    for broker, partitions in held.items():
+        try:
+            found = await admin.list_offsets(partitions, node_id=broker)
+        except ItemsFailed as error:
+            found = {each: result for each, result in error.results.items() if not isinstance(result, KafkaError)}
+        except KafkaError:
+            continue  # a broker that is not there any more
+        ends |= {(broker, partition): offset.offset for partition, offset in found.items()}
+    return ends

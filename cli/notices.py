@@ -1,0 +1,113 @@
+"""Lines on standard error while a command works: how far it is, a lost connection, requests that are retried."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Protocol
+
+import click
+
+# A shorter loss, as while a broker closes an idle connection, is not worth a line.
+_SAID_AFTER_S = 1.0
+_LOOKS_EVERY_S = 0.2
+
+
+class Connected(Protocol):
+    """A producer or a consumer."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open."""
+        ...
+
+
+@asynccontextmanager
+async def connection_notice(client: Connected, address: str) -> AsyncGenerator[None]:
+    """Watch a client's connection while the block runs. Without one, nothing is said of requests that fail."""
+    from ..client.core.retry_notice import log
+
+    def is_news(_record: logging.LogRecord) -> bool:
+        return client.is_connected
+
+    log.addFilter(is_news)
+    task = asyncio.create_task(_watch(client, address), name="connection notice")
+    try:
+        yield
+    finally:
+        log.removeFilter(is_news)
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class _Lines(logging.Handler):
+    """Prints each warning as a line of the command's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"odradek: {record.getMessage()}", err=True)
+
+
+@contextmanager
+def retry_notice() -> Generator[None]:
+    """Print what the command's clients say of requests that fail and are retried."""
+    from ..client.core.retry_notice import log
+
+    handler = _Lines()
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+
+
+async def _watch(client: Connected, address: str) -> None:
+    loop = asyncio.get_running_loop()
+    lost_at: float | None = None
+    said = False
+    while True:
+        await asyncio.sleep(_LOOKS_EVERY_S)
+        if client.is_connected:
+            if said:
+                click.echo("odradek: connected again", err=True)
+            lost_at, said = None, False
+        elif lost_at is None:
+            lost_at = loop.time()
+        elif not said and loop.time() - lost_at >= _SAID_AFTER_S:
+            said = True
+            click.echo(f"odradek: the connection to {address} is lost, trying again", err=True)
+
+
+# A line that changes more often flickers.
+_EVERY_S = 0.2
+
+
+class Progress:
+    """Shows the share of `total` bytes, or of what `text` says, that is done. `clear` it before printing lines."""
+
+    def __init__(self, total: int, text: str | None = None) -> None:
+        self.total = total
+        self._text = text or f"{total / 1e9:.1f} GB"
+        self._done = 0
+        self._shown_at = 0.0
+        self._is_shown = False
+        self._terminal = sys.stderr.isatty()
+
+    def add(self, size: int) -> None:
+        """Count `size` more bytes as done."""
+        self._done += size
+        if self._terminal and time.monotonic() - self._shown_at > _EVERY_S:
+            self._shown_at = time.monotonic()
+            self._is_shown = True
+            percent = min(100 * self._done // max(self.total, 1), 100)
+            click.echo(f"\r\033[K{percent:3d} % of {self._text}", nl=False, err=True)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._is_shown:
+            self._is_shown = False
+            click.echo("\r\033[K", nl=False, err=True)

@@ -1,0 +1,230 @@
+"""The brokers of a cluster, what they can do, and where they keep replicas: DescribeCluster (key 60), the features of
+KIP-584 (ApiVersions 18, UpdateFeatures 57), DescribeLogDirs (35, sizes KIP-827), AlterReplicaLogDirs (34, KIP-113).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ... import __version__
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ...protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
+from ..core.arguments import check_apart
+from ..core.cluster import Cluster
+from ..core.descriptions import ClusterDescription
+from ..core.metadata import Node
+from ..core.options import check_choice, check_switches
+from ..errors import raise_error
+from ..record import TopicPartition, by_topic
+from .items import for_items, item_result, timeout_of
+
+_CHANGES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
+_UNKNOWN_SIZE = -1
+
+
+async def describe_cluster(cluster: Cluster) -> ClusterDescription:
+    """Return the cluster's id, its controller and its brokers."""
+
+    async def attempt() -> ClusterDescription:
+        response = await cluster.request_any(DescribeClusterRequest(), DescribeClusterResponse)
+        raise_error(response.error_code, response.error_message, "the cluster cannot be described")
+        nodes = tuple(Node(each.broker_id, each.host, each.port, each.rack) for each in response.brokers)
+        return ClusterDescription(response.cluster_id, response.controller_id, nodes)
+
+    return await cluster.retry(attempt)
+
+
+# -- Features
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """The levels of a feature that the asked broker has, and the one that the cluster uses (0: none)."""
+
+    lowest: int
+    highest: int
+    level: int
+
+
+async def describe_features(cluster: Cluster) -> dict[str, Feature]:
+    """Return the features of the cluster by name, with their levels (KIP-584)."""
+    request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+
+    async def attempt() -> dict[str, Feature]:
+        response = await cluster.request_any(request, ApiVersionsResponse)
+        raise_error(response.error_code, None, "the features cannot be described")
+        levels = {each.name: each.max_version_level for each in response.finalized_features}
+        return {
+            each.name: Feature(each.min_version, each.max_version, levels.get(each.name, 0))
+            for each in response.supported_features
+        }
+
+    return await cluster.retry(attempt)
+
+
+async def update_features(
+    cluster: Cluster, levels: Mapping[str, int], *, change: str = "upgrade", validate_only: bool = False
+) -> None:
+    """Set the levels of features. `change` is "upgrade", "safe_downgrade", or "unsafe_downgrade" (may lose data).
+
+    All of them are changed, or none. Raises KafkaError, INVALID_UPDATE_VERSION or FEATURE_UPDATE_FAILED.
+    """
+    check_switches(validate_only=validate_only)
+    check_choice("change", change, _CHANGES)
+
+    async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
+        updates = [FeatureUpdateKey(name, levels[name], upgrade_type=_CHANGES[change]) for name in names]
+        request = UpdateFeaturesRequest(timeout_of(cluster), updates, validate_only)
+        response = await cluster.request_controller(request, UpdateFeaturesResponse)
+        raise_error(response.error_code, response.error_message, "the features were not updated")
+        # A broker may leave out what it has updated.
+        return dict.fromkeys(names) | {
+            each.feature: item_result(
+                None, each.error_code, each.error_message, f"the level of {each.feature} was not updated"
+            )
+            for each in response.results
+        }
+
+    await for_items(cluster, levels, attempt)
+
+
+# -- Log directories
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A partition in a directory. `offset_lag` is its lag in offsets; `is_future` says that it is moving in."""
+
+    partition: TopicPartition
+    size_bytes: int
+    offset_lag: int
+    is_future: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """A log directory of a broker.
+
+    `error` says why it cannot be used; sizes are those of its volume, None if the broker is too old for them.
+    """
+
+    node_id: int
+    path: str
+    error: ErrorCode | None
+    total_bytes: int | None
+    usable_bytes: int | None
+    replicas: tuple[Replica, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The total size of `replicas`."""
+        return sum(each.size_bytes for each in self.replicas)
+
+
+async def describe_log_dirs(
+    cluster: Cluster, *node_ids: int, partitions: Collection[TopicPartition] | None = None
+) -> list[LogDir]:
+    """Return the log directories of these brokers, or of all, with their replicas: all, or of these partitions.
+
+    Raises BROKER_NOT_AVAILABLE for an unknown broker.
+    """
+    check_apart("describe_log_dirs", node_ids)
+    return await cluster.retry(lambda: _describe_once(cluster, node_ids, partitions))
+
+
+async def _describe_once(
+    cluster: Cluster, node_ids: Collection[int], partitions: Collection[TopicPartition] | None
+) -> list[LogDir]:
+    await cluster.refresh()
+    unknown = sorted(set(node_ids) - set(cluster.view.nodes))
+    if unknown:
+        there = ", ".join(map(str, sorted(cluster.view.nodes)))
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {unknown[0]}; there are {there}")
+    topics = None if partitions is None else [DescribableLogDirTopic(*each) for each in by_topic(partitions).items()]
+    found: list[LogDir] = []
+    for node_id in sorted(node_ids or cluster.view.nodes):
+        connection = await cluster.connection(node_id)
+        response = await connection.request(DescribeLogDirsRequest(topics), DescribeLogDirsResponse)
+        raise_error(response.error_code, None, f"{connection.address} cannot describe its data directories")
+        found += [_log_dir(node_id, each) for each in sorted(response.results, key=lambda each: each.log_dir)]
+    return found
+
+
+def _log_dir(node_id: int, result: DescribeLogDirsResult) -> LogDir:
+    replicas = [
+        Replica(
+            TopicPartition(topic.name, each.partition_index), each.partition_size, each.offset_lag, each.is_future_key
+        )
+        for topic in result.topics
+        for each in topic.partitions
+    ]
+    return LogDir(
+        node_id,
+        result.log_dir,
+        ErrorCode.of(result.error_code) if result.error_code else None,
+        None if result.total_bytes == _UNKNOWN_SIZE else result.total_bytes,
+        None if result.usable_bytes == _UNKNOWN_SIZE else result.usable_bytes,
+        tuple(sorted(replicas, key=lambda each: each.partition)),
+    )
+
+
+# A replica: the broker's node id, and the partition.
+ReplicaKey = tuple[int, TopicPartition]
+
+
+async def alter_replica_log_dirs(cluster: Cluster, moves: Mapping[tuple[int, TopicPartition], str]) -> None:
+    """Begin to move replicas, by node id and partition, to other log directories of their brokers.
+
+    Raises KafkaError, LOG_DIR_NOT_FOUND; `describe_log_dirs` shows when they are there.
+    """
+
+    async def attempt(keys: list[ReplicaKey]) -> dict[ReplicaKey, KafkaError | None]:
+        found: dict[ReplicaKey, KafkaError | None] = {}
+        for node_id in sorted({node_id for node_id, _ in keys}):
+            wanted = [partition for node, partition in keys if node == node_id]
+            found |= await _move_on(cluster, node_id, {partition: moves[node_id, partition] for partition in wanted})
+        return found
+
+    await for_items(cluster, moves, attempt)
+
+
+async def _move_on(
+    cluster: Cluster, node_id: int, wanted: Mapping[TopicPartition, str]
+) -> dict[ReplicaKey, KafkaError | None]:
+    by_path: dict[str, list[TopicPartition]] = {}
+    for partition, path in wanted.items():
+        by_path.setdefault(path, []).append(partition)
+    dirs = [
+        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(*each) for each in by_topic(some).items()])
+        for path, some in by_path.items()
+    ]
+    request = AlterReplicaLogDirsRequest(dirs)
+    try:
+        response = await cluster.request(node_id, request, AlterReplicaLogDirsResponse)
+    except KafkaError as error:
+        return {(node_id, partition): error for partition in wanted}
+    return {
+        (node_id, TopicPartition(topic.topic_name, each.partition_index)): item_result(
+            None,
+            each.error_code,
+            None,
+            f"{topic.topic_name}-{each.partition_index} of broker {node_id} was not moved",
+        )
+        for topic in response.results
+        for each in topic.partitions
+    }

@@ -1,0 +1,327 @@
+"""Blocking requests to a cluster: its topics, the leaders of partitions, the ends of their logs.
+
+`retry` repeats requests with growing pauses, while errors are retriable and `default.api.timeout.ms` is not over. Clock
+and sleep are passed in, so that tests need neither.
+
+Who asks again and again, as a stream does at every trigger, keeps its connections: then a look at the ends of the logs
+costs a Metadata request and a ListOffsets request to each leader.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ...protocol.records.batch import iter_headers, iter_records
+from ..core.addresses import Address
+from ..core.backoff import Backoff
+from ..core.metadata import ClusterView
+from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
+from ..record import TopicPartition
+from .connection import BlockingConnection, ClientOptions
+
+T = TypeVar("T")
+
+# Brokers come and go at other addresses while a stream runs for months.
+_MOST_KEPT = 100
+
+
+class Brokers:
+    """The cluster behind the bootstrap servers. Not safe for threads.
+
+    With `keeps_connections` it is a context manager, and `close` ends the connections.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        first: int = 0,
+        *,
+        keeps_connections: bool = False,
+    ) -> None:
+        """`first` is the bootstrap server that is tried first, modulo their number: tasks spread over them so."""
+        self.options = options
+        self._first = first % len(options.bootstrap)
+        self._keeps = keeps_connections
+        # Idle connections by address, each with the time of its last use; the one that was used last is at the end.
+        self._kept: dict[Address, tuple[BlockingConnection, float]] = {}
+        self.clock = clock
+        self._sleep = sleep
+        self._backoff = Backoff(options.numbers["retry.backoff.ms"], options.numbers["retry.backoff.max.ms"])
+
+    def __enter__(self) -> Brokers:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that are kept; may be called again."""
+        while self._kept:
+            self._kept.popitem()[1][0].close()
+
+    def retry(self, attempt: Callable[[], T]) -> T:
+        """Return the result of `attempt`, repeated while its error is retriable and time is left."""
+        deadline = self.clock() + self.options.numbers["default.api.timeout.ms"] / 1000
+        failures = 0
+        while True:
+            try:
+                return attempt()
+            except KafkaError as error:
+                failures += 1
+                if not error.retriable or isinstance(error, UnknownTopic) or not self.pause(failures, deadline):
+                    raise
+
+    def pause(self, failures: int, deadline: float) -> bool:
+        """Pause after so many failures in a row. Return False at once if the pause would end after the deadline."""
+        seconds = self._backoff.pause_ms(failures) / 1000
+        if self.clock() + seconds > deadline:
+            return False
+        self._sleep(seconds)
+        return True
+
+    def view(self, topics: Collection[str] | None) -> ClusterView:
+        """Return the cluster's brokers and these topics (None: all). Raises NoBrokerReachable, KafkaError."""
+        wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        with self.connect() as connection:
+            response = connection.request(
+                MetadataRequest(topics=wanted, allow_auto_topic_creation=False), MetadataResponse
+            )
+        return ClusterView().updated(response, whole=True)
+
+    # -- Connections
+
+    @contextmanager
+    def connect(self) -> Generator[BlockingConnection, None, None]:
+        """Give a connection to a bootstrap server; to the next one where that cannot be reached or does not answer.
+
+        Raises NoBrokerReachable. The server that answered is asked first the next time.
+        """
+        reasons: list[str] = []
+        listens = False
+        servers = self.options.bootstrap
+        for address in servers[self._first :] + servers[: self._first]:
+            try:
+                connection = self._open(address)
+            except (ConnectionLost, RequestTimedOut) as error:
+                listens = listens or not isinstance(error, NotConnected)
+                reasons.append(error.message.removeprefix("cannot connect to "))
+                continue
+            self._first = servers.index(address)
+            try:
+                with self._used(address, connection):
+                    yield connection
+            except (ConnectionLost, RequestTimedOut):
+                self._first = (self._first + 1) % len(servers)
+                raise
+            return
+        raise NoBrokerReachable("; ".join(reasons), listens=listens)
+
+    @contextmanager
+    def to(self, address: Address) -> Generator[BlockingConnection, None, None]:
+        """Give a connection to a broker. Raises what connecting raises."""
+        with self._used(address, self._open(address)) as connection:
+            yield connection
+
+    def _open(self, address: Address) -> BlockingConnection:
+        kept = self._kept.pop(address, None)
+        if kept is not None:
+            connection, used_s = kept
+            # What stands between may have forgotten a connection that was idle for long, and say nothing.
+            longest_ms = self.options.numbers["connections.max.idle.ms"]
+            if connection.is_reusable and (longest_ms < 0 or self.clock() - used_s < longest_ms / 1000):
+                return connection
+            connection.close()
+        return BlockingConnection(address, self.options)
+
+    @contextmanager
+    def _used(self, address: Address, connection: BlockingConnection) -> Generator[BlockingConnection, None, None]:
+        """Keep the connection after its use, or close it: after an error always."""
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if not self._keeps:
+            connection.close()
+            return
+        self._kept[address] = connection, self.clock()
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.pop(next(iter(self._kept)))[0].close()
+
+    # -- Requests
+
+    def leader_of(self, partition: TopicPartition, topic_id: bytes) -> Address:
+        """Return the address of the partition's leader.
+
+        Raises UnknownTopic if the topic was deleted, also if a new topic has its name.
+        """
+        view = self.view([partition.topic])
+        known_id = view.topic_id(partition.topic)
+        if any(topic_id) and any(known_id) and known_id != topic_id:
+            raise UnknownTopic(f"topic '{partition.topic}' was deleted and created again")
+        return leader_address(view, partition)
+
+    def offsets(
+        self, partitions: Collection[TopicPartition], timestamp: int, view: ClusterView | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offset of each partition at `timestamp`, which may be EARLIEST or LATEST."""
+        return self.offsets_at(dict.fromkeys(partitions, timestamp), view)
+
+    def offsets_at(
+        self, times: Mapping[TopicPartition, int], view: ClusterView | None = None
+    ) -> Mapping[TopicPartition, int]:
+        """Return the offset of each partition's first record at or after its time; -1 where there is none.
+
+        A caller that has just asked for the leaders passes its `view`.
+        """
+        found: dict[TopicPartition, int] = {}
+        for address, led in self._by_leader(times, view).items():
+            with self.to(address) as connection:
+                response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
+            found.update(_offsets_of(response))
+        missing = set(times) - set(found)
+        if missing:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
+        return found
+
+    def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
+        found: dict[TopicPartition, int] = {}
+        for address, led in self._by_leader(partitions).items():
+            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in _by_topic(led).items()])
+            with self.to(address) as connection:
+                found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
+        missing = sorted(set(partitions) - set(found))
+        if missing:
+            why = "the brokers tell no sizes (DescribeLogDirs; the cluster's DESCRIBE must be allowed)"
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{why} of {missing}")
+        return found
+
+    def timestamps(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return the time in ms of each partition's first record at or after an offset; it lacks where none is there.
+
+        Reads one batch of each partition. Raises KafkaError.
+        """
+        view = self.view({partition.topic for partition in offsets})
+        found: dict[TopicPartition, int] = {}
+        for address, led in self._by_leader(offsets, view).items():
+            with self.to(address) as connection:
+                # One by one: a broker returns a batch for the first partition of a request whatever its size.
+                for each in led:
+                    wanted = FetchPartition(each.partition, fetch_offset=offsets[each], partition_max_bytes=1)
+                    topic = FetchTopic(each.topic, topic_id=view.topic_id(each.topic), partitions=[wanted])
+                    response = connection.request(_one_batch(topic), FetchResponse)
+                    found.update(_timestamp_of(response, each, offsets[each]))
+        return found
+
+    def _by_leader(
+        self, partitions: Collection[TopicPartition], view: ClusterView | None = None
+    ) -> dict[Address, list[TopicPartition]]:
+        view = view or self.view({partition.topic for partition in partitions})
+        by_leader: dict[Address, list[TopicPartition]] = {}
+        for each in partitions:
+            by_leader.setdefault(leader_address(view, each), []).append(each)
+        return by_leader
+
+    def _offsets_request(
+        self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
+    ) -> ListOffsetsRequest:
+        topics = [
+            ListOffsetsTopic(
+                topic, [ListOffsetsPartition(each, timestamp=times[TopicPartition(topic, each)]) for each in numbers]
+            )
+            for topic, numbers in _by_topic(partitions).items()
+        ]
+        return ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=self.options.isolation_level,
+            topics=topics,
+            timeout_ms=self.options.numbers["request.timeout.ms"],
+        )
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        found.setdefault(topic, []).append(number)
+    return found
+
+
+def leader_address(view: ClusterView, partition: TopicPartition) -> Address:
+    """Return the address of a partition's leader. Raises UnknownTopic, and LEADER_NOT_AVAILABLE where it has none."""
+    topic, number = partition
+    with suppress(KeyError):
+        code = view.errors[topic]
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(f"topic '{topic}' does not exist")
+        raise KafkaError(code, f"topic '{topic}': {code.text}")
+    if view.partition(partition) is None:
+        raise UnknownTopic(f"topic '{topic}' has no partition {number}")
+    node = view.nodes.get(view.leader(partition))
+    if node is None:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{number} has no leader at the moment")
+    return node.host, node.port
+
+
+def known_leader(view: ClusterView, partition: TopicPartition) -> Address | None:
+    """Return the address of a partition's leader, None where the cluster had none when it was asked."""
+    try:
+        return leader_address(view, partition)
+    except KafkaError:
+        return None
+
+
+def _one_batch(topic: FetchTopic) -> FetchRequest:
+    return FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=[topic])
+
+
+def _timestamp_of(response: FetchResponse, of: TopicPartition, offset: int) -> dict[TopicPartition, int]:
+    """Return the time of the first record at or after an offset; nothing where the log has ended or gone."""
+    if response.error_code or not response.responses or response.responses[0].partitions[0].error_code:
+        return {}
+    data = memoryview(response.responses[0].partitions[0].records or b"")
+    for at, header in iter_headers(data):
+        for record in iter_records(data, at, header, True):
+            if record.offset >= offset:
+                return {of: record.timestamp_ms}
+    return {}
+
+
+def _sizes_of(response: DescribeLogDirsResponse) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, each.partition_index): each.partition_size
+        for result in response.results
+        for topic in result.topics
+        for each in topic.partitions
+        if not each.is_future_key
+    }
+
+
+def _offsets_of(response: ListOffsetsResponse) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for topic in response.topics:
+        for each in topic.partitions:
+            code = ErrorCode.of(each.error_code)
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"offsets of {topic.name}-{each.partition_index}: {code.text}")
+            found[TopicPartition(topic.name, each.partition_index)] = each.offset
+    return found

@@ -1,0 +1,6 @@
+"""The session with ZooKeeper, which brokers of a cluster and consumers of Kafka 0.8 share.
+
+operations   reads and writes as values, which steps yield, and the errors that end steps
+requests     what one session asks, again where an answer was lost
+session      one session after another, which run steps; needs kazoo (`odradek[cluster]`)
+"""
