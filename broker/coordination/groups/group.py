@@ -127,6 +127,7 @@ class Group:
         self.consumer.apply(record)
         if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
             self.consumer = None
+            self.had_offsets = bool(self.offsets)
 
     def _apply_generation(self, value: GroupMetadataValue) -> None:
         """Make the generation of a record the current one. Members that the roster knows keep what they said."""
