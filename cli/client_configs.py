@@ -112,7 +112,7 @@ def _check_security(name: str, text: str) -> None:
 
 def _read(row: Option, text: str) -> Any:
     """Return a config's value. Raises ValueError; UsageError for a unit that the config does not take."""
-    from ..client.core.option_table import read_text
+    from ..client.core.option_values import read_text
 
     if not text and row.default is None:
         raise ValueError
@@ -122,7 +122,7 @@ def _read(row: Option, text: str) -> Any:
 @cache
 def _known(kind: str) -> dict[str, Option]:
     """Return the configs of that kind that a text can give."""
-    from ..client.core.option_table import CONFIGS, Other
+    from ..client.core.option_table import CONFIGS
 
     # The reader of SQL is Spark's source, with the options that a consumer has too.
     takers = {"consumer", "source"} if kind == "sql" else {kind}
@@ -130,7 +130,7 @@ def _known(kind: str) -> dict[str, Option]:
         name: row
         for name, row in CONFIGS.items()
         if all(map(row.is_of, takers))
-        and not isinstance(row.values, Other)
+        and row.is_checked
         and name not in _OPTIONS
         and name not in _WITHOUT_EFFECT
         and not name.startswith(_SECURITY)

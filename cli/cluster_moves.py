@@ -86,14 +86,7 @@ def _led_elsewhere(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
 @dry_run_option
 @_throttle_option
 @bootstrap_option
-def reassign(
-    topic: str,
-    partition: int,
-    brokers: str,
-    no_wait: bool,
-    dry_run: bool,
-    throttle: int | None,
-) -> None:
+def reassign(topic: str, partition: int, brokers: str, no_wait: bool, dry_run: bool, throttle: int | None) -> None:
     """Move a partition to other brokers, and wait until its records are there.
 
     \b

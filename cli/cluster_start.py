@@ -41,12 +41,7 @@ STOPS_WITHIN_S = 30.0
               help="A folder with ZooKeeper's jars, such as libs of Kafka 3.  [default: Debian's package]")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A config for every broker; repeatable.")
 def start(
-    nodes: int,
-    port: int,
-    data_dir: Path,
-    zookeeper: str | None,
-    zookeeper_jars: Path | None,
-    settings: tuple[str, ...],
+    nodes: int, port: int, data_dir: Path, zookeeper: str | None, zookeeper_jars: Path | None, settings: tuple[str, ...]
 ) -> None:
     """Run brokers on consecutive ports, with a ZooKeeper on the port below the first, until SIGTERM or Ctrl-C.
 
@@ -96,13 +91,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _start_broker(
-    running: ExitStack,
-    data_dir: Path,
-    number: int,
-    port: int,
-    zookeeper: str,
-    nodes: int,
-    settings: tuple[str, ...],
+    running: ExitStack, data_dir: Path, number: int, port: int, zookeeper: str, nodes: int, settings: tuple[str, ...]
 ) -> subprocess.Popen[str]:
     copies = min(nodes, 3)
     configs = {

@@ -70,13 +70,7 @@ def _definition(row: ConfigDef, of_topics: bool) -> tuple[Any, ...]:
 @click.option("--changed", is_flag=True, help="Only values that are not the default.")
 @row_options
 @bootstrap_option
-def describe(
-    names: tuple[str, ...],
-    topic: str | None,
-    broker: int | None,
-    all_brokers: bool,
-    changed: bool,
-) -> None:
+def describe(names: tuple[str, ...], topic: str | None, broker: int | None, all_brokers: bool, changed: bool) -> None:
     """Print configs with their values, where each comes from and whether it can be changed while the broker runs.
 
     \b

@@ -25,7 +25,7 @@ from .notices import connection_notice
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
 from .record_format import INTERNAL_TOPICS, LineFormat, line_format
 from .record_output import RecordOutput, RecordPrinter
-from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+from .session import client_options, open_admin, run
 from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
@@ -186,12 +186,9 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
     options = client_options(
         "consumer",
         bootstrap_servers=bootstrap_server,
-        client_id=CLIENT_ID,
         group_id=reading.group,
         auto_offset_reset="latest" if reading.offsets.kind == "end" else "earliest",
         isolation_level=reading.isolation,
-        allow_auto_create_topics=False,
-        default_api_timeout_ms=PATIENCE_MS,
     )
     consumer = Consumer(*(topics if reading.group else ()), **options)
     async with consumer, connection_notice(consumer, bootstrap_server):

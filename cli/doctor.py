@@ -47,12 +47,7 @@ _RESULT_WIDTH = 7
 @click.option("--data-dir", metavar="DIR", help="As for `odradek serve`.  [default: ./odradek-data]")
 @row_options
 @bootstrap_option
-def command(
-    config_file: str | None,
-    assignments: tuple[str, ...],
-    listen: str | None,
-    data_dir: str | None,
-) -> None:
+def command(config_file: str | None, assignments: tuple[str, ...], listen: str | None, data_dir: str | None) -> None:
     """Check Python and its libraries, the limit of open files, the clock, a broker's config and data directory, and
     whether the broker at -b can be reached at the address that it tells clients. It changes nothing.
 

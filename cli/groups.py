@@ -93,12 +93,7 @@ async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
 @watch_option
 @row_options
 @bootstrap_option
-def describe(
-    groups: tuple[str, ...],
-    what: str,
-    lag_time: bool,
-    every_s: float | None,
-) -> None:
+def describe(groups: tuple[str, ...], what: str, lag_time: bool, every_s: float | None) -> None:
     """Print each partition's committed offset, its lag and the member that reads it.
 
     The lag counts offsets. With --lag-time it is also the age of the oldest record that the group has not read, in

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from .session import CLIENT_ID, PATIENCE_MS, chosen_address, client_options
+from .session import chosen_address, client_options
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -38,9 +38,7 @@ async def lag_times_ms(offsets: Mapping[TopicPartition, int]) -> dict[TopicParti
     ages: dict[TopicPartition, int] = {}
     if not offsets:
         return ages
-    options = client_options(
-        "admin", client_id=CLIENT_ID, default_api_timeout_ms=PATIENCE_MS, allow_auto_create_topics=False
-    )
+    options = client_options("admin", allow_auto_create_topics=False)
     # A fetch brings one batch at least, however low the limit is.
     options |= {"isolation_level": "read_committed", "max_partition_fetch_bytes": 1, "enable_auto_commit": False}
     deadline = time.monotonic() + _READ_WITHIN_S

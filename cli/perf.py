@@ -20,7 +20,7 @@ from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC
 from .output import print_rows, row_options
-from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+from .session import client_options, open_admin, run
 from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
@@ -186,13 +186,7 @@ def _sent(records: int, least_bytes: int) -> Callable[[Callable[..., Any]], Call
 @row_options
 @connection_options("producer")
 def produce(
-    topic: str,
-    records: int,
-    size: int,
-    rate: int | None,
-    acks: str,
-    compression: str,
-    bootstrap_server: str,
+    topic: str, records: int, size: int, rate: int | None, acks: str, compression: str, bootstrap_server: str
 ) -> None:
     """Send records to TOPIC, and print their rate and the time until they were acknowledged.
 
@@ -215,7 +209,7 @@ async def _produce(
 ) -> _Meter:
     from ..client import Producer
 
-    chosen = client_options("producer", client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, **options)
+    chosen = client_options("producer", **options)
     chunk = max(1, _CHUNK_BYTES // (size + 8)) if rate is None else max(1, rate // _PACES_PER_S)
     # Different values, made before the clock runs.
     values = [os.urandom(size) for _ in range(min(chunk, records))]
@@ -297,9 +291,7 @@ async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
 
     async with open_admin(bootstrap_server) as admin:
         count = len((await admin.describe_topics(topic))[topic].partitions)
-    options = client_options(
-        "consumer", client_id=CLIENT_ID, allow_auto_create_topics=False, default_api_timeout_ms=PATIENCE_MS
-    )
+    options = client_options("consumer")
     consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
     consumer.assign([TopicPartition(topic, number) for number in range(count)])
     return consumer
@@ -331,7 +323,7 @@ async def _latency(topic: str, records: int, size: int, bootstrap_server: str) -
     from ..client import Producer
 
     acknowledged = LatencyHistogram()
-    chosen = client_options("producer", client_id=CLIENT_ID, max_block_ms=PATIENCE_MS, linger_ms=0)
+    chosen = client_options("producer", linger_ms=0)
     producer = Producer(bootstrap_server, **chosen)
     async with await _consumer(topic, bootstrap_server) as consumer, producer:
         for each, end in (await consumer.end_offsets(consumer.assignment())).items():

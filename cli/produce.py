@@ -20,7 +20,7 @@ from .names import TOPIC
 from .notices import connection_notice
 from .output import print_rows
 from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks, parse_time_ms
-from .session import CLIENT_ID, PATIENCE_MS, client_options, run, with_advice
+from .session import client_options, run, with_advice
 from .values import OneOf, WholeNumber, parse_pair, unescape
 
 if TYPE_CHECKING:
@@ -189,11 +189,9 @@ async def _produce(sending: _Sending, bootstrap_server: str) -> None:
 
     options = client_options(
         "producer",
-        client_id=CLIENT_ID,
         acks=sending.acks,
         compression_type=sending.compression,
         enable_idempotence=sending.acks == "all",
-        max_block_ms=PATIENCE_MS,
         batch_size=_BATCH_BYTES,
         max_request_size=_MAX_REQUEST_BYTES,
         buffer_memory=_BUFFER_BYTES,

@@ -23,7 +23,13 @@ T = TypeVar("T")
 
 # A person waits for a command: it reports what takes longer than this.
 PATIENCE_MS = 20_000
-CLIENT_ID = "odradek-cli"
+_CLIENT_ID = "odradek-cli"
+# The options of each kind of client in every command.
+_USUAL: dict[str, dict[str, Any]] = {
+    "admin": {"client_id": _CLIENT_ID, "default_api_timeout_ms": PATIENCE_MS},
+    "consumer": {"client_id": _CLIENT_ID, "default_api_timeout_ms": PATIENCE_MS, "allow_auto_create_topics": False},
+    "producer": {"client_id": _CLIENT_ID, "max_block_ms": PATIENCE_MS},
+}
 
 
 def bootstrap_option(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,9 +52,8 @@ def client_options(kind: str, **needed: Any) -> dict[str, Any]:
     of the profile and of -X.
     """
     context = click.get_current_context(silent=True)
-    if context is None:
-        return needed
-    of_profile, given = chosen_configs(context)
+    needed = _USUAL[kind] | needed
+    of_profile, given = ({}, {}) if context is None else chosen_configs(context)
     if not of_profile and not given:
         return needed
     from .client_configs import options_of
@@ -70,8 +75,7 @@ def open_admin(bootstrap_server: str) -> Admin:
     """Return an admin client that is not started yet: use it with `async with`."""
     from ..client import Admin
 
-    options = client_options("admin", client_id=CLIENT_ID, default_api_timeout_ms=PATIENCE_MS)
-    return Admin(bootstrap_server, **options)
+    return Admin(bootstrap_server, **client_options("admin"))
 
 
 def _run(main: Coroutine[Any, Any, T]) -> T:

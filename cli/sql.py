@@ -41,13 +41,7 @@ from .values import OneOf
 @row_options
 @connection_options("sql")
 def command(
-    query: str,
-    schema: str | None,
-    binary: bool,
-    isolation: str,
-    path: str,
-    as_csv: bool,
-    bootstrap_server: str,
+    query: str, schema: str | None, binary: bool, isolation: str, path: str, as_csv: bool, bootstrap_server: str
 ) -> None:
     """Query topics with SQL, as DuckDB has it.
 

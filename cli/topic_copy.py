@@ -26,7 +26,7 @@ from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC, matching
 from .notices import Progress, connection_notice
-from .session import CLIENT_ID, PATIENCE_MS, client_options, open_admin, run
+from .session import client_options, open_admin, run
 
 if TYPE_CHECKING:
     from ..client import Admin, Consumer, FetchedBatch, Producer, RecordMetadata, TopicPartition
@@ -82,21 +82,9 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
             raise CliError(f"{bootstrap_server} and {target} are one cluster: a topic cannot be copied onto itself")
         names = matching(topics, await here.list_topics())
         partitions = await _partitions(here, there, names, _state_group(cluster))
-        options = client_options(
-            "consumer",
-            client_id=CLIENT_ID,
-            default_api_timeout_ms=PATIENCE_MS,
-            allow_auto_create_topics=False,
-            isolation_level="read_committed",
-        )
+        options = client_options("consumer", isolation_level="read_committed")
         consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
-        sending = client_options(
-            "producer",
-            client_id=CLIENT_ID,
-            max_block_ms=PATIENCE_MS,
-            max_request_size=_MAX_REQUEST_BYTES,
-            buffer_memory=2 * _MAX_REQUEST_BYTES,
-        )
+        sending = client_options("producer", max_request_size=_MAX_REQUEST_BYTES, buffer_memory=2 * _MAX_REQUEST_BYTES)
         producer = Producer(target, **sending)
         lost = connection_notice(consumer, bootstrap_server), connection_notice(producer, target)
         async with consumer, producer, lost[0], lost[1]:

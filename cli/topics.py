@@ -151,11 +151,7 @@ def list_(patterns: tuple[str, ...], internal: bool, sizes: bool, every_s: float
 @row_options
 @bootstrap_option
 def describe(
-    topics: tuple[str, ...],
-    configs: bool,
-    under_replicated: bool,
-    unavailable: bool,
-    every_s: float | None,
+    topics: tuple[str, ...], configs: bool, under_replicated: bool, unavailable: bool, every_s: float | None
 ) -> None:
     """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
 
@@ -289,11 +285,7 @@ def alter(
 @row_options
 @bootstrap_option
 def delete_records(
-    named: tuple[str, ...],
-    topics: tuple[str, ...],
-    before: int | None,
-    yes: bool,
-    dry_run: bool,
+    named: tuple[str, ...], topics: tuple[str, ...], before: int | None, yes: bool, dry_run: bool
 ) -> None:
     """Delete the records of topics, or of the partitions after the colon, below an offset, and print the new start
     offsets. It asks first; without a terminal it needs --yes.

@@ -162,11 +162,7 @@ def _producer(topic: str, number: int, each: ActiveProducer) -> _Row:
 @command.command(short_help="Abort a transaction that hangs in a partition.")
 @partition_option("The partition, such as flights:0.", required=True)
 @click.option(
-    "--start-offset",
-    metavar="OFFSET",
-    type=WholeNumber(min=0),
-    required=True,
-    help="Where the transaction begins.",
+    "--start-offset", metavar="OFFSET", type=WholeNumber(min=0), required=True, help="Where the transaction begins."
 )
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @dry_run_option

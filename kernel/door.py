@@ -4,7 +4,7 @@ The build of Odradek compiles it where there is a C compiler. Its functions do w
 and objects that are usual:
 
     decode_columns, decode_rows   protocol.records.columns        murmur2                    client.producer.partitioner
-    decode_values, encode_values  protocol.records.values         spread                     client.producer.appender
+    decode_values, encode_values  protocol.records.columns        spread                     client.producer.appender
     encode_records                protocol.records.record         prepare                    client.producer.preparation
     scan_batches                  client.arrow.batches            places                     client.producer.batch
     OpenColumns                   client.arrow.python_columns     OpenBatches and its rows   client.producer.producer

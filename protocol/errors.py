@@ -34,27 +34,15 @@ class ErrorCode(IntEnum):
     UNKNOWN_TOPIC_OR_PARTITION = 3, RETRIABLE, "This broker does not host the partition, or the topic does not exist."
     INVALID_FETCH_SIZE = 4, FINAL, "The fetch size asked for makes no sense."
     LEADER_NOT_AVAILABLE = 5, RETRIABLE, "The partition has no leader at the moment."
-    NOT_LEADER_OR_FOLLOWER = (
-        6,
-        RETRIABLE,
-        "This broker is not the partition's leader, or does not hold a replica of it.",
-    )
+    NOT_LEADER_OR_FOLLOWER = 6, RETRIABLE, "This broker does not lead the partition, or holds no replica of it."
     REQUEST_TIMED_OUT = 7, RETRIABLE, "The request ran out of time."
     BROKER_NOT_AVAILABLE = 8, FINAL, "The broker is not available."
     REPLICA_NOT_AVAILABLE = 9, RETRIABLE, "No replica is available for the partition."
     MESSAGE_TOO_LARGE = 10, FINAL, "The batch is larger than the topic's max.message.bytes allows."
     STALE_CONTROLLER_EPOCH = 11, FINAL, "A newer controller has taken over."
-    OFFSET_METADATA_TOO_LARGE = (
-        12,
-        FINAL,
-        "The metadata of the committed offset is longer than offset.metadata.max.bytes.",
-    )
+    OFFSET_METADATA_TOO_LARGE = 12, FINAL, "The offset's metadata is longer than offset.metadata.max.bytes."
     NETWORK_EXCEPTION = 13, RETRIABLE, "The connection ended before the response came."
-    COORDINATOR_LOAD_IN_PROGRESS = (
-        14,
-        RETRIABLE,
-        "The coordinator is still reading this group's or transaction's state.",
-    )
+    COORDINATOR_LOAD_IN_PROGRESS = 14, RETRIABLE, "The coordinator is still reading its groups or transactions."
     COORDINATOR_NOT_AVAILABLE = 15, RETRIABLE, "There is no coordinator available yet."
     NOT_COORDINATOR = 16, RETRIABLE, "This broker does not coordinate the group or transaction."
     INVALID_TOPIC_EXCEPTION = 17, FINAL, "The topic's name is not allowed, or may not be used this way."
@@ -63,11 +51,7 @@ class ErrorCode(IntEnum):
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20, RETRIABLE, "The write is in the log, but too few replicas have it."
     INVALID_REQUIRED_ACKS = 21, FINAL, "acks must be 0, 1 or -1."
     ILLEGAL_GENERATION = 22, FINAL, "The generation is not the group's current one."
-    INCONSISTENT_GROUP_PROTOCOL = (
-        23,
-        FINAL,
-        "The member's protocols have nothing in common with those of the group, or are empty.",
-    )
+    INCONSISTENT_GROUP_PROTOCOL = 23, FINAL, "The member names no protocol that all members of the group have."
     INVALID_GROUP_ID = 24, FINAL, "The group id is not allowed."
     UNKNOWN_MEMBER_ID = 25, FINAL, "The coordinator does not know this member."
     INVALID_SESSION_TIMEOUT = 26, FINAL, "The session timeout is outside of what the broker allows."
@@ -158,11 +142,7 @@ class ErrorCode(IntEnum):
     UNRELEASED_INSTANCE_ID = 111, FINAL, "Another member still holds this instance id."
     UNSUPPORTED_ASSIGNOR = 112, FINAL, "The group does not support this assignor or its version."
     STALE_MEMBER_EPOCH = 113, FINAL, "The member's epoch is out of date: ask again after the next heartbeat."
-    MISMATCHED_ENDPOINT_TYPE = (
-        114,
-        FINAL,
-        "The request went to a broker where a controller was meant, or the other way round.",
-    )
+    MISMATCHED_ENDPOINT_TYPE = 114, FINAL, "The request went to a broker instead of a controller, or vice versa."
     UNSUPPORTED_ENDPOINT_TYPE = 115, FINAL, "This type of endpoint is not supported."
     UNKNOWN_CONTROLLER_ID = 116, FINAL, "No controller has this id."
     UNKNOWN_SUBSCRIPTION_ID = 117, FINAL, "The telemetry subscription does not exist or is out of date."

@@ -17,9 +17,6 @@ Buffer = bytes | bytearray | memoryview
 ZERO_UUID = bytes(16)
 """Stands for "no UUID" on the wire: a UUID is never null."""
 
-METADATA_UUID = bytes(15) + b"\x01"
-"""The topic id that Kafka reserves for the cluster's own metadata log; no topic may have it."""
-
 MAX_UVARINT = 0xFFFFFFFF
 
 SMALL_UVARINTS = tuple(bytes((value,)) for value in range(128))

@@ -26,7 +26,8 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, dataclass_transform
 
 from .errors import EncodeError
@@ -133,70 +134,28 @@ class Field:
         return ZEROS[self.kind]
 
 
-# The declarers return Any so that the annotation in front of them stands; checkers then see a field with a default.
+def _declarer(kind: str) -> Callable[..., Any]:
+    """Return what declares fields of a kind: (versions, **options of Field).
+
+    It returns Any so that the annotation in front of it stands; checkers then see a field with a default.
+    """
+    return partial(Field, kind)
 
 
-def boolean(versions: str, **options: Any) -> Any:
-    """Declare a boolean field of one byte: 0 is False, anything else True."""
-    return Field("bool", versions, **options)
-
-
-def int8(versions: str, **options: Any) -> Any:
-    return Field("int8", versions, **options)
-
-
-def int16(versions: str, **options: Any) -> Any:
-    return Field("int16", versions, **options)
-
-
-def uint16(versions: str, **options: Any) -> Any:
-    return Field("uint16", versions, **options)
-
-
-def int32(versions: str, **options: Any) -> Any:
-    return Field("int32", versions, **options)
-
-
-def uint32(versions: str, **options: Any) -> Any:
-    return Field("uint32", versions, **options)
-
-
-def int64(versions: str, **options: Any) -> Any:
-    return Field("int64", versions, **options)
-
-
-def float64(versions: str, **options: Any) -> Any:
-    return Field("float64", versions, **options)
-
-
-def uuid(versions: str, **options: Any) -> Any:
-    """16 bytes, ZERO_UUID for none."""
-    return Field("uuid", versions, **options)
-
-
-def string(versions: str, **options: Any) -> Any:
-    """UTF-8 with a length in front."""
-    return Field("string", versions, **options)
-
-
-def binary(versions: str, **options: Any) -> Any:
-    """Declare a field of bytes with a length in front. They are decoded to a copy."""
-    return Field("bytes", versions, **options)
-
-
-def batches(versions: str, **options: Any) -> Any:
-    """Record batches with a length in front: see Records."""
-    return Field("records", versions, **options)
-
-
-def struct(versions: str, **options: Any) -> Any:
-    """Declare a field that is the struct in the annotation."""
-    return Field("struct", versions, **options)
-
-
-def array(versions: str, **options: Any) -> Any:
-    """Declare an array of the structs in the annotation, or with `of` of a kind: of="int32"."""
-    return Field("array", versions, **options)
+boolean = _declarer("bool")  # one byte: 0 is False, anything else True
+int8 = _declarer("int8")
+int16 = _declarer("int16")
+uint16 = _declarer("uint16")
+int32 = _declarer("int32")
+uint32 = _declarer("uint32")
+int64 = _declarer("int64")
+float64 = _declarer("float64")
+uuid = _declarer("uuid")  # 16 bytes, ZERO_UUID for none
+string = _declarer("string")  # UTF-8 with a length in front
+binary = _declarer("bytes")  # bytes with a length in front, which are decoded to a copy
+batches = _declarer("records")  # record batches with a length in front: see Records
+struct = _declarer("struct")  # the struct in the annotation
+array = _declarer("array")  # of the structs in the annotation, or with `of` of a kind: of="int32"
 
 
 @dataclass_transform()
@@ -233,15 +192,8 @@ class StructType(type):
         namespace["FLEXIBLE"] = span(flexible) if request is None else request.FLEXIBLE
         return super().__new__(mcls, name, bases, namespace)
 
-    def __init__(
-        cls,
-        name: str,
-        bases: tuple[type, ...],
-        namespace: dict[str, Any],
-        key: int | None = None,
-        versions: str = "none",
-        flexible: str = "none",
-        request: StructType | None = None,
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_options: object
     ) -> None:
         super().__init__(name, bases, namespace)  # the options are spent: `type` would refuse them
 

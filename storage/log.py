@@ -33,6 +33,7 @@ from .errors import (
 from .files import DISK, Buffer, Disk
 from .known_damage import KNOWN_DAMAGE, write_known
 from .known_logs import KnownLog
+from .known_losses import forget_lost, write_lost
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
@@ -106,13 +107,32 @@ class Log(ReadableLog):
         log = cls(directory, config, contents, now_ms, disk)
         end = log.log_end_offset
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
-        log.lost_from = log._find_lost(log_start_offset)
+        log._take_losses(log_start_offset)
         log.recovery_point = log._noted_point = end if contents.report.clean else min(max(recovery_point, 0), end)
         if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
             # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
             log.flush()
             write_known(directory, contents.report.damages, disk)
         return log
+
+    def _take_losses(self, log_start_offset: int) -> None:
+        """Find out what is lost, and note it for later starts until `give_up_lost` or `keep`."""
+        found, noted = self._find_lost(log_start_offset), self.recovery.lost_before
+        self.lost_from = min((each for each in (found, noted) if each is not None), default=None)
+        if self.lost_from is not None and self.lost_from >= self.log_end_offset:
+            # It was cut off, and the crash came before the note was removed.
+            self.lost_from = None
+        if self.lost_from is None and noted is not None:
+            self.recovery.lost_before = None
+            forget_lost(self.directory, self._disk)
+        elif self.lost_from is not None and self.lost_from != noted:
+            write_lost(self.directory, self.lost_from, self._disk)
+
+    def keep(self) -> None:
+        """Take what the log holds for all that it should hold: it leads, and others copy from it. Raises DiskError."""
+        if self.lost_from is not None:
+            self.lost_from = None
+            forget_lost(self.directory, self._disk)
 
     def _find_lost(self, log_start_offset: int) -> int | None:
         """Return the first offset that a start has found to be missing or damaged, at `log_start_offset` or later."""
@@ -429,7 +449,7 @@ class Log(ReadableLog):
             self.start_over(offset, now_ms)
         else:
             self.truncate_to(offset, producers)
-        self.lost_from = None
+        self.keep()
 
     def start_over(self, offset: int, now_ms: int) -> None:
         """Remove all records, and begin an empty log at `offset`, durably. For followers that are too far behind.

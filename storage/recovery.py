@@ -29,6 +29,7 @@ from .files import Disk
 from .flushed_batches import FlushedBatches
 from .known_damage import KNOWN_DAMAGE, mark_known
 from .known_logs import KnownLog
+from .known_losses import LOST_RECORDS, read_lost, write_lost
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
 from .producer_snapshot import load_snapshot, snapshot_offsets
@@ -105,6 +106,8 @@ class Recovery:
             self._known = None
         sizes = {name: size for name, (size, _) in stamps.items()}
         sizes = self._sizes = swap.recover(self._directory, sizes, self._disk)
+        if LOST_RECORDS in sizes:
+            self._report.lost_before = read_lost(self._directory, self._disk)
         if not self._is_point_known:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
             recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
@@ -148,6 +151,10 @@ class Recovery:
         """
         if self._log_start_offset < recovery_point:
             self._report.missing = self._log_start_offset, recovery_point
+            if self._report.lost_before is None:
+                # Before the segment is there: a start after this one must know that it is not all.
+                write_lost(self._directory, self._log_start_offset, self._disk)
+                self._report.lost_before = self._log_start_offset
         return self._create(max(self._log_start_offset, recovery_point))
 
     def _shrunk_from(self, known: KnownLog, stamps: Mapping[str, list[int]]) -> int | None:

@@ -35,6 +35,8 @@ class RecoveryReport:
     was_empty: bool = False
     # Where the first segment begins that has gone, or become shorter, since a clean stop.
     shrunk_from: int | None = None
+    # From where an earlier start has found records lost that no replica has brought back (known_losses.py).
+    lost_before: int | None = None
     # Offsets between two segments that no batch holds: [first, end). A cleaning leaves such gaps.
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     # Log files whose indexes were built again, and checkpoints that were.
@@ -46,7 +48,8 @@ class RecoveryReport:
     def has_lost(self) -> bool:
         """Whether records that were acknowledged may be missing. A leader that has them all must not be this log."""
         found = self.cuts or self.damages or self.gaps
-        return bool(found) or self.was_empty or self.missing is not None or self.shrunk_from is not None
+        firsts = self.missing, self.shrunk_from, self.lost_before
+        return bool(found) or self.was_empty or any(each is not None for each in firsts)
 
     def lines(self) -> list[str]:
         """Return what an operator should know: nothing after a clean start, or after one that found all whole."""

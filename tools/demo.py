@@ -36,8 +36,9 @@ from demo_parts import (
     quiet_jvm,
     read_flights,
     start_spark,
+    sums_of,
 )
-from flights import COUNT, ByCarrier, Delays, FlightsMissing
+from flights import COUNT, ByCarrier, FlightsMissing
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from rich.progress import Progress
 from rich.table import Table
@@ -188,32 +189,10 @@ async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int
 
 def read_by_spark(spark: SparkSession, address: str) -> ByCarrier:
     """Read the topic as a DataFrame, and return the sums by carrier that Spark computes."""
-    from pyspark.sql import functions
+    from odradek.pipelines import carriers
 
-    topic = (
-        spark.read.format("odradek")
-        .option("kafka.bootstrap.servers", address)
-        .option("subscribe", TOPIC)
-        .option("valueFormat", "json")
-        .option("valueSchema", "carrier STRING, flight INT, dep_delay INT")
-        .option("mode", "FAILFAST")
-        .schema("value STRUCT<carrier: STRING, flight: INT, dep_delay: INT>")
-        .load()
-    )
-    rows = (
-        topic.select("value.*")
-        .groupBy("carrier")
-        .agg(
-            functions.count("*").alias("flights"),
-            functions.count("dep_delay").alias("departed"),
-            functions.sum("dep_delay").alias("minutes"),
-            functions.sum("flight").alias("numbers"),
-        )
-    )
-    sums = ByCarrier()
-    for row in rows.collect():
-        sums.carriers[row.carrier] = Delays(row.flights, row.departed, row.minutes or 0, row.numbers)
-    return sums
+    topic = spark.read.format("odradek").options(**carriers.options(address, TOPIC)).load()
+    return sums_of(carriers.by_carrier(topic).collect())
 
 
 def worst_weeks(spark: SparkSession, address: str, folder: Path) -> list[Any]:

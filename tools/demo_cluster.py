@@ -37,8 +37,9 @@ from demo_parts import (
     quiet_jvm,
     read_flights,
     start_spark,
+    sums_of,
 )
-from flights import COUNT, ByCarrier, Delays
+from flights import COUNT, ByCarrier
 from odradek.client import LATEST, Admin, Consumer, NewTopic, Producer, TopicPartition
 from rich.progress import Progress
 
@@ -191,32 +192,12 @@ class Stream:
         self._query = self._start(spark, address, folder)
 
     def _start(self, spark: SparkSession, address: str, folder: Path) -> StreamingQuery:
-        from pyspark.sql import functions
+        from odradek.pipelines import carriers
 
-        topic = (
-            spark.readStream.format("odradek")
-            .option("kafka.bootstrap.servers", address)
-            .option("subscribe", TOPIC)
-            .option("startingOffsets", "earliest")
-            .option("valueFormat", "json")
-            .option("valueSchema", "carrier STRING, flight INT, dep_delay INT")
-            .option("mode", "FAILFAST")
-            .schema("value STRUCT<carrier: STRING, flight: INT, dep_delay: INT>")
-            .load()
-        )
+        topic = spark.readStream.format("odradek").options(**carriers.options(address, TOPIC)).load()
 
         def add_up(batch: Any, number: int) -> None:
-            rows = (
-                batch.select("value.*")
-                .groupBy("carrier")
-                .agg(
-                    functions.count("*").alias("flights"),
-                    functions.count("dep_delay").alias("departed"),
-                    functions.sum("dep_delay").alias("minutes"),
-                    functions.sum("flight").alias("numbers"),
-                )
-            )
-            self._batches[number] = rows.collect()
+            self._batches[number] = carriers.by_carrier(batch).collect()
 
         writer = topic.writeStream.foreachBatch(add_up).option("checkpointLocation", str(folder / "checkpoint"))
         return writer.trigger(processingTime="500 milliseconds").start()
@@ -233,17 +214,7 @@ class Stream:
             self._query.stop()
         except Exception as error:
             raise DemoFailed(f"the streaming query has failed: {error}") from error
-        sums = ByCarrier()
-        for rows in self._batches.values():
-            for row in rows:
-                each = sums.carriers[row.carrier]
-                sums.carriers[row.carrier] = Delays(
-                    each.flights + row.flights,
-                    each.departed + row.departed,
-                    each.delay_minutes + (row.minutes or 0),
-                    each.numbers + row.numbers,
-                )
-        return sums
+        return sums_of(row for rows in self._batches.values() for row in rows)
 
 
 class Demo:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from demo_broker import DemoFailed, console
 from flights import COUNT, ByCarrier, carrier_names, flights, record
@@ -105,6 +105,18 @@ def _spark_home(folder: Path) -> Path:
     for name in ("bin", "jars"):
         (home / name).symlink_to(Path(pyspark.__file__).with_name(name))
     return home
+
+
+def sums_of(rows: Iterable[Any]) -> ByCarrier:
+    """Return the sums of rows of pipelines/carriers.py, of which a carrier may have several."""
+    sums = ByCarrier()
+    for row in rows:
+        each = sums.carriers[row.carrier]
+        each.flights += row.flights
+        each.departed += row.departed
+        each.delay_minutes += row.minutes or 0
+        each.numbers += row.numbers
+    return sums
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...storage.errors import StorageError
 from ..clock import Clock
 from ..topics.partition import Partition
 from .leadership import UNKNOWN, IsrChange, Leadership
@@ -72,7 +73,10 @@ class Replica:
         partition = self.partition
         min_isr, lag_ms = partition.min_insync_replicas, self._lag_time_max_ms()
         # What it holds is what the partition is from now on. A later role must not cut what others copy from here.
-        partition.log.lost_from = None
+        try:
+            partition.log.keep()
+        except StorageError as error:
+            _log.warning("%s: the next start will take it for a replica that has lost records: %s", self, error)
         end, mark = partition.log.log_end_offset, partition.high_watermark
         self.leadership = Leadership(self._node_id, role, end, mark, min_isr, lag_ms, now_ms)
         partition.begin_leading(role.leader_epoch, self)

@@ -193,10 +193,8 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
                 what = f"no records of {topic.name}-{each.partition_index} were deleted"
                 yield partition, item_result(each.low_watermark, each.error_code, None, what)
 
-    found = await request_from_leaders(
-        cluster, before, request, lambda partition: f"nobody deletes records of {partition} now"
-    )
-    return results_of(found)
+    nobody = "nobody deletes records of {} now"
+    return results_of(await request_from_leaders(cluster, before, request, nobody.format))
 
 
 async def list_offsets(
@@ -232,11 +230,10 @@ async def elect_leaders(
     check_switches(unclean=unclean)
     if partitions is not None:
         check_list("elect_leaders", partitions)
-    kind = _UNCLEAN if unclean else _PREFERRED
 
     async def attempt(wanted: list[TopicPartition] | None) -> dict[TopicPartition, bool | KafkaError]:
         topics = None if wanted is None else [TopicPartitions(*each) for each in by_topic(wanted).items()]
-        request = ElectLeadersRequest(kind, topics, timeout_of(cluster))
+        request = ElectLeadersRequest(_UNCLEAN if unclean else _PREFERRED, topics, timeout_of(cluster))
         response = await cluster.request_controller(request, ElectLeadersResponse)
         raise_error(response.error_code, None, "no leader was elected")
         return {

@@ -6,14 +6,17 @@ also in a notebook, where an event loop runs already.
 
 from __future__ import annotations
 
+from .. import topic_table
+from ..core import waiting
 from .admin import Admin
 from .callbacks import OffsetStore, RebalanceListener, ThreadedOffsetStore
-from .consumer import Consumer
-from .errors import ClientForked, LoopThreadCall
-from .functions import read_topic, wait_for_broker
+from .consumer import Consumer, SimpleConsumer, Stream
+from .derivation import waiting_function
+from .loop_thread import ClientForked, LoopThreadCall
 from .producer import Producer, Transaction
-from .simple_consumer import SimpleConsumer
-from .streams import Stream
+
+wait_for_broker = waiting_function(waiting.wait_for_broker)
+read_topic = waiting_function(topic_table.read_topic)
 
 __all__ = [
     "Admin",

@@ -17,10 +17,6 @@ class Admin(BlockingClient):
     def __init__(self, inner: asyncio_client.Admin) -> None:
         super().__init__(inner)
 
-    def stop(self) -> None:
-        """Close the connections; may be called again."""
-        self._stop_by(self._inner.stop)
-
     create_topics = waiting(asyncio_client.Admin.create_topics)
     delete_topics = waiting(asyncio_client.Admin.delete_topics)
     list_topics = waiting(asyncio_client.Admin.list_topics)

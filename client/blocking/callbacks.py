@@ -33,21 +33,18 @@ class RebalanceListener(Protocol):
 
 
 class ThreadedListener:
-    """A blocking listener as the asyncio consumer calls it."""
+    """A blocking listener as the asyncio consumer calls it: in threads."""
 
     def __init__(self, listener: RebalanceListener) -> None:
         self._listener = listener
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
-        """Call the listener in a thread."""
         await asyncio.to_thread(self._listener.on_partitions_revoked, partitions)
 
     async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
-        """Call the listener in a thread."""
         await asyncio.to_thread(self._listener.on_partitions_assigned, partitions)
 
     async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
-        """Call the listener in a thread."""
         await asyncio.to_thread(self._listener.on_partitions_lost, partitions)
 
 

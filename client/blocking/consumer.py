@@ -1,4 +1,4 @@
-"""The blocking consumer: `Consumer`.
+"""The blocking consumers: `Consumer`, and `SimpleConsumer` of one broker.
 
     with Consumer("flights", bootstrap_servers="127.0.0.1:9092", group_id="delays") as consumer:
         for record in consumer: ...
@@ -15,50 +15,46 @@ from __future__ import annotations
 # Derived methods are functions outside of the class whose protected members they use.
 # pyright: reportPrivateUsage=false
 import asyncio
-import logging
 import re
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from types import TracebackType
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 from .. import consumer as asyncio_client
+from ..consumer import simple_consumer, streams
 from ..consumer.fetched_batch import FetchedBatch, RecordColumns
-from ..consumer.streams import Stream as AsyncioStream
+from ..consumer.poller import LONG_POLL_MS, Poller
 from ..consumer.workers import signals_to
 from ..core.options import check_numbers
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
-from .derivation import BlockingClient, at_once, options_of, waiting
+from .derivation import BlockingClient, ConnectedClient, at_once, documented_by, options_of, waiting
 from .loop_thread import Closer
-from .polled_consumer import PolledConsumer
-from .streams import Stream
-
-_log = logging.getLogger(__name__)
 
 R = TypeVar("R")
-# How long a poll of `batches` waits; it ends sooner when there are records.
-_LONG_POLL_MS = 60_000
+ByPartition = dict[TopicPartition, list[R]]
+Poll = Callable[[], Coroutine[Any, Any, ByPartition[R]]]
 
 Handler = Callable[[ConsumerRecord[Any, Any]], object]
 DeadLetters = Callable[[ConsumerRecord, Exception], object]
 
 
-class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(ConnectedClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `with`, or `start()` and `stop()`. Only one thread may poll at a time: see ConcurrentPoll.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
     Deserializers run on the clients' thread, so they must return at once.
     """
 
-    _inner: PolledConsumer
+    _inner: asyncio_client.Consumer[Any, Any]
 
-    @options_of(PolledConsumer)
-    def __init__(self, inner: PolledConsumer) -> None:
+    @options_of(asyncio_client.Consumer)
+    def __init__(self, inner: asyncio_client.Consumer[Any, Any]) -> None:
         super().__init__(inner)
         # The thread that got the last records.
         self._polled_by: threading.Thread | None = None
@@ -76,10 +72,8 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         caller = threading.current_thread()
 
         async def work() -> None:
-            if self._polled_by is None or self._polled_by is caller:
-                await self._inner.stop(timeout_ms)
-            else:
-                await self._inner.stop_by_other(timeout_ms)
+            at_work = self._polled_by is not None and self._polled_by is not caller
+            await (self._inner._close if at_work else self._inner.stop)(timeout_ms)
 
         self._stop_by(work)
 
@@ -90,73 +84,47 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         if kind is None:
             self.stop()
         else:
-            self._stop_by(self._inner.stop_by_other)
+            self._stop_by(self._inner._close)
 
     def _closer(self) -> Closer:
-        return self._inner.stop_by_other
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
-
-        async def work() -> bool:
-            return self._inner.is_connected
-
-        return self._call(work)
+        return self._inner._close
 
     # -- Poll
 
-    def _poll(self, work: Callable[[], Coroutine[Any, Any, R]], give_back: Callable[[R], object]) -> R:
+    def _poll(self, work: Poll[R], give_back: Callable[[Poller, ByPartition[R]], None]) -> ByPartition[R]:
+        """Poll in this thread. What it was interrupted before it had is given back."""
         caller = threading.current_thread()
 
-        async def poll() -> R:
+        async def poll() -> ByPartition[R]:
             found = await work()
             self._polled_by = caller
             return found
 
-        return self._call(poll, give_back)
+        def undo(found: ByPartition[R]) -> None:
+            if self._inner._poller is not None:
+                give_back(self._inner._poller, found)
 
+        return self._call(poll, undo)
+
+    @documented_by(asyncio_client.Consumer.getmany)
     def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
-        """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
+        poll = self._inner.getmany
+        return self._poll(lambda: poll(timeout_ms=timeout_ms, max_records=max_records), Poller.give_back_records)
 
-        A further call says that the records of the last one are processed. Raises the error of a partition once (the
-        other partitions can be read on), and the error that ended the membership. Raises DeserializationFailed while
-        the next record of a partition cannot be deserialized: `seek` behind it.
-        """
-        return self._poll(
-            lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records), self._inner.give_back_records
-        )
-
+    @documented_by(asyncio_client.Consumer.getbatches)
     def getbatches(
         self, *, timeout_ms: float = 0, max_bytes: int = 1_048_576
     ) -> dict[TopicPartition, list[FetchedBatch]]:
-        """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`.
+        poll = self._inner.getbatches
+        return self._poll(lambda: poll(timeout_ms=timeout_ms, max_bytes=max_bytes), Poller.give_back_batches)
 
-        For copies that keep codecs and timestamps, and for fast passes over values. Positions move behind the batches,
-        and all else is as with `getmany`.
-        """
-        return self._poll(
-            lambda: self._inner.getbatches(timeout_ms=timeout_ms, max_bytes=max_bytes), self._inner.give_back_batches
-        )
-
-    def getone(self) -> ConsumerRecord[K, V]:
-        """Return the next record, and wait for it without a limit. The record before it then counts as processed.
-
-        Raises ClientStopped when the consumer is stopped meanwhile.
-        """
-        return self._poll(self._inner.getone, self._inner.give_back_record)
-
+    @documented_by(asyncio_client.Consumer.batches)
     def batches(self, *, max_bytes: int = 4_194_304) -> Iterator[RecordColumns]:
-        """Yield records by column, partition by partition, until the consumer is stopped.
-
-        A column is decoded when it is asked for: `values` alone, or `to_arrow()`, is much faster than records. Records
-        count as processed when the next poll begins, at the latest after those of the other partitions.
-        """
         while True:
             try:
-                found = self.getbatches(timeout_ms=_LONG_POLL_MS, max_bytes=max_bytes)
+                found = self.getbatches(timeout_ms=LONG_POLL_MS, max_bytes=max_bytes)
             except ClientStopped:
                 if self._was_stopped:
                     return
@@ -164,25 +132,24 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
 
+    @documented_by(asyncio_client.Consumer.getone)
+    def getone(self) -> ConsumerRecord[K, V]:
+        return self._next(self._inner.getone)
+
+    @documented_by(asyncio_client.Consumer.__anext__)
     def __next__(self) -> ConsumerRecord[K, V]:
-        """Return the next record, and wait for it without a limit. The record before it then counts as processed.
-
-        The iteration ends when the consumer is stopped.
-        """
-        record = self._poll(self._next, self._give_back)
-        if record is None:
-            raise StopIteration
-        return record
-
-    async def _next(self) -> ConsumerRecord[K, V] | None:
         try:
-            return await self._inner.__anext__()
+            return self._next(self._inner.__anext__)
         except StopAsyncIteration:
-            return None
+            raise StopIteration from None
 
-    def _give_back(self, record: ConsumerRecord[K, V] | None) -> None:
-        if record is not None:
-            self._inner.give_back_record(record)
+    def _next(self, poll: Callable[[], Coroutine[Any, Any, ConsumerRecord[K, V]]]) -> ConsumerRecord[K, V]:
+        async def work() -> ByPartition[ConsumerRecord[K, V]]:
+            record = await poll()
+            return {TopicPartition(record.topic, record.partition): [record]}
+
+        ((record,),) = self._poll(work, Poller.give_back_records).values()
+        return record
 
     # -- Many threads
 
@@ -206,44 +173,34 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         GroupRequired, InvalidOption.
         """
         check_numbers(concurrency=concurrency)
+        thread, asked = self._thread, threading.Event()
         with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
-
-            async def in_thread(call: Callable[..., object], *args: object) -> None:
-                # In this context, so that `drain` and `stop` know a handler, which must not wait for itself.
-                context = copy_context()
-                await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_called, call, *args))
-
-            async def handle(record: ConsumerRecord) -> None:
-                await in_thread(handler, record)
-
-            async def bury(record: ConsumerRecord, error: Exception) -> None:
-                assert dead_letters is not None
-                await in_thread(dead_letters, record, error)
 
             async def work() -> None:
                 if asked.is_set():
                     return  # by a signal that came before this began
                 await self._inner.consume(
-                    handle,
+                    _in_threads(pool, handler),
                     concurrency=concurrency,
                     by_key=by_key,
                     attempts=attempts,
                     retry_backoff_ms=retry_backoff_ms,
                     retry_backoff_max_ms=retry_backoff_max_ms,
-                    dead_letters=None if dead_letters is None else bury,
+                    dead_letters=None if dead_letters is None else _in_threads(pool, dead_letters),
                     drain_timeout_ms=drain_timeout_ms,
-                    drain_on=(),
                 )
-
-            thread, asked = self._thread, threading.Event()
 
             def drain() -> None:
                 asked.set()
                 if thread is not None:
-                    thread.post(self._inner.begin_drain)
+                    thread.post(self._begin_drain)
 
             with signals_to(drain, drain_on):
                 self._call(work)
+
+    def _begin_drain(self) -> None:
+        if self._inner._workers is not None:
+            self._inner._workers.halt.set()
 
     drain = waiting(asyncio_client.Consumer.drain)
 
@@ -262,18 +219,9 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         committed when all before it in its partition are processed. The streams end when the consumer stops.
         """
         if isinstance(topics, Mapping):
-            named = self._call(lambda: self._open_streams(topics))
-            return {topic: [self._stream(each) for each in found] for topic, found in named.items()}
-        return [self._stream(each) for each in self._call(lambda: self._match_streams(topics, count))]
-
-    async def _open_streams(self, topics: Mapping[str, int]) -> dict[str, list[AsyncioStream]]:
-        return self._inner.streams(topics)
-
-    async def _match_streams(self, pattern: str | re.Pattern[str], count: int) -> list[AsyncioStream]:
-        return self._inner.streams(pattern, count)
-
-    def _stream(self, inner: AsyncioStream) -> Stream:
-        return Stream(inner, self._call)
+            named = self._at_once(lambda: self._inner.streams(topics))
+            return {topic: [Stream(each, self._call) for each in found] for topic, found in named.items()}
+        return [Stream(each, self._call) for each in self._at_once(lambda: self._inner.streams(topics, count))]
 
     # -- Subscription
 
@@ -290,11 +238,7 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         call this consumer.
         """
         threaded = None if listener is None else ThreadedListener(listener)
-
-        async def work() -> None:
-            self._inner.subscribe(*topics, pattern=pattern, listener=threaded)
-
-        self._call(work)
+        self._at_once(lambda: self._inner.subscribe(*topics, pattern=pattern, listener=threaded))
 
     assign = at_once(asyncio_client.Consumer.assign)
     unsubscribe = waiting(asyncio_client.Consumer.unsubscribe)
@@ -328,9 +272,66 @@ class Consumer(BlockingClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
     explain = at_once(asyncio_client.Consumer.explain)
 
 
+def _in_threads(pool: Executor, function: Callable[..., object]) -> Callable[..., Coroutine[Any, Any, None]]:
+    """Return the user's function as the asyncio consumer calls it: in threads of the pool."""
+
+    async def call(*args: object) -> None:
+        # In this context, so that `drain` and `stop` know a handler, which must not wait for itself.
+        context = copy_context()
+        await asyncio.get_running_loop().run_in_executor(pool, lambda: context.run(_called, function, *args))
+
+    return call
+
+
 def _called(function: Callable[..., object], *arguments: object) -> None:
     """Call what the user has given. Raises TypeError for a coroutine, which nothing would run: the record were lost."""
     made = function(*arguments)
     if isinstance(made, Coroutine):
         made.close()
         raise TypeError("consume of the blocking client takes plain functions, not coroutines: write `def`")
+
+
+class _Calls(Protocol):
+    """Carries out work on the loop; a result that the caller missed goes to `undo`."""
+
+    def __call__(self, work: Callable[[], Coroutine[Any, Any, R]], undo: Callable[[R], object]) -> R: ...
+
+
+class Stream(Iterator[ConsumerRecord[Any, Any]]):
+    """Records of some partitions. One thread at a time may read it; it ends when the consumer stops."""
+
+    def __init__(self, inner: streams.Stream, call: _Calls) -> None:
+        self._inner = inner
+        self._call = call
+        # A record that an interrupted thread did not receive.
+        self._missed: ConsumerRecord[Any, Any] | None = None
+
+    def __next__(self) -> ConsumerRecord[Any, Any]:
+        """Return the next record, and wait for it. The record before it then counts as processed."""
+        try:
+            return self._call(self._take, self._keep)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    async def _take(self) -> ConsumerRecord[Any, Any]:
+        missed, self._missed = self._missed, None
+        return await self._inner.__anext__() if missed is None else missed
+
+    def _keep(self, record: ConsumerRecord[Any, Any]) -> None:
+        self._missed = record
+
+
+class SimpleConsumer(BlockingClient):
+    """Fetches from one broker, without a group. Use `with`, or `start()` and `stop()`."""
+
+    @options_of(simple_consumer.SimpleConsumer)
+    def __init__(self, inner: simple_consumer.SimpleConsumer) -> None:
+        super().__init__(inner)
+
+    fetch = waiting(simple_consumer.SimpleConsumer.fetch)
+    multifetch = waiting(simple_consumer.SimpleConsumer.multifetch)
+    offsets_before = waiting(simple_consumer.SimpleConsumer.offsets_before)
+    find_leader = waiting(simple_consumer.SimpleConsumer.find_leader)
+    find_coordinator = waiting(simple_consumer.SimpleConsumer.find_coordinator)
+    commit_offsets = waiting(simple_consumer.SimpleConsumer.commit_offsets)
+    fetch_offsets = waiting(simple_consumer.SimpleConsumer.fetch_offsets)

@@ -27,6 +27,7 @@ from .loop_thread import Closer, LoopThread, leased
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AsyncioClient(Protocol):
@@ -74,6 +75,10 @@ class BlockingClient(KnowsOtherNames):
                 # The thread must not hold this object: then a notebook's cell that runs twice would not let it go.
                 self._finalizer = weakref.finalize(self, thread.lose_client, self._inner)
                 self._finalizer.atexit = False
+
+    def stop(self) -> None:
+        """Close the connections; may be called again."""
+        self._stop_by(self._inner.stop)
 
     def _stop_by(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Stop by `work`. In a forked process the client is only forgotten: it belongs to the parent."""
@@ -124,6 +129,23 @@ class BlockingClient(KnowsOtherNames):
         with leased() as thread:
             return thread.run(work, undo)
 
+    def _at_once(self, function: Callable[[], R]) -> R:
+        """Call a function that does not wait on the loop, so that nothing else runs beside it."""
+
+        async def work() -> R:
+            return function()
+
+        return self._call(work)
+
+
+class ConnectedClient(BlockingClient):
+    """A client that can say whether it is connected."""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
+        return self._at_once(lambda: self._inner.is_connected)
+
 
 def options_of(
     kind: Callable[P, A],
@@ -151,16 +173,23 @@ def waiting(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]) -> Ca
 
 
 def at_once(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Derive a method that does not wait: it runs on the loop, so that nothing else runs beside it."""
+    """Derive a method that does not wait."""
 
     @wraps(method)
     def call(self: BlockingClient, *args: P.args, **options: P.kwargs) -> R:
-        async def work() -> R:
-            return method(self._inner, *args, **options)
-
-        return self._call(work)
+        return self._at_once(lambda: method(self._inner, *args, **options))
 
     return call
+
+
+def documented_by(model: object) -> Callable[[F], F]:
+    """Give a method, which is no derived one because of its types, the documentation of its model."""
+
+    def decorate(method: F) -> F:
+        method.__doc__ = model.__doc__
+        return method
+
+    return decorate
 
 
 def waiting_function(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:

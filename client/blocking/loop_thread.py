@@ -20,8 +20,8 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import ClientStopped
-from .errors import ClientForked, LoopThreadCall
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +37,31 @@ _LOST_TIMEOUT_MS = 30_000.0
 _BROKEN_TIMEOUT_MS = 500.0
 # The loop's last steps close connections; a name look-up that hangs is not waited for.
 _ENDED_WITHIN_S = 5.0
+
+
+class LoopThreadCall(KafkaError):
+    """A blocking call came from the thread of the event loop, which it would wait for for ever.
+
+    Callbacks of futures, serializers and interceptors run there. Hand such work to another thread.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.INVALID_REQUEST,
+            "a blocking call came from the clients' own thread, which could never answer it: callbacks of futures and "
+            "of options run there. Hand the work to another thread, such as by a queue",
+        )
+
+
+class ClientForked(KafkaError):
+    """The client was started before a fork: its thread and connections belong to the parent process."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            ErrorCode.INVALID_REQUEST,
+            "this client was started before the process was forked, and belongs to the parent process: make and start "
+            "a client after the fork",
+        )
 
 
 class Call(Generic[R]):

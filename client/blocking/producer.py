@@ -24,7 +24,7 @@ from ..core.arguments import check_records
 from ..producer.batch import BulkMetadata
 from ..producer.transactions.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
-from .derivation import BlockingClient, at_once, options_of, waiting
+from .derivation import ConnectedClient, at_once, options_of, waiting
 from .loop_thread import Closer
 
 P = ParamSpec("P")
@@ -44,10 +44,7 @@ def _queueing(
 
     @wraps(method)
     def call(self: Producer[Any, Any], *args: P.args, **options: P.kwargs) -> Future[R]:
-        async def work() -> Future[R]:
-            return _for_threads(await method(self._inner, *args, **options))
-
-        return self._call(work)
+        return self._queued(lambda: method(self._inner, *args, **options))
 
     return call
 
@@ -143,7 +140,7 @@ class Transaction:
         self._end(error)
 
 
-class Producer(BlockingClient, Generic[K, V]):
+class Producer(ConnectedClient, Generic[K, V]):
     """Writes records to topics. Use `with`, or `start()` and `stop()`.
 
     Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
@@ -164,16 +161,13 @@ class Producer(BlockingClient, Generic[K, V]):
     def _closer(self) -> Closer:
         return self._inner.stop
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open now; lost ones are opened again when they are needed."""
+    # -- Records
 
-        async def work() -> bool:
-            return self._inner.is_connected
+    def _queued(self, queue: Callable[[], Coroutine[Any, Any, asyncio.Future[R]]]) -> Future[R]:
+        async def work() -> Future[R]:
+            return _for_threads(await queue())
 
         return self._call(work)
-
-    # -- Records
 
     def send(
         self,
@@ -189,11 +183,7 @@ class Producer(BlockingClient, Generic[K, V]):
         Waits for the topic's metadata and for room in the buffer (`max_block_ms`). Raises UnknownTopic, RecordTooLarge,
         BufferFull; the future raises later errors.
         """
-
-        async def work() -> Future[RecordMetadata]:
-            return _for_threads(await self._inner.send(topic, value, key, partition, timestamp_ms, headers))
-
-        return self._call(work)
+        return self._queued(lambda: self._inner.send(topic, value, key, partition, timestamp_ms, headers))
 
     def send_nowait(
         self,
@@ -208,11 +198,8 @@ class Producer(BlockingClient, Generic[K, V]):
 
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
-
-        async def work() -> Future[RecordMetadata]:
-            return _for_threads(self._inner.send_nowait(topic, value, key, partition, timestamp_ms, headers))
-
-        return self._call(work)
+        send = self._inner.send_nowait
+        return self._at_once(lambda: _for_threads(send(topic, value, key, partition, timestamp_ms, headers)))
 
     def send_and_wait(
         self,

@@ -45,22 +45,6 @@ def _as_they_are(records: list[ConsumerRecord]) -> list[ConsumerRecord]:
 class CompletedFetch:
     """Records of one partition from offset `start` on. Raises CorruptRecords at the first batch that is corrupt."""
 
-    __slots__ = (
-        "_aborted",
-        "_aborting_producers",
-        "_batches",
-        "_check_crcs",
-        "_data",
-        "_index",
-        "_partition",
-        "_reader",
-        "_records",
-        "leader_epoch",
-        "next_offset",
-        "position",
-        "size_bytes",
-    )
-
     def __init__(
         self,
         partition: TopicPartition,

@@ -403,7 +403,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         if min(counts.values(), default=count) < 1:
             raise InvalidOption("streams needs a number of streams above 0, for a topic at least")
         session = self._running()
-        streams = Streams(session, self._polling(), counts, count, self._deserializers.one)
+        streams = Streams(self, session, self._polling(), counts, count, self._deserializers.one)
         self._subscribe(subscription)
         session.watch_task(session.cluster.spawn(streams.run(self._max_poll_records), "streams"))
         return streams

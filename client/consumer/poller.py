@@ -7,12 +7,13 @@ positions behind what it returns, and raises what polls must raise. Only one pol
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms, wait_for
-from ..core.option_table import INT32_MAX
+from ..core.option_values import INT32_MAX
 from ..core.options import check_numbers
 from ..core.serialization import Deserializers
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned
@@ -25,6 +26,8 @@ from .session import Session
 
 T = TypeVar("T")
 ByPartition = dict[TopicPartition, list[T]]
+# Records or batches of one partition, and how much of the room of a poll they use.
+_Taken = tuple[PartitionState, list[T], int] | None
 
 # How many records `async for` takes out of the fetched ones at a time.
 _RUN_RECORDS = 500
@@ -35,28 +38,11 @@ LONG_POLL_MS = 60_000
 class FetchCollector:
     """Returns fetched records in turns: a partition whose fetched records are used up goes to the end."""
 
-    def __init__(self, positions: Positions, signals: Signals, deserializers: Deserializers) -> None:
+    def __init__(self, positions: Positions, signals: Signals) -> None:
         self._positions = positions
-        self._deserializers = deserializers
         self._signals = signals
         # Partitions whose records have to wait, because the task that works on them has enough.
         self.waits: Callable[[TopicPartition], bool] = lambda _partition: False
-
-    def next_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None:
-        """Return at most `limit` records of the partition whose turn it is, None if nothing is fetched.
-
-        The caller moves `state.position` as it returns the records. Raises a partition's error once. Raises
-        DeserializationFailed as long as the record is the next one: a caller that raises it calls `end_turn`.
-        """
-        return self._next(lambda fetch: fetch.take(limit, self._deserializers.many))
-
-    def next_raw_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord]] | None:
-        """Do as `next_records`, but leave keys and values the bytes that they are."""
-        return self._next(lambda fetch: fetch.take(limit))
-
-    def next_batch(self) -> tuple[PartitionState, FetchedBatch] | None:
-        """Return a whole batch of the partition whose turn it is; otherwise as `next_records`."""
-        return self._next(CompletedFetch.take_batch)
 
     def end_turn(self, partition: TopicPartition) -> None:
         """Let the other partitions have their turn before this one."""
@@ -64,7 +50,12 @@ class FetchCollector:
         if state is not None:
             self._positions.move_to_end(state)
 
-    def _next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
+    def next(self, take: Callable[[CompletedFetch], T | None]) -> tuple[PartitionState, T] | None:
+        """Return what `take` takes of the partition whose turn it is, None if nothing is fetched.
+
+        The caller moves `state.position` as it returns the records. Raises a partition's error once. Raises
+        DeserializationFailed as long as the record is the next one: a caller that raises it calls `end_turn`.
+        """
         # Partitions that had nothing at their turn. They had it all the same: otherwise each call would look at all of
         # them again, and with 9,000 partitions of which 100 get records, a record cost 2 ms.
         without: list[PartitionState] = []
@@ -128,16 +119,15 @@ def _skip_to(state: PartitionState, offset: int) -> None:
     state.position = offset
 
 
+@dataclass(slots=True, eq=False)
 class _Run:
     """Records that `async for` returns one by one."""
 
-    __slots__ = ("index", "records", "state", "version")
-
-    def __init__(self, state: PartitionState, records: list[ConsumerRecord[Any, Any]]) -> None:
-        self.state = state
-        self.version = state.version
-        self.records = records
-        self.index = 0
+    state: PartitionState
+    records: list[ConsumerRecord[Any, Any]]
+    # Of the state: while it has another one, these records must not be returned.
+    version: int
+    index: int = 0
 
 
 class Poller:
@@ -145,17 +135,20 @@ class Poller:
 
     def __init__(self, session: Session, deserializers: Deserializers) -> None:
         self._session = session
-        self.collector = FetchCollector(session.positions, session.signals, deserializers)
+        self._deserialize = deserializers.many
+        self.collector = FetchCollector(session.positions, session.signals)
         self._run: _Run | None = None
 
     # -- Many at a time
 
     async def records(self, timeout_ms: float, limit: int) -> ByPartition[ConsumerRecord[Any, Any]]:
         """Return up to `limit` records by partition; none after `timeout_ms`."""
+        self._check_by_user()
         return await self._many(timeout_ms, lambda: self._collect(limit, self._take_records))
 
     async def batches(self, timeout_ms: float, max_bytes: int) -> ByPartition[FetchedBatch]:
         """Return whole record batches by partition: `max_bytes` and at most one batch more; none after `timeout_ms`."""
+        self._check_by_user()
         return await self._many(timeout_ms, lambda: self._collect(max_bytes, self._take_batch))
 
     async def records_in_flight(self, room: Callable[[], int]) -> ByPartition[ConsumerRecord]:
@@ -173,14 +166,18 @@ class Poller:
 
     def begin_by_record(self) -> InFlight:
         """Have tasks say which records are done, and commit these. Raises ConcurrentPoll."""
+        self._check_by_user()
         polls = self._session.polls
-        if polls.by_record is not None:
-            raise ConcurrentPoll("consume() or streams() read from this consumer already")
         self.return_run()
         polls.mark_processed()
         polls.by_record = InFlight(self._session.positions, polls)
         self._session.commit_by_record(True)
         return polls.by_record
+
+    def _check_by_user(self) -> None:
+        """Raise ConcurrentPoll while tasks say which records are done: of those that others take, nobody would."""
+        if self._session.polls.by_record is not None:
+            raise ConcurrentPoll("consume() or streams() read from this consumer already")
 
     async def end_by_record(self) -> None:
         """Commit the records that are done, and return the others again: polls say what is processed from now on."""
@@ -231,8 +228,8 @@ class Poller:
             if self._session.closed:
                 raise ClientStopped("the consumer was stopped")
 
-    def _collect(self, room: int, take: Callable[[int], tuple[PartitionState, list[T], int] | None]) -> ByPartition[T]:
-        """Take records or batches while there is room. `take` says how much of it they use."""
+    def _collect(self, room: int, take: Callable[[int], _Taken[T]]) -> ByPartition[T]:
+        """Take records or batches while there is room."""
         found: ByPartition[T] = {}
         while room > 0 and self._session.may_return_records():
             try:
@@ -251,15 +248,15 @@ class Poller:
             room -= used
         return found
 
-    def _take_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord[Any, Any]], int] | None:
-        return self._counted(self.collector.next_records(limit))
+    def _take_records(self, limit: int) -> _Taken[ConsumerRecord[Any, Any]]:
+        return self._counted(self.collector.next(lambda fetch: fetch.take(limit, self._deserialize)))
 
-    def _take_raw_records(self, limit: int) -> tuple[PartitionState, list[ConsumerRecord], int] | None:
-        return self._counted(self.collector.next_raw_records(limit))
+    def _take_raw_records(self, limit: int) -> _Taken[ConsumerRecord]:
+        return self._counted(self.collector.next(lambda fetch: fetch.take(limit)))
 
     def _counted(
         self, found: tuple[PartitionState, list[ConsumerRecord[Any, Any]]] | None
-    ) -> tuple[PartitionState, list[ConsumerRecord[Any, Any]], int] | None:
+    ) -> _Taken[ConsumerRecord[Any, Any]]:
         if found is None:
             return None
         state, records = found
@@ -267,13 +264,31 @@ class Poller:
         self._session.counts.records += len(records)
         return state, records, len(records)
 
-    def _take_batch(self, _max_bytes: int) -> tuple[PartitionState, list[FetchedBatch], int] | None:
-        found = self.collector.next_batch()
+    def _take_batch(self, _max_bytes: int) -> _Taken[FetchedBatch]:
+        found = self.collector.next(CompletedFetch.take_batch)
         if found is None:
             return None
         state, batch = found
         state.position = batch.header.next_offset
         return state, [batch], len(batch.data)
+
+    # -- Results that nobody received: a thread of the blocking client was interrupted before it had them
+
+    def give_back_records(self, found: Mapping[TopicPartition, Sequence[ConsumerRecord[Any, Any]]]) -> None:
+        """Return these records again."""
+        for partition, records in found.items():
+            self._give_back(partition, records[0].offset, records[-1].offset + 1)
+
+    def give_back_batches(self, found: Mapping[TopicPartition, Sequence[FetchedBatch]]) -> None:
+        """Return these batches again."""
+        for partition, batches in found.items():
+            self._give_back(partition, batches[0].first_offset, batches[-1].header.next_offset)
+
+    def _give_back(self, partition: TopicPartition, first: int, after: int) -> None:
+        state = self._session.positions.get(partition)
+        if state is not None and state.position == after:  # otherwise sought elsewhere, or taken away
+            state.move_to(first)
+            self._session.signals.positions_changed()
 
     # -- One at a time
 
@@ -293,6 +308,7 @@ class Poller:
 
     async def next_record(self) -> ConsumerRecord[Any, Any] | None:
         """Return the next record, and wait for it without a limit. None if the consumer is stopped."""
+        self._check_by_user()
         return await self._poll(self._wait_for_record)
 
     async def _wait_for_record(self) -> ConsumerRecord[Any, Any] | None:
@@ -307,13 +323,14 @@ class Poller:
         return None
 
     def _begin_run(self) -> ConsumerRecord[Any, Any] | None:
-        found = self.collector.next_records(_RUN_RECORDS)
+        found = self.collector.next(lambda fetch: fetch.take(_RUN_RECORDS, self._deserialize))
         if found is None:
             self._run = None
             return None
-        self._run = run = _Run(*found)
-        self._session.counts.records += len(run.records)
-        run.state.last_timestamp_ms = run.records[-1].timestamp_ms
+        state, records = found
+        self._run = _Run(state, records, state.version)
+        self._session.counts.records += len(records)
+        state.last_timestamp_ms = records[-1].timestamp_ms
         return self.next_of_run()
 
     def drop_run(self) -> None:

@@ -192,8 +192,6 @@ class InFlight:
         self._positions = positions
         self._polls = polls
         self._partitions: dict[TopicPartition, _Outstanding] = {}
-        # Records that were handed out and are not done.
-        self.count = 0
 
     def add(self, partition: TopicPartition, records: Sequence[ConsumerRecord], now_ms: float) -> None:
         """Note records that were handed out, in the order of their offsets."""
@@ -201,8 +199,7 @@ class InFlight:
         if state is None:
             return
         each = self._partitions.get(partition)
-        if each is None or each.state is not state or each.moves != state.moves:
-            self._forget(partition)
+        if each is None or not self._is_current(each):
             each = self._partitions[partition] = _Outstanding(state, state.moves, now_ms)
         if not each.offsets:
             each.since_ms = now_ms
@@ -210,7 +207,6 @@ class InFlight:
         each.offsets.extend(offsets)
         each.open.update(offsets)
         each.end = offsets[-1] + 1
-        self.count += len(offsets)
 
     def has(self, record: ConsumerRecord) -> bool:
         """Whether the record still belongs to this consumer: its partition was neither taken away nor sought in."""
@@ -224,20 +220,23 @@ class InFlight:
         if each is None or record.offset not in each.open:
             return
         each.open.remove(record.offset)
-        self.count -= 1
         if each.offsets[0] == record.offset:
             each.since_ms = now_ms
         while each.offsets and each.offsets[0] not in each.open:
             each.offsets.popleft()
-        if not self._is_current(each):
-            self._forget(partition)
-            return
-        each.state.processed = each.offsets[0] if each.offsets else each.end
-        if not each.offsets:
-            self._polls.release(partition)
+        if self._is_current(each):
+            each.state.processed = each.offsets[0] if each.offsets else each.end
+            if not each.offsets:
+                self._polls.release(partition)
+
+    def count(self) -> int:
+        """Return how many records were handed out and are not done."""
+        self._forget_the_moved()
+        return sum(len(each.open) for each in self._partitions.values())
 
     def stalled_ms(self, now_ms: float) -> float:
         """Return for how long the record that holds its partition up the longest has done so."""
+        self._forget_the_moved()
         return max((now_ms - each.since_ms for each in self._partitions.values() if each.offsets), default=0.0)
 
     def give_back(self) -> None:
@@ -245,13 +244,15 @@ class InFlight:
         for partition, each in list(self._partitions.items()):
             if each.offsets and self._is_current(each):
                 each.state.move_to(each.offsets[0], each.state.leader_epoch)
-            self._forget(partition)
             self._polls.release(partition)
+        self._partitions.clear()
 
     def _is_current(self, each: _Outstanding) -> bool:
         return self._positions.get(each.state.partition) is each.state and each.moves == each.state.moves
 
-    def _forget(self, partition: TopicPartition) -> None:
-        each = self._partitions.pop(partition, None)
-        if each is not None:
-            self.count -= len(each.open)
+    def _forget_the_moved(self) -> None:
+        """Forget what was handed out of partitions that were taken away or sought in since: nobody need finish it."""
+        for partition, each in list(self._partitions.items()):
+            if not self._is_current(each):
+                del self._partitions[partition]
+                self._polls.release(partition)

@@ -152,6 +152,7 @@ class Session:
         """Read this instead of what was read before."""
         self.cluster.forget(self.subscription.read_topics() - subscription.read_topics())
         self.subscription = subscription
+        self._topic_errors = {}  # the user of the new subscription has heard of none
         self._assignment.listener = subscription.listener
         self.cluster.watch_all(subscription.pattern is not None)
         self._read_topics()

@@ -17,7 +17,7 @@ from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
-from ..errors import ClientStopped
+from ..errors import ClientStopped, ConcurrentPoll
 from ..record import ConsumerRecord, TopicPartition
 from .poller import Poller
 from .session import Session
@@ -36,6 +36,7 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
         self.news = asyncio.Event()
         self.error: KafkaError | None = None
         self._taken: ConsumerRecord | None = None
+        self._is_waited_for = False
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
         """Return the next record, and wait for it. The record before it then counts as processed.
@@ -56,10 +57,20 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
                 error, self.error = self.error, None
                 raise error
             if self._owner.ended:
+                self._owner.raise_failure()
                 raise StopAsyncIteration
             self.news.clear()
             self._owner.asked.set()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        if self._is_waited_for:
+            raise ConcurrentPoll("another task waits for records of this stream: only one task may read it at a time")
+        self._is_waited_for = True
+        try:
             await self.news.wait()
+        finally:
+            self._is_waited_for = False
 
 
 class Streams:
@@ -67,14 +78,16 @@ class Streams:
 
     def __init__(
         self,
+        consumer: object,
         session: Session,
         poller: Poller,
         counts: Mapping[str, int],
         of_pattern: int,
         deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
     ) -> None:
-        self._positions = session.positions
-        self._signals = session.signals
+        # A program that has a stream has its consumer: this one must not count as lost.
+        self._consumer = consumer
+        self._session = session
         self._poller = poller
         # Each topic has streams of its own; with a pattern all topics share all of them.
         ends = list(accumulate(counts.values()))
@@ -86,6 +99,8 @@ class Streams:
         self.deserialize = deserialize
         self.all = [Stream(self) for _ in range(ends[-1] if ends else of_pattern)]
         self.ended = False
+        # Why `run` has ended, if not by a stop of the consumer.
+        self._failure: BaseException | None = None
         # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
         self.asked = asyncio.Event()
         self._homes: dict[TopicPartition, int] = {}
@@ -96,7 +111,12 @@ class Streams:
 
     def took(self) -> None:
         """Note that a stream has taken a record: there may be room for more."""
-        self._signals.poll.set()
+        self._session.signals.poll.set()
+
+    def raise_failure(self) -> None:
+        """Raise ClientStopped if `run` broke, or was cancelled by others than a stop of the consumer."""
+        if self._failure is not None and not self._session.closed:
+            raise ClientStopped("the streams have ended: their task broke or was cancelled") from self._failure
 
     def _is_full(self, partition: TopicPartition) -> bool:
         """Whether records of this partition must wait."""
@@ -106,7 +126,7 @@ class Streams:
         """Return the number of the partition's stream."""
         home = self._homes.get(partition)
         if home is None:
-            assigned = self._positions.partitions()
+            assigned = self._session.positions.partitions()
             self._homes = {each: number for each, number in self._homes.items() if each in assigned}
             taken = Counter(self._homes.values())
             numbers = self._numbers.get(partition.topic, range(len(self.all)))
@@ -133,6 +153,9 @@ class Streams:
                     stream = self.all[self._home(partition)]
                     stream.queue.extend(records)
                     stream.news.set()
+        except BaseException as error:
+            self._failure = error
+            raise
         finally:
             self.ended = True
             for stream in self.all:

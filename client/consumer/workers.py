@@ -102,6 +102,8 @@ class Workers:
         # Stops the consumer after the handlers, one of which has asked for it.
         self.then: Callable[[], Awaitable[None]] | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        # Of how many records the handler is called, or the dead letters.
+        self._at_work = 0
         # Set when a worker has taken a record, or has ended.
         self._moved = asyncio.Event()
 
@@ -172,7 +174,9 @@ class Workers:
         while True:
             self._moved.clear()
             for task in self._tasks:
-                if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                if task.cancelled():
+                    raise ClientStopped("a worker of consume was cancelled: the program cancelled all tasks")
+                if task.done() and (error := task.exception()) is not None:
                     raise error
             if ready():
                 return
@@ -182,9 +186,9 @@ class Workers:
         """Finish the records that are queued, up to `drain_timeout_ms`. Raises HandlerFailed."""
         try:
             async with asyncio.timeout(self._options.drain_timeout_ms / 1000):
-                await self._wait_until(lambda: not self._in_flight.count)
+                await self._wait_until(lambda: not self._at_work and not self._in_flight.count())
         except TimeoutError:
-            _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count)
+            _log.warning("consume: %d records were not done within the time to drain", self._in_flight.count())
 
     # -- The workers
 
@@ -194,17 +198,20 @@ class Workers:
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, _task: asyncio.Task[None]) -> None:
         self._moved.set()
-        if not task.cancelled():
-            self.halt.set()
+        self.halt.set()
 
     async def _work(self, queue: asyncio.Queue[ConsumerRecord]) -> None:
         _around.set(_around.get() | {self})
         while True:
             record = await queue.get()
             if self._in_flight.has(record):
-                await self._process(record)
+                self._at_work += 1
+                try:
+                    await self._process(record)
+                finally:
+                    self._at_work -= 1
                 self._in_flight.finish(record, monotonic_ms())
             self._moved.set()
 

@@ -19,6 +19,7 @@ _METHODS_INSTEAD = {
     "close": "call stop(), or use `with` or `async with`",
     "commit_async": "call commit()",
     "highwater": "call high_watermark(partition)",
+    "incremental_alter_configs": "call alter_configs, which leaves the other configs as they are",
     "init_transactions": "start() does it",
     "list_topics": "call Admin.list_topics(), or partitions_for(topic)",
     "partitions_for_topic": "call partitions_for(topic)",

@@ -10,200 +10,21 @@ would ask without an end, and with 0 bytes it would never fetch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from ...protocol.records.compression import Compression
-from ..errors import InvalidOption
-
-INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
-DAY_MS = 24 * 3600 * 1000
-# Texts have a length of 16 bits in requests.
-MOST_TEXT_BYTES = 2**15 - 1
-
-# -- Values
-
-
-class Values(Protocol):
-    """The values of an option. Its text ends "must be ...", and `rejection` ends "'a text' is ..."."""
-
-    @property
-    def rejection(self) -> str:
-        """What a text is that is none of these values."""
-        ...
-
-    def has(self, value: object) -> bool:
-        """Return whether `value` is one of these values."""
-        ...
-
-    def read(self, text: str) -> Any:
-        """Return the value that a text gives, which `has` may reject. Raises ValueError."""
-        ...
-
-
-class Number(NamedTuple):
-    """The numbers from `lowest` to `highest`, both included; whole ones only, or any."""
-
-    lowest: int
-    highest: int = INT32_MAX
-    is_whole: bool = True
-
-    def __str__(self) -> str:
-        return f"a {'whole ' if self.is_whole else ''}number from {self.lowest} to {self.highest}"
-
-    @property
-    def rejection(self) -> str:
-        return f"not {self}"
-
-    def has(self, value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, int if self.is_whole else int | float):
-            return False
-        return self.lowest <= value <= self.highest
-
-    def read(self, text: str) -> int | float:
-        try:
-            return int(text)
-        except ValueError:
-            if self.is_whole:
-                raise
-            return float(text)
-
-
-class Choice(NamedTuple):
-    """One of a few values. Texts are taken in upper and lower case."""
-
-    choices: tuple[Any, ...]
-    words: str = ""
-    # Whether Python's values are, too.
-    ignores_case: bool = False
-
-    def __str__(self) -> str:
-        return self.words or f"one of {', '.join(self.choices)}"
-
-    @property
-    def rejection(self) -> str:
-        names = [each for each in self.choices if isinstance(each, str)]
-        return f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}"
-
-    def has(self, value: object) -> bool:
-        return (value.lower() if self.ignores_case and isinstance(value, str) else value) in self.choices
-
-    def read(self, text: str) -> Any:
-        wanted = text.strip().lower()
-        return next((each for each in self.choices if isinstance(each, str) and each.lower() == wanted), None)
-
-
-class Switch:
-    """True or False; a text such as "false" would be true."""
-
-    rejection = "neither true nor false"
-
-    def __str__(self) -> str:
-        return "True or False"
-
-    def has(self, value: object) -> bool:
-        return isinstance(value, bool)
-
-    def read(self, text: str) -> bool | None:
-        return {"true": True, "false": False}.get(text.strip().lower())
-
-
-class Text:
-    """None, or a text that fits into a request."""
-
-    def __str__(self) -> str:
-        return f"a text of {MOST_TEXT_BYTES} bytes or less"
-
-    @property
-    def rejection(self) -> str:
-        return f"not {self}"
-
-    def has(self, value: object) -> bool:
-        try:
-            return value is None or (isinstance(value, str) and len(value.encode()) <= MOST_TEXT_BYTES)
-        except UnicodeEncodeError:
-            return False
-
-    def read(self, text: str) -> str:
-        return text
-
-
-class Other:
-    """Values that the reader of the option checks. `words` name them in the documentation."""
-
-    rejection = ""
-
-    def __init__(self, words: str) -> None:
-        self._words = words
-
-    def __str__(self) -> str:
-        return self._words
-
-    def has(self, value: object) -> bool:
-        return True
-
-    def read(self, text: str) -> Any:
-        return text
-
-
-class Time(Other):
-    """Milliseconds since 1970; a text may be of ISO 8601, in UTC where it names no zone."""
-
-    def read(self, text: str) -> int | None:
-        text = text.strip()
-        if not text:
-            return None
-        if text.isdecimal():
-            found = int(text)
-        else:
-            moment = datetime.fromisoformat(text)
-            found = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-        if not 0 <= found <= INT64_MAX:
-            raise ValueError  # brokers take numbers below 0 for the ends of a log
-        return found
-
-    rejection = "neither milliseconds since 1970 nor a time from then on, as 2026-11-22T10:00:00Z"
-
-
-class Span(Other):
-    """Milliseconds; a text may have one of Spark's units."""
-
-    rejection = "no span of time, as 15m or 30s"
-    _units_ms: Mapping[str, float] = {
-        "": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY_MS, "us": 0.001,
-    }  # fmt: skip
-
-    def read(self, text: str) -> int:
-        found = re.fullmatch(r"(\d+)\s*([a-z]*)", text.strip().lower())
-        if found is None or found[2] not in self._units_ms:
-            raise ValueError
-        return round(int(found[1]) * self._units_ms[found[2]])
-
-
-def check_value(name: str, value: object, values: Values) -> None:
-    """Raise InvalidOption unless `value` is one of `values`."""
-    if not values.has(value):
-        raise InvalidOption(f"{name} must be {values}, not {value!r:.100}")
-
-
-def read_text(values: Values, text: str) -> Any:
-    """Return the one of `values` that a text gives. Raises ValueError."""
-    found = values.read(text)
-    if not values.has(found):
-        raise ValueError
-    return found
-
+from .option_values import DAY_MS, INT64_MAX, SWITCH, TEXT, Choice, Number, Span, Time, Values
 
 # A time that a caller waits, and one between two requests.
 WAIT, PAUSE = Number(0, is_whole=False), Number(1, is_whole=False)
-SWITCH, TEXT = Switch(), Text()
+ANY_TEXT = Values("a text")
 CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case=True)
-ACKS = Choice((0, 1, -1, "all", "0", "1", "-1"), '0, 1 or "all"')
+ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
+_PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
 _COUNT, _OFFSET = Number(1, INT64_MAX), Number(0, INT64_MAX)
 
 # -- Rows
@@ -226,6 +47,11 @@ class Option(NamedTuple):
     def config(self) -> str:
         """Kafka's name."""
         return self.name.replace("_", ".")
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the table knows its values, so that a text can give one. Other options are checked where they act."""
+        return type(self.values) is not Values
 
     def is_of(self, *takers: str) -> bool:
         """Return whether one of `takers` takes it."""
@@ -259,7 +85,7 @@ _CLIENT_IDS = {
 }
 _ROWS = (
     # Every client.
-    Option("bootstrap_servers", Other("HOST:PORT, or several"), "127.0.0.1:9092",
+    Option("bootstrap_servers", Values("HOST:PORT, or several"), "127.0.0.1:9092",
         "admin producer consumer source sink", "some brokers of the cluster", "metadata.broker.list"),
     Option("client_id", TEXT, "odradek", _ALL, "the client's name in the logs and quotas of brokers",
         own=_CLIENT_IDS),
@@ -301,11 +127,11 @@ _ROWS = (
     # Spark: a transaction lasts until the last task of its batch has ended. Brokers allow no more by default.
     Option("transaction_timeout_ms", Number(1), 60_000, _WRITES, "when the coordinator aborts an open transaction",
         own={"sink": 900_000}),
-    Option("key_serializer", Other("a name, a function or an object"), None, "producer", "makes bytes of keys"),
-    Option("value_serializer", Other("a name, a function or an object"), None, "producer", "makes bytes of values"),
-    Option("partitioner", Other("a name or a function"), "murmur2", "producer", "chooses the partition"),
-    Option("interceptors", Other("several objects"), (), "producer", "see or change each record before it is sent"),
-    Option("listeners", Other("several objects"), (), "producer", "are told what became of each record"),
+    Option("key_serializer", Values("a name, a function or an object"), None, "producer", "makes bytes of keys"),
+    Option("value_serializer", Values("a name, a function or an object"), None, "producer", "makes bytes of values"),
+    Option("partitioner", Values("a name or a function"), "murmur2", "producer", "chooses the partition"),
+    Option("interceptors", Values("several objects"), (), "producer", "see or change each record before it is sent"),
+    Option("listeners", Values("several objects"), (), "producer", "are told what became of each record"),
     # Reading.
     Option("isolation_level", LEVELS, "read_uncommitted", "consumer simple source",
         "`read_committed` leaves out records of aborted and open transactions"),
@@ -319,13 +145,13 @@ _ROWS = (
         "the most bytes of a partition in a fetch", "fetch.message.max.bytes", own={"source": 4_194_304}),
     Option("check_crcs", SWITCH, True, "consumer simple source", "whether the CRC of each batch is checked"),
     Option("max_poll_records", Number(1), 500, "consumer connector", "the most records of a poll"),
-    Option("auto_offset_reset", Other("earliest, latest, none or by_duration:PT1H"), "latest", "consumer connector",
+    Option("auto_offset_reset", Values("earliest, latest, none or by_duration:PT1H"), "latest", "consumer connector",
         "where to read if there is no committed offset, or it is gone"),
     Option("client_rack", TEXT, None, "consumer", "where the client is: it may read from a follower there"),
     Option("allow_auto_create_topics", SWITCH, True, "consumer", "whether asking for a topic may create it"),
-    Option("offset_store", Other("an object"), None, "consumer", "where offsets are committed instead of the group"),
-    Option("key_deserializer", Other("a name, a function or an object"), None, "consumer", "reads keys"),
-    Option("value_deserializer", Other("a name, a function or an object"), None, "consumer", "reads values"),
+    Option("offset_store", Values("an object"), None, "consumer", "where offsets are committed instead of the group"),
+    Option("key_deserializer", Values("a name, a function or an object"), None, "consumer", "reads keys"),
+    Option("value_deserializer", Values("a name, a function or an object"), None, "consumer", "reads values"),
     # Groups.
     Option("group_id", TEXT, None, "consumer connector source", "the group whose members share the partitions"),
     Option("group_instance_id", TEXT, None, "member",
@@ -336,7 +162,7 @@ _ROWS = (
     Option("heartbeat_interval_ms", PAUSE, 3_000, "member", "how often a member says that it is there"),
     Option("max_poll_interval_ms", Number(1), 300_000, "member", "how long a member may work between polls",
         "rebalance.timeout.ms"),
-    Option("partition_assignment_strategy", Other("classes of assignors"), ("RangeAssignor",), "member",
+    Option("partition_assignment_strategy", Values("classes of assignors"), ("RangeAssignor",), "member",
         "how the members share the partitions, best first"),
     # Groups of Kafka 0.8.
     Option("zookeeper_connect", TEXT, "127.0.0.1:2181", "connector", "the ZooKeeper of the group"),
@@ -351,20 +177,20 @@ _ROWS = (
     Option("security_protocol", PROTOCOLS, "PLAINTEXT", _ALL, "whether connections use TLS and SASL"),
     Option("ssl_cafile", TEXT, None, _ALL, "the authorities to trust, a file in PEM; without it those of the system",
         "ssl.ca.location ssl.truststore.location"),
-    Option("ssl_cadata", Other("a text in PEM"), None, _ALL, "the authorities to trust",
+    Option("ssl_cadata", Values("a text in PEM"), None, _ALL, "the authorities to trust",
         "ssl.ca.pem ssl.truststore.certificates"),
     Option("ssl_certfile", TEXT, None, _ALL, "the client's certificate, a file in PEM",
         "ssl.certificate.location ssl.keystore.location"),
     Option("ssl_keyfile", TEXT, None, _ALL, "its key, if that is in another file", "ssl.key.location"),
     Option("ssl_password", TEXT, None, _ALL, "the password of the key", "ssl.key.password"),
     Option("ssl_check_hostname", SWITCH, True, _ALL, "whether the broker's certificate must name its host"),
-    Option("ssl_context", Other("an ssl.SSLContext"), None, "admin producer consumer simple connector",
+    Option("ssl_context", Values("an ssl.SSLContext"), None, "admin producer consumer simple connector",
         "takes the place of all these; its files are not read again"),
-    Option("sasl_mechanism", Other("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"), None, _ALL,
+    Option("sasl_mechanism", Values("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"), None, _ALL,
         "how the client authenticates", "sasl.mechanisms"),
     Option("sasl_plain_username", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.username"),
     Option("sasl_plain_password", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.password"),
-    Option("sasl_oauth_token_provider", Other("a function, or an object with `token()`"), None,
+    Option("sasl_oauth_token_provider", Values("a function, or an object with `token()`"), None,
         "admin producer consumer simple connector",
         "for OAUTHBEARER: asked before each connection, and before the broker ends the session"),
 )  # fmt: skip
@@ -375,11 +201,11 @@ CONFIGS = {each.config: each for each in _ROWS}
 OTHER_NAMES = {name: each for each in _ROWS for name in each.others.split()}
 
 _SPARK_ROWS = (
-    Option("subscribe", TEXT, None, "source", "topics"),
-    Option("subscribePattern", TEXT, None, "source", "a pattern of topics"),
-    Option("assign", TEXT, None, "source", "partitions, in JSON"),
-    Option("startingOffsets", TEXT, None, "source", "where to begin"),
-    Option("startingOffsetsByTimestamp", TEXT, None, "source", "where to begin: a time for each partition"),
+    Option("subscribe", ANY_TEXT, None, "source", "topics"),
+    Option("subscribePattern", ANY_TEXT, None, "source", "a pattern of topics"),
+    Option("assign", ANY_TEXT, None, "source", "partitions, in JSON"),
+    Option("startingOffsets", ANY_TEXT, None, "source", "where to begin"),
+    Option("startingOffsetsByTimestamp", ANY_TEXT, None, "source", "where to begin: a time for each partition"),
     Option("startingTimestamp", _OFFSET, None, "source", "where to begin: one time"),
     Option("startingOffsetsByTimestampStrategy", Choice(("error", "latest")), "error", "source",
         "what to do where no record is so late"),
@@ -390,17 +216,17 @@ _SPARK_ROWS = (
     Option("kafkaConsumer.pollTimeoutMs", Number(1, DAY_MS), 120_000, "source", "how long a task waits for the broker"),
     Option("arrowBatchRows", Number(1, 1_000_000), 32_768, "source", "the most rows of an Arrow batch"),
     Option("strictOptions", SWITCH, False, "source sink", "whether an unknown option is an error"),
-    Option("partitions", TEXT, None, "source", "the partitions to read, by number"),
-    Option("path", Choice(("fetch", "direct", "auto")), "fetch", "source", "from the broker, or from its files"),
+    Option("partitions", ANY_TEXT, None, "source", "the partitions to read, by number"),
+    Option("path", _PATHS, "fetch", "source", "from the broker, or from its files"),
     Option("valueFormat", FORMATS, None, "source sink", "how values become bytes"),
-    Option("valueSchema", TEXT, None, "source", "their fields, in DDL"),
-    Option("valueAvroSchema", TEXT, None, "source sink", "their schema of Avro"),
+    Option("valueSchema", ANY_TEXT, None, "source", "their fields, in DDL"),
+    Option("valueAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
     Option("keyFormat", FORMATS, None, "source sink", "how keys become bytes"),
-    Option("keySchema", TEXT, None, "source", "their fields, in DDL"),
-    Option("keyAvroSchema", TEXT, None, "source sink", "their schema of Avro"),
+    Option("keySchema", ANY_TEXT, None, "source", "their fields, in DDL"),
+    Option("keyAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
     Option("mode", Choice(("PERMISSIVE", "DROPMALFORMED", "FAILFAST")), "PERMISSIVE", "source", "what of bad records"),
-    Option("endingOffsets", TEXT, "latest", "batch", "where to end"),
-    Option("endingOffsetsByTimestamp", TEXT, None, "batch", "where to end: a time for each partition"),
+    Option("endingOffsets", ANY_TEXT, "latest", "batch", "where to end"),
+    Option("endingOffsetsByTimestamp", ANY_TEXT, None, "batch", "where to end: a time for each partition"),
     Option("endingTimestamp", _OFFSET, None, "batch", "where to end: one time"),
     Option("minOffset", _OFFSET, None, "batch", "the first offset"),
     Option("maxOffset", _OFFSET, None, "batch", "the offset behind the last"),
@@ -412,12 +238,12 @@ _SPARK_ROWS = (
     Option("maxBytesPerTrigger", _COUNT, None, "stream", "about the most bytes of a batch"),
     Option("minOffsetsPerTrigger", _COUNT, None, "stream", "for how many offsets a batch waits"),
     Option("maxTriggerDelay", Span("a span of time"), 15 * 60 * 1000, "stream", "how long a batch waits for them"),
-    Option("groupIdPrefix", TEXT, "spark-odradek", "stream", "how the group of a query is named"),
+    Option("groupIdPrefix", ANY_TEXT, "spark-odradek", "stream", "how the group of a query is named"),
     Option("commitOffsets", SWITCH, True, "stream", "whether progress is committed to the group"),
-    Option("topic", TEXT, None, "sink", "the topic of all rows"),
-    Option("timestampColumn", TEXT, None, "sink", "the column with the timestamps"),
+    Option("topic", ANY_TEXT, None, "sink", "the topic of all rows"),
+    Option("timestampColumn", ANY_TEXT, None, "sink", "the column with the timestamps"),
     Option("transactional", Choice(("auto", "required", "never")), "auto", "sink", "whether a batch is a transaction"),
-    Option("checkpointLocation", TEXT, None, "sink", "Spark's own"),
+    Option("checkpointLocation", ANY_TEXT, None, "sink", "Spark's own"),
 )  # fmt: skip
 # What Spark calls without `kafka.`.
 SPARK_OPTIONS = {each.name: each for each in _SPARK_ROWS}

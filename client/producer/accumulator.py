@@ -10,14 +10,6 @@ replaced by smaller ones. Open and sealed batches fail, too, when `delivery_time
 
 There is no event loop in here: time is passed in (`now_ms`, monotonic), outcomes go to `DeliveryCallback`s. `sender.py`
 moves batches over the wire.
-
-Idempotence (KIP-98): each queue has a producer id and counts sequences. A batch gets its sequence when it is drained,
-and keeps it with the same bytes through every retry, so that the broker can detect duplicates. The first batch of a
-producer id goes alone, because a broker takes any sequence of one that it does not know. While a retry waits, nothing
-is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
-its sequence is missing for good. The queue then waits for what is in flight. Batches before the failed one go again as
-they are. Those behind it go on with a new producer id from sequence 0; but one that may be written fails, because no
-broker would recognize it any more, and could write it twice.
 """
 
 from __future__ import annotations
@@ -29,21 +21,16 @@ from typing import Any
 
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
-from ..errors import BufferFull, DeliveryTimedOut, ErrorCode, KafkaError, Outcome, OutcomeUnknown
+from ..errors import BufferFull, ErrorCode, KafkaError, OutcomeUnknown
 from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch
 from .partition_queue import PartitionQueue
 from .splitting import BatchLimits, split
 
 _LAST_SEQUENCE = 0x7FFFFFFF
-_FATES = {
-    Outcome.NOT_WRITTEN: "they were not written",
-    Outcome.UNKNOWN: "nobody knows whether they were written",
-    Outcome.WRITTEN: "the leader has written them, but too few replicas have them",
-}
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
 class RecordAccumulator:
     """The queues of all partitions and the memory that they may use. Knows which queues are due."""
 
@@ -297,24 +284,11 @@ class RecordAccumulator:
         """Fail unsent batches whose `delivery_timeout_ms` is over. Batches in flight have their request's time-out."""
         for queue in list(self._unsent.values()):
             while (batch := queue.next_batch) is not None and self.is_expired(batch, now_ms):
-                self.fail(batch, self.timeout_error(batch))
+                self.fail(batch, batch.timeout_error(self.delivery_timeout_ms, queue.last_error))
 
     def is_expired(self, batch: ProducerBatch, now_ms: float) -> bool:
         """Whether the batch's `delivery_timeout_ms` is over."""
         return now_ms - batch.created_ms >= self.delivery_timeout_ms
-
-    def timeout_error(self, batch: ProducerBatch) -> DeliveryTimedOut:
-        """Return the error of an expired batch, which says whether its records may be written, and why they wait."""
-        fate = _FATES[batch.outcome]
-        records = batch.count or len(batch.records)
-        cause = self.queues[batch.partition].last_error
-        error = DeliveryTimedOut(
-            f"{records} records for {batch.partition.topic}-{batch.partition.partition} were not acknowledged within "
-            f"delivery_timeout_ms ({self.delivery_timeout_ms:g}); {fate}"
-            + ("" if cause is None else f". The last attempt failed: {cause.message}")
-        )
-        error.__cause__ = cause
-        return error
 
     def pending(self) -> list[ProducerBatch]:
         """Return all batches that are not done."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...kernel import door
 from ...protocol.records.batch import encode_value_batch
+from ...protocol.records.columns import MAX_VALUES
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
-from ...protocol.records.values import MAX_VALUES
 from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.metadata import TopicInfo
 from ..core.serialization import checked_bytes
@@ -91,7 +91,7 @@ class Appender:
     ) -> None:
         """Put a record into the buffer, with a callback or a future. Raises BufferFull, UnknownTopic."""
         if self._session.transactions is not None:
-            self._session.transactions.check_open()
+            self._session.transactions.machine.check_open()
         topic, partition, key, record, size_bytes = prepared
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")

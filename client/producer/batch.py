@@ -16,7 +16,7 @@ from ...kernel import door
 from ...protocol.records.batch import decode_batch, encode_batch, with_producer
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
-from ..errors import DeliveryFailed, KafkaError, Outcome, delivery_error
+from ..errors import DeliveryFailed, DeliveryTimedOut, KafkaError, Outcome, delivery_error
 from ..record import RecordMetadata, TopicPartition
 
 # Makes a named tuple without its Python-level constructor, in half the time.
@@ -32,6 +32,11 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 NO_PRODUCER_ID = ProducerIdAndEpoch(-1, -1)
+_FATES = {
+    Outcome.NOT_WRITTEN: "they were not written",
+    Outcome.UNKNOWN: "nobody knows whether they were written",
+    Outcome.WRITTEN: "the leader has written them, but too few replicas have them",
+}
 
 
 class DeliveryCallback(Protocol):
@@ -44,7 +49,7 @@ class DeliveryCallback(Protocol):
         """Records first..end-1 have failed for good."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class AwaitedRecords:
     """The records of a batch that have a future each: lists with an entry a record.
 
@@ -88,7 +93,7 @@ class AwaitedRecords:
         return AwaitedRecords(indexes, self.timestamps_ms[inside], self.futures[inside])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ProducerBatch:
     """Neighbouring records of one partition, which are sent together."""
 
@@ -107,7 +112,7 @@ class ProducerBatch:
     callbacks: list[tuple[int, DeliveryCallback | None]] = field(default_factory=list[Any])
     awaited: AwaitedRecords = field(default_factory=AwaitedRecords)
     # Called when the batch is done, whether acknowledged or failed.
-    on_done: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    on_done: list[Callable[[], object]] = field(default_factory=list[Any])
     encoded: bytes | None = None
     # What the user gave instead of records: a whole batch, which only gets a producer and a sequence.
     whole: bytes | None = None
@@ -131,6 +136,16 @@ class ProducerBatch:
         if self.is_appended:
             return Outcome.WRITTEN
         return Outcome.UNKNOWN if self.maybe_written else Outcome.NOT_WRITTEN
+
+    def timeout_error(self, delivery_timeout_ms: float, cause: KafkaError | None) -> DeliveryTimedOut:
+        """Return the error of an expired batch, which says whether its records may be written, and why they wait."""
+        error = DeliveryTimedOut(
+            f"{self.count or len(self.records)} records for {self.partition.topic}-{self.partition.partition} were not "
+            f"acknowledged within delivery_timeout_ms ({delivery_timeout_ms:g}); {_FATES[self.outcome]}"
+            + ("" if cause is None else f". The last attempt failed: {cause.message}")
+        )
+        error.__cause__ = cause
+        return error
 
     @property
     def may_split(self) -> bool:
@@ -190,6 +205,20 @@ class ProducerBatch:
             done()
 
 
+def done_after(count: int, on_done: list[Callable[[], object]]) -> Callable[[], None]:
+    """Return a callback for each of `count` batches; its last call calls all of `on_done`."""
+    left = count
+
+    def done() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            for each in on_done:
+                each()
+
+    return done
+
+
 class BulkMetadata(NamedTuple):
     """The result of `send_many`: how many records are in the log, and per partition their first and last offset.
 
@@ -200,7 +229,7 @@ class BulkMetadata(NamedTuple):
     offsets: dict[TopicPartition, tuple[int, int]]
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class BulkDelivery:
     """The outcome of one `send_many`, known when it is closed and all its records are done. A `DeliveryCallback`."""
 

@@ -1,4 +1,13 @@
-"""The batches of one partition that are not done, oldest first, and the producer id that numbers them."""
+"""The batches of one partition that are not done, oldest first, and the producer id that numbers them.
+
+Idempotence (KIP-98): the queue has a producer id and counts sequences. A batch gets its sequence when it is drained,
+and keeps it with the same bytes through every retry, so that the broker can detect duplicates. The first batch of a
+producer id goes alone, because a broker takes any sequence of one that it does not know. While a retry waits, nothing
+is drained until all batches in flight have come back; then they go again in order. After a batch has failed,
+its sequence is missing for good. The queue then waits for what is in flight. Batches before the failed one go again as
+they are. Those behind it go on with a new producer id from sequence 0; but one that may be written fails, because no
+broker would recognize it any more, and could write it twice.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +24,7 @@ from ..record import RecordMetadata, TopicPartition
 from .batch import DeliveryCallback, ProducerBatch, ProducerIdAndEpoch
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PartitionQueue:
     """The batches of one partition: in flight, sealed, and the open batch that takes records."""
 

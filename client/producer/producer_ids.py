@@ -39,25 +39,21 @@ class ProducerIds:
 
     async def _give(self) -> None:
         """Request a producer id until the broker returns one, or fail the batches of queues that need one."""
-        with self._cluster.retries.of(self):
-            await self._request_and_give()
-
-    async def _request_and_give(self) -> None:
         failures = 0
-        while True:
-            try:
-                producer = await self._request_once()
-            except KafkaError as error:
-                if not error.retriable:
-                    self._fail_waiting(error)
-                    return
-                failures += 1
-                for queue in self._waiting_queues():
-                    queue.last_error = error
-                self._cluster.retries.failed(self, error)
-                await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
-            else:
-                break
+        with self._cluster.retries.of(self):
+            while True:
+                try:
+                    producer = await self._request_once()
+                    break
+                except KafkaError as error:
+                    if not error.retriable:
+                        self._fail_waiting(error)
+                        return
+                    failures += 1
+                    for queue in self._waiting_queues():
+                        queue.last_error = error
+                    self._cluster.retries.failed(self, error)
+                    await asyncio.sleep(self._cluster.backoff.pause_ms(failures) / 1000)
         for queue in self._waiting_queues():
             queue.reset_producer_id(producer)
         self._on_given()

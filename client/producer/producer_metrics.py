@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from ..core.metrics import Average, Metric
 from ..errors import KafkaError
@@ -14,16 +15,14 @@ PRODUCER = "producer-metrics"
 TOPIC = "producer-topic-metrics"
 
 
+@dataclass(slots=True)
 class _TopicCounts:
     """Of one topic. Records and bytes of a batch that goes again count again, as in Kafka's clients."""
 
-    __slots__ = ("bytes", "failed", "records", "retried")
-
-    def __init__(self) -> None:
-        self.records = 0
-        self.bytes = 0
-        self.retried = 0
-        self.failed = 0
+    records: int = 0
+    bytes: int = 0
+    retried: int = 0
+    failed: int = 0
 
 
 class ProducerCounts:

@@ -31,7 +31,7 @@ from ..core.metadata import NO_LEADER
 from ..core.task_ends import retrieve
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from .accumulator import RecordAccumulator
-from .batch import ProducerBatch
+from .batch import ProducerBatch, done_after
 from .listeners import Listeners
 from .options import ProducerOptions
 from .partition_queue import PartitionQueue
@@ -158,15 +158,8 @@ class Sender:
         pending = self._accumulator.pending()
         if not pending:
             return
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        left = len(pending)
-
-        def batch_done() -> None:
-            nonlocal left
-            left -= 1
-            if not left and not done.done():
-                done.set_result(None)
-
+        done: asyncio.Future[None] = self._loop.create_future()
+        batch_done = done_after(len(pending), [lambda: done.done() or done.set_result(None)])
         for batch in pending:
             batch.on_done.append(batch_done)
         self._accumulator.flushing += 1
@@ -209,10 +202,8 @@ class Sender:
             if leader == NO_LEADER:
                 topic, number = queue.partition
                 code = self._cluster.view.errors.get(topic, ErrorCode.LEADER_NOT_AVAILABLE)
-                queue.last_error = KafkaError(code, f"{topic}-{number}: no leader of the partition is known")
+                self._hold(queue, KafkaError(code, f"{topic}-{number}: no leader of the partition is known"))
                 self._cluster.refresh_leader(queue.partition, create=True)
-                if queue.next_batch is not None:
-                    self._note_failure(queue.next_batch, queue.last_error)
             elif gate is None or (self._may_go_to(leader, queue) and gate.ready(queue)):
                 leaders.setdefault(leader, []).append(queue)
         return leaders
@@ -231,9 +222,7 @@ class Sender:
             self._connect(node_id)
             if node_id in self._connect_failures:
                 for queue in queues:
-                    queue.last_error = self._connect_failures[node_id][1]
-                    if queue.next_batch is not None:
-                        self._note_failure(queue.next_batch, queue.last_error)
+                    self._hold(queue, self._connect_failures[node_id][1])
             return False
         batches = self._drain(node_id, queues)
         names = self._cluster.view.topic_names
@@ -282,11 +271,11 @@ class Sender:
             topic.partition_data.append(PartitionProduceData(index=number, records=batch.encoded))
         named = any(topic.topic_id == ZERO_UUID for topic in topics.values())
         at_most = _LAST_NAMED_VERSION if named else ProduceRequest.VERSIONS[-1]
-        if self.transactions is not None and self.transactions.version < IMPLICIT:
+        if self.transactions is not None and self.transactions.machine.version < IMPLICIT:
             at_most = _LAST_EXPLICIT_VERSION
         version = connection.version_for(ProduceRequest, at_most)
         request = ProduceRequest(
-            transactional_id=None if self.transactions is None else self.transactions.transactional_id,
+            transactional_id=None if self.transactions is None else self.transactions.machine.transactional_id,
             acks=self._options.wire_acks,
             timeout_ms=int(self._options.request_timeout_ms),
             topic_data=list(topics.values()),
@@ -394,7 +383,7 @@ class Sender:
         if error.code in _STALE_METADATA:
             self._cluster.refresh_leader(batch.partition)
         if accumulator.is_expired(batch, now_ms):
-            accumulator.fail(batch, accumulator.timeout_error(batch))
+            accumulator.fail(batch, batch.timeout_error(accumulator.delivery_timeout_ms, error))
         elif error.code in _TOO_LARGE and batch.may_split:
             self._counts.split()
             accumulator.split(batch, now_ms)
@@ -408,6 +397,12 @@ class Sender:
             accumulator.fail_unrepeatable(queue)
         else:
             accumulator.fail(batch, error)
+
+    def _hold(self, queue: PartitionQueue, error: KafkaError) -> None:
+        """Note why a queue cannot be sent now."""
+        queue.last_error = error
+        if queue.next_batch is not None:
+            self._note_failure(queue.next_batch, error)
 
     def _note_failure(self, batch: ProducerBatch, error: KafkaError) -> None:
         """Have the user told why the batch waits, until it is acknowledged or fails."""

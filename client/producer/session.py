@@ -161,7 +161,7 @@ class ProducerSession:
         """Raise ClientStopped, or InvalidTransactionState if records need a transaction and there is none."""
         self.running()
         if self.transactions is not None:
-            self.transactions.check_open()
+            self.transactions.machine.check_open()
 
     async def topic(self, name: str) -> TopicInfo:
         """Return a topic, which the broker may create now. Raises UnknownTopic after `max_block_ms`, ClientStopped."""

@@ -8,12 +8,11 @@ rejected and what was taken is remembered for a while, so that later batches of 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 
 from ...protocol.records.batch import HEADER_SIZE
 from ...protocol.records.compression import Compression
 from ...protocol.records.record import size_upper_bound
-from .batch import DeliveryCallback, ProducerBatch
+from .batch import DeliveryCallback, ProducerBatch, done_after
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 # The topic's max.message.bytes may be raised. A larger batch is tried again after this time.
@@ -66,7 +65,7 @@ def split(
     # `sizes` are too large, and say nothing of compression: only what part of the whole they are counts.
     share = max(limit_bytes - HEADER_SIZE, 1) / max(len(batch.encoded) - HEADER_SIZE, 1)
     ends = [_middle(sizes), len(sizes)] if not limit_bytes or share >= 0.5 else _ends(sizes, sum(sizes) * share)
-    done = _done_after(len(ends), batch.on_done)
+    done = done_after(len(ends), batch.on_done)
     starts = [first for first, _ in batch.callbacks]
     parts: list[ProducerBatch] = []
     left_bytes, start = batch.size_bytes, 0
@@ -122,17 +121,3 @@ def _callbacks_between(
     """Return the callbacks of the records first..end-1, counted from `first`; one callback can be in several parts."""
     inside = callbacks[bisect_right(starts, first) - 1 : bisect_left(starts, end)]
     return [(max(start - first, 0), callback) for start, callback in inside]
-
-
-def _done_after(count: int, on_done: list[Callable[[], None]]) -> Callable[[], None]:
-    """Return a callback for each of `count` parts; its last call calls all of `on_done`."""
-    left = count
-
-    def done() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            for each in on_done:
-                each()
-
-    return done

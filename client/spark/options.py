@@ -1,10 +1,6 @@
-"""The options of the source: one table of what is known, and what each value must be.
+"""The options of the source: what each must be, and what goes together.
 
-Names are those of Spark's own Kafka connector, in upper or lower case. What that connector rejects is rejected. An
-option that has no effect, here or in this kind of read, is accepted with a warning that says why, and so is an unknown
-one, as existing jobs carry both; with `strictOptions=true` an unknown one is rejected.
-
-    kafka.*             settings of Kafka's clients (kafka_settings.py)
+    kafka.*             settings of Kafka's clients
     subscribe | subscribePattern | assign      exactly one
     startingOffsets, endingOffsets             earliest, latest or JSON
     starting/endingOffsetsByTimestamp          JSON; starting/endingTimestamp: one time for all partitions
@@ -12,6 +8,8 @@ one, as existing jobs carry both; with `strictOptions=true` an unknown one is re
     path                fetch, direct or auto: from the broker, or from its files (ours)
     maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay, groupIdPrefix, commitOffsets       streams
     value/keyFormat, value/keySchema, value/keyAvroSchema, mode                typed values (ours)
+
+The table of options has their values and defaults, and `option_texts.py` reads them.
 """
 
 from __future__ import annotations
@@ -19,62 +17,31 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from functools import partial
+from typing import Any
 
 from ..arrow.connection import ClientOptions, IsolationLevel
 from ..arrow.fetch import ReadOptions, ReadPath
-from ..core.security import SECURITY_CONFIGS, SecurityOptions
+from ..core.option_table import CONFIGS, SPARK_OPTIONS
+from ..core.option_values import Number
+from ..core.security import SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError
 from .java_pattern import compile_pattern
-from .kafka_settings import (
-    DAY_MS,
-    INT32_MAX,
-    KAFKA_SETTINGS,
-    KAFKA_TEXTS,
-    NO_EFFECT,
-    REJECTED,
-    Setting,
-    check_without_effect,
-    protocol_of,
-    reason_for_no_effect,
-    security_of,
-    servers_of,
-)
-from .offsets import MAX_OFFSET, OffsetLimit, parse_assign, parse_limit, parse_times
-from .option_values import duration_ms, flag, number, time_ms
-from .typed_options import formats_of
+from .offsets import OffsetLimit, parse_assign, parse_limit, parse_times
+from .option_texts import check_names, format_of, security_of, servers_of, values_of
 
-STRATEGIES = ("subscribe", "subscribePattern", "assign")
-# Options of both kinds of reads.
-COMMON = (
-    *STRATEGIES, "startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp",
-    "startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders", "minPartitions",
-    "maxRecordsPerPartition", "kafkaConsumer.pollTimeoutMs", "arrowBatchRows", "strictOptions", "partitions", "path",
-    "valueFormat", "valueSchema", "valueAvroSchema", "keyFormat", "keySchema", "keyAvroSchema", "mode",
-)  # fmt: skip
-BATCH_ONLY = (
-    "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "minOffset", "maxOffset", "minTimestamp",
-    "maxTimestamp", "limit",
-)  # fmt: skip
-STREAM_ONLY = (
-    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix",
-    "commitOffsets",
-)  # fmt: skip
+_STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _SEARCH = "kafka.default.api.timeout.ms bounds the search for offsets, and kafka.retry.backoff.ms is its pause"
 # Options of Spark's connector that change nothing here, with the reason.
-WITHOUT_EFFECT = {
-    "fetchOffset.numRetries": _SEARCH,
-    "fetchOffset.retryIntervalMs": _SEARCH,
+_WITHOUT_EFFECT = {
+    "fetchoffset.numretries": _SEARCH,
+    "fetchoffset.retryintervalms": _SEARCH,
     "topic": "it belongs to writing",
-    "includeTimestamp": "the timestamp is a column",
+    "includetimestamp": "the timestamp is a column",
 }
-# Options that users of Spark's connector know and that this source does not take, with the reason.
-UNSUPPORTED = {
-    **{f"kafka.{name}": why for name, why in REJECTED.items()},
-}
-_ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
+_ENDINGS = {each.lower(): each for each in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,122 +102,69 @@ class SourceOptions(ReadOptions):
 def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
     """Return the options, checked, from their texts by name. Raises OptionError, which names the option."""
     texts = {name.lower(): text for name, text in given.items()}
-    warnings = _check_names(texts, streaming=streaming)
+    takers = ("source", "stream" if streaming else "batch")
+    warnings = check_names(texts, takers, "source", partial(_reason_without_effect, streaming=streaming))
+    values = values_of(texts, "source", "batch", "stream")
     return SourceOptions(
-        client=_client(texts),
-        subscription=_subscription(texts),
-        starting=_starting(texts, streaming=streaming),
-        ending=_ending(texts),
-        fail_on_data_loss=flag(texts, "failOnDataLoss", True),
-        include_headers=flag(texts, "includeHeaders", False),
-        min_partitions=number(texts, "minPartitions", None, 1, INT32_MAX),
-        max_records_per_partition=number(texts, "maxRecordsPerPartition", None, 1, MAX_OFFSET),
-        poll_timeout_ms=number(texts, "kafkaConsumer.pollTimeoutMs", 120_000, 1, DAY_MS) or 0,
-        arrow_batch_rows=number(texts, "arrowBatchRows", 32_768, 1, 1_000_000) or 0,
-        slice=_slice(texts),
-        stream=_stream(texts, streaming=streaming),
-        formats=formats_of(texts),
-        path=_path(texts),
+        client=_client(texts, values),
+        subscription=_subscription(values),
+        starting=_starting(values, streaming=streaming),
+        ending=_ending(values),
+        fail_on_data_loss=values["failOnDataLoss"],
+        include_headers=values["includeHeaders"],
+        min_partitions=values["minPartitions"],
+        max_records_per_partition=values["maxRecordsPerPartition"],
+        poll_timeout_ms=values["kafkaConsumer.pollTimeoutMs"],
+        arrow_batch_rows=values["arrowBatchRows"],
+        slice=Slice(*(values[each] for each in ("minOffset", "maxOffset", "minTimestamp", "maxTimestamp", "limit"))),
+        stream=_stream(values, streaming=streaming),
+        formats=_formats(values, has_mode="mode" in texts),
+        path=ReadPath(values["path"]),
         warnings=tuple(warnings),
     )
 
 
-# -- Names
-
-
-def _check_names(texts: Mapping[str, str], *, streaming: bool) -> list[str]:
-    """Return what is to be said of the names. Raises OptionError for those that are rejected."""
-    unsupported = {name.lower(): name for name in UNSUPPORTED}
-    strict = flag(texts, "strictOptions", False)
-    check_without_effect(texts)
-    warnings: list[str] = []
-    for name in texts:
-        if name in unsupported:
-            raise OptionError(unsupported[name], UNSUPPORTED[unsupported[name]])
-        if streaming and name in map(str.lower, _ENDINGS):
-            raise OptionError(_written(name, _ENDINGS), "ending offset not valid in streaming queries")
-        reason = _reason_without_effect(name, protocol_of(texts), streaming=streaming)
-        if reason is not None:
-            warnings.append(f"option '{name}' has no effect: {reason}")
-        elif name not in _KNOWN:
-            if strict:
-                raise OptionError(name, f"is not an option of this source; {_nearest(name)}")
-            warnings.append(f"option '{name}' is unknown and has no effect; {_nearest(name)}")
-    return warnings
-
-
-def _reason_without_effect(name: str, protocol: str, *, streaming: bool) -> str | None:
-    ours = {each.lower(): why for each, why in WITHOUT_EFFECT.items()}
-    if name in ours:
-        return ours[name]
-    other = BATCH_ONLY if streaming else STREAM_ONLY
-    if name in map(str.lower, other):
-        return f"it belongs to {'batch' if streaming else 'streaming'} reads"
-    if name.startswith("kafka."):
-        return reason_for_no_effect(name.removeprefix("kafka."), protocol)
-    return None
-
-
-def _nearest(name: str) -> str:
-    close = get_close_matches(name, _KNOWN, 1)
-    return f"did you mean '{_KNOWN[close[0]]}'?" if close else "docs/spark.md lists what is known"
-
-
-def _written(name: str, names: tuple[str, ...]) -> str:
-    return next(each for each in names if each.lower() == name)
-
-
-# Lower case -> as documented.
-_KNOWN = {
-    name.lower(): name
-    for name in (
-        *COMMON,
-        *BATCH_ONLY,
-        *STREAM_ONLY,
-        *(f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS, *NO_EFFECT, *SECURITY_CONFIGS)),
-    )
-}
-
-
-# -- Values
-
-
 def parse_client(given: Mapping[str, str]) -> ClientOptions:
     """Return the options of connections alone, from texts by name. Raises OptionError."""
-    return _client({name.lower(): text for name, text in given.items()})
+    texts = {name.lower(): text for name, text in given.items()}
+    return _client(texts, values_of(texts, "source"))
 
 
-def _client(texts: Mapping[str, str]) -> ClientOptions:
-    level = texts.get("kafka.isolation.level", "read_uncommitted").upper()
-    if level not in IsolationLevel.__members__:
-        raise OptionError("kafka.isolation.level", f"'{level.lower()}' is neither read_uncommitted nor read_committed")
+def _reason_without_effect(name: str, *, streaming: bool) -> str | None:
+    if streaming and name in _ENDINGS:
+        raise OptionError(_ENDINGS[name], "ending offset not valid in streaming queries")
+    other = "batch" if streaming else "stream"
+    if any(name == each.lower() and row.is_of(other) for each, row in SPARK_OPTIONS.items()):
+        return f"it belongs to {'batch' if streaming else 'streaming'} reads"
+    return _WITHOUT_EFFECT.get(name)
+
+
+def _client(texts: Mapping[str, str], values: Mapping[str, Any]) -> ClientOptions:
     return ClientOptions(
         servers_of(texts),
-        texts.get("kafka.client.id", "odradek-spark"),
-        IsolationLevel[level],
-        flag(texts, "kafka.check.crcs", True),
-        {name: _setting(texts, name, setting) for name, setting in KAFKA_SETTINGS.items()},
-        texts.get("kafka.group.id"),
+        values["kafka.client.id"],
+        IsolationLevel[values["kafka.isolation.level"].upper()],
+        values["kafka.check.crcs"],
+        {
+            name: values[f"kafka.{name}"]
+            for name, row in CONFIGS.items()
+            if row.is_of("source") and isinstance(row.values, Number)
+        },
+        values["kafka.group.id"],
         SecurityOptions(**security_of(texts)),
     )
 
 
-def _setting(texts: Mapping[str, str], name: str, setting: Setting) -> int:
-    found = number(texts, f"kafka.{name}", setting.default, setting.minimum, setting.maximum)
-    assert found is not None
-    return found
-
-
-def _subscription(texts: Mapping[str, str]) -> Subscription:
-    given = [name for name in STRATEGIES if name.lower() in texts]
+def _subscription(values: Mapping[str, Any]) -> Subscription:
+    given = [name for name in _STRATEGIES if values[name] is not None]
     if len(given) != 1:
-        names = ", ".join(f"'{name}'" for name in STRATEGIES)
+        names = ", ".join(f"'{name}'" for name in _STRATEGIES)
         if not given:
             raise OptionError("subscribe", f"one of the options {names} must be specified")
         raise OptionError(given[-1], f"only one of the options {names} can be specified")
     name = given[0]
-    text = texts[name.lower()].strip()
-    indexes = _indexes(texts)
+    text = values[name].strip()
+    indexes = _indexes(values["partitions"])
     if name == "assign":
         named = parse_assign(name, text)
         return Subscription(partitions=tuple(each for each in named if indexes is None or each.partition in indexes))
@@ -262,8 +176,7 @@ def _subscription(texts: Mapping[str, str]) -> Subscription:
     return Subscription(topics=topics, indexes=indexes)
 
 
-def _indexes(texts: Mapping[str, str]) -> frozenset[int] | None:
-    text = texts.get("partitions")
+def _indexes(text: str | None) -> frozenset[int] | None:
     if text is None:
         return None
     found = [each.strip() for each in text.split(",")]
@@ -272,77 +185,66 @@ def _indexes(texts: Mapping[str, str]) -> frozenset[int] | None:
     return frozenset(map(int, found))
 
 
-def _starting(texts: Mapping[str, str], *, streaming: bool) -> OffsetLimit:
-    strategy = texts.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
-    if strategy not in ("error", "latest"):
-        raise OptionError("startingOffsetsByTimestampStrategy", f"'{strategy}' is neither error nor latest")
-    by_time = _by_time(texts, "starting", otherwise=LATEST if strategy == "latest" else None)
+def _starting(values: Mapping[str, Any], *, streaming: bool) -> OffsetLimit:
+    is_lenient = values["startingOffsetsByTimestampStrategy"] == "latest"
+    by_time = _by_time(values, "starting", otherwise=LATEST if is_lenient else None)
     if by_time is not None:
         return by_time
-    limit = parse_limit("startingOffsets", texts.get("startingoffsets", "latest" if streaming else "earliest"))
-    if streaming:
-        return limit
-    if limit.everywhere == LATEST:
-        raise OptionError("startingOffsets", "starting offset can't be latest for batch queries on Kafka")
+    text = values["startingOffsets"]
+    limit = parse_limit("startingOffsets", ("latest" if streaming else "earliest") if text is None else text)
+    return limit if streaming else _checked(limit, LATEST, "starting", "latest")
+
+
+def _ending(values: Mapping[str, Any]) -> OffsetLimit:
+    by_time = _by_time(values, "ending", otherwise=LATEST)
+    if by_time is not None:
+        return by_time
+    return _checked(parse_limit("endingOffsets", values["endingOffsets"]), EARLIEST, "ending", "earliest")
+
+
+def _checked(limit: OffsetLimit, other: int, end: str, name: str) -> OffsetLimit:
+    """Return a limit of a batch read, which must not be the other end of the log."""
+    if limit.everywhere == other:
+        raise OptionError(f"{end}Offsets", f"{end} offset can't be {name} for batch queries on Kafka")
     for (topic, partition), offset in limit.specific.items():
-        if offset == LATEST:
-            raise OptionError("startingOffsets", f"{topic}-{partition} can't be latest for batch queries on Kafka")
+        if offset == other:
+            raise OptionError(f"{end}Offsets", f"{topic}-{partition} can't be {name} for batch queries on Kafka")
     return limit
 
 
-def _ending(texts: Mapping[str, str]) -> OffsetLimit:
-    by_time = _by_time(texts, "ending", otherwise=LATEST)
-    if by_time is not None:
-        return by_time
-    limit = parse_limit("endingOffsets", texts.get("endingoffsets", "latest"))
-    if limit.everywhere == EARLIEST:
-        raise OptionError("endingOffsets", "ending offset can't be earliest for batch queries on Kafka")
-    for (topic, partition), offset in limit.specific.items():
-        if offset == EARLIEST:
-            raise OptionError("endingOffsets", f"{topic}-{partition} can't be earliest for batch queries on Kafka")
-    return limit
-
-
-def _by_time(texts: Mapping[str, str], end: str, *, otherwise: int | None) -> OffsetLimit | None:
+def _by_time(values: Mapping[str, Any], end: str, *, otherwise: int | None) -> OffsetLimit | None:
     """Return the limit that the options by time give; one time for all takes precedence over times by partition."""
-    everywhere = number(texts, f"{end}Timestamp", None, 0, MAX_OFFSET)
+    everywhere = values[f"{end}Timestamp"]
     if everywhere is not None:
         return OffsetLimit(everywhere, {}, is_time=True, without_record=otherwise)
     option = f"{end}OffsetsByTimestamp"
-    text = texts.get(option.lower())
-    if text is None:
+    if values[option] is None:
         return None
-    return OffsetLimit(None, parse_times(option, text), is_time=True, without_record=otherwise)
+    return OffsetLimit(None, parse_times(option, values[option]), is_time=True, without_record=otherwise)
 
 
-def _slice(texts: Mapping[str, str]) -> Slice:
-    return Slice(
-        number(texts, "minOffset", None, 0, MAX_OFFSET),
-        number(texts, "maxOffset", None, 0, MAX_OFFSET),
-        time_ms(texts, "minTimestamp"),
-        time_ms(texts, "maxTimestamp"),
-        number(texts, "limit", None, 1, MAX_OFFSET),
-    )
-
-
-def _stream(texts: Mapping[str, str], *, streaming: bool) -> StreamOptions:
-    least = number(texts, "minOffsetsPerTrigger", None, 1, MAX_OFFSET)
-    most = number(texts, "maxOffsetsPerTrigger", None, 1, MAX_OFFSET)
+def _stream(values: Mapping[str, Any], *, streaming: bool) -> StreamOptions:
+    least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
     if streaming and least is not None and most is not None and least > most:
         raise OptionError("minOffsetsPerTrigger", f"{least} is more than the {most} of maxOffsetsPerTrigger")
-    return StreamOptions(
-        most,
-        number(texts, "maxBytesPerTrigger", None, 1, MAX_OFFSET),
-        least,
-        duration_ms(texts, "maxTriggerDelay", 15 * 60 * 1000),
-        texts.get("groupidprefix", "spark-odradek"),
-        flag(texts, "commitOffsets", True),
-    )
+    others = ("maxTriggerDelay", "groupIdPrefix", "commitOffsets")
+    return StreamOptions(most, values["maxBytesPerTrigger"], least, *(values[each] for each in others))
 
 
-def _path(texts: Mapping[str, str]) -> ReadPath:
-    text = texts.get("path", "fetch").strip().lower()
-    if text not in (each.value for each in ReadPath):
-        why = f"'{text}' is none of direct, fetch and auto; topics are named with subscribe, subscribePattern or assign"
-        raise OptionError("path", why)
-    return ReadPath(text)
+def _formats(values: Mapping[str, Any], *, has_mode: bool) -> dict[str, Format]:
+    """Return the formats of the columns that have one."""
+    found = {column: _format(values, column) for column in ("key", "value")}
+    formats = {column: each for column, each in found.items() if each is not None}
+    if has_mode and not formats:
+        raise OptionError("mode", "needs valueFormat or keyFormat: bytes are never malformed")
+    return formats
+
+
+def _format(values: Mapping[str, Any], column: str) -> Format | None:
+    name, schema = format_of(values, column), values[f"{column}Schema"]
+    if name is None:
+        return None
+    if (schema is None) != (name == "string"):
+        missing = f"must be given for {name}: fields and types, as 'id BIGINT'"
+        raise OptionError(f"{column}Schema", missing if schema is None else "is not for strings")
+    return Format(name, values["mode"], schema, values[f"{column}AvroSchema"])

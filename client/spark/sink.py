@@ -22,7 +22,7 @@ from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
 from .errors import OptionError, SchemaError
 from .sink_batch import Place, TaskResult, join, reached
-from .sink_options import NUMBERS, SinkOptions
+from .sink_options import SinkOptions
 from .spark_types import check_written
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ COLUMNS = {
     "headers": ("array<struct<key:string,value:binary>>",),
 }
 TIMESTAMP = ("timestamp", "timestamp_ntz")
-
-TRANSACTION_TIMEOUT_MS = NUMBERS["transaction.timeout.ms"].default
 
 # One record: topic, value, key, partition, headers, timestamp in milliseconds. None where the row has none of it.
 Row = tuple[str, bytes | None, bytes | None, int | None, Any, int | None]
@@ -100,8 +98,7 @@ async def _write_task(
         # Spark wants its rows to be taken.
         count = sum([batch.num_rows async for batch in _in_thread(batches)])
         return TaskResult(count, place, was_done=True)
-    arguments: dict[str, Any] = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS, **options.producer}
-    async with await _started(options, **arguments, transactional_id=joined.transactional_id) as producer:
+    async with await _started(options, **options.producer, transactional_id=joined.transactional_id) as producer:
         async with producer.transaction() as transaction:
             count = await _send(producer, batches, columns, options)
             return TaskResult(count, place, await transaction.hand_over())
@@ -113,9 +110,7 @@ def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: Sin
 
 
 async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    arguments = dict(options.producer)
-    arguments.pop("transaction_timeout_ms", None)
-    async with await _started(options, **arguments) as producer:
+    async with await _started(options, **options.producer) as producer:
         return await _send(producer, batches, columns, options)
 
 

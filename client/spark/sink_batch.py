@@ -25,7 +25,7 @@ from ..errors import NoBrokerReachable
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction
 from .errors import OptionError
-from .sink_options import NUMBERS, SinkOptions
+from .sink_options import SinkOptions
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ async def reached(attempt: Callable[[], Awaitable[T]], options: SinkOptions) -> 
     Waits for `kafka.max.block.ms`, as Java's producer does. Raises NoBrokerReachable after it.
     """
     given = options.producer
-    backoff = Backoff(given.get("retry_backoff_ms", 100), given.get("retry_backoff_max_ms", 1_000))
+    backoff = Backoff(given["retry_backoff_ms"], given["retry_backoff_max_ms"])
     deadline_ms, failures = monotonic_ms() + _max_block_ms(options), 0
     while True:
         try:
@@ -152,7 +152,7 @@ async def reached(attempt: Callable[[], Awaitable[T]], options: SinkOptions) -> 
 
 
 def _max_block_ms(options: SinkOptions) -> int:
-    return options.producer.get("max_block_ms", NUMBERS["max.block.ms"].default)
+    return options.producer["max_block_ms"]
 
 
 async def _open(options: SinkOptions) -> Cluster:

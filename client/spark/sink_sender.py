@@ -12,7 +12,7 @@ from ...protocol.records.compression import Compression
 from ..arrow.encoder import OpenBatches, Rows
 from ..producer.producer import Producer
 from ..record import TopicPartition
-from .sink_options import NUMBERS, SinkOptions
+from .sink_options import SinkOptions
 
 # Below this a batch costs more than its records.
 _LEAST_BATCH_BYTES = 4_096
@@ -33,7 +33,7 @@ class TopicSenders:
         sender = self._senders.pop(topic, None)
         if sender is None:
             sender = await BatchSender.open(self._producer, topic, self._options, self._note)
-            await self._make_room(_number(self._options, "buffer.memory") - sender.room_bytes)
+            await self._make_room(self._options.producer["buffer_memory"] - sender.room_bytes)
         self._senders[topic] = sender
         return sender
 
@@ -109,10 +109,6 @@ class BatchSender:
 def _limit_bytes(options: SinkOptions, partitions: int) -> int:
     """Return the size of a batch: with those of all partitions together, half of the producer's memory at most."""
     # Bytes that no codec makes smaller get a little larger.
-    most = max(1, _number(options, "max.request.size") * 99 // 100 - HEADER_SIZE)
-    share = _number(options, "buffer.memory") // 2 // partitions
-    return min(most, max(_LEAST_BATCH_BYTES, min(_number(options, "batch.size"), share)))
-
-
-def _number(options: SinkOptions, name: str) -> int:
-    return options.producer.get(name.replace(".", "_"), NUMBERS[name].default)
+    most = max(1, options.producer["max_request_size"] * 99 // 100 - HEADER_SIZE)
+    share = options.producer["buffer_memory"] // 2 // partitions
+    return min(most, max(_LEAST_BATCH_BYTES, min(options.producer["batch_size"], share)))

@@ -6,6 +6,7 @@ Versions: 1 flexible.
 from __future__ import annotations
 
 from ..schema import Message, Struct, array, boolean, float64, int16, int32, string
+from .describe_client_quotas import EntityData
 
 
 class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
@@ -16,11 +17,6 @@ class AlterClientQuotasRequest(Message, key=49, versions="0-1", flexible="1+"):
 class EntryData(Struct):
     entity: list[EntityData] = array("0+")
     ops: list[OpData] = array("0+")
-
-
-class EntityData(Struct):
-    entity_type: str = string("0+")
-    entity_name: str | None = string("0+", nullable="0+")
 
 
 class OpData(Struct):

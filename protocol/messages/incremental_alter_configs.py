@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, boolean, int8, int16, int32, string
+from ..schema import Message, Struct, array, boolean, int8, int32, string
+from .alter_configs import AlterConfigsResourceResponse
 
 
 class IncrementalAlterConfigsRequest(Message, key=44, versions="0-1", flexible="1+"):
@@ -28,10 +29,3 @@ class AlterableConfig(Struct):
 class IncrementalAlterConfigsResponse(Message, request=IncrementalAlterConfigsRequest):
     throttle_time_ms: int = int32("0+")
     responses: list[AlterConfigsResourceResponse] = array("0+")
-
-
-class AlterConfigsResourceResponse(Struct):
-    error_code: int = int16("0+")
-    error_message: str | None = string("0+", nullable="0+")
-    resource_type: int = int8("0+")
-    resource_name: str = string("0+")

@@ -19,7 +19,16 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from .columns import Columns, R, RowReader, Shape, decode_columns, decode_records
+from .columns import (
+    Columns,
+    R,
+    RowReader,
+    Shape,
+    decode_columns,
+    decode_records,
+    decode_values,
+    encode_values,
+)
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (
@@ -32,8 +41,7 @@ from .errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-from .record import MIN_RECORD_BYTES, Record, encode_records, read_long_varint
-from .values import decode_values, encode_values
+from .record import MIN_RECORD_BYTES, Record, encode_records, record_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -275,18 +283,10 @@ def check_body(buffer: Buffer, position: int, header: BatchHeader) -> None:
     if count > MAX_WALKED_RECORDS:
         return
     try:
-        for _ in range(count):
-            if (number := view[at]) < 0x80:
-                at += 1
-            elif (byte := view[at + 1]) < 0x80:
-                number += (byte << 7) - 0x80
-                at += 2
-            else:
-                number, at = read_long_varint(view, at)
-            at += number >> 1 if not number & 1 else end  # no length is negative
+        fits = record_ends(view, at, count)[-1] == end
     except IndexError:
-        at = -1
-    if at != end:
+        fits = False
+    if not fits:
         raise InvalidRecord(f"the batch says that it has {count} records, but its bytes hold others")
 
 
@@ -345,18 +345,15 @@ def with_producer(
     Records, codec and timestamps stay. The batch must be one that a client may send.
     """
     header = read_header(batch)
-    out = bytearray(batch)
-    fields = header._replace(
+    sent = header._replace(
         base_offset=0,
         partition_leader_epoch=NO_LEADER_EPOCH,
-        attributes=header.attributes & CODEC_MASK | transactional << 4,
+        attributes=transactional << 4,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
     )
-    _HEADER.pack_into(out, 0, *fields)
-    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[_CRC_FROM:]))
-    return bytes(out)
+    return bytes(with_body(sent, memoryview(batch)[HEADER_SIZE:], header.compression))
 
 
 # -- records ---------------------------------------------------------------------------------------

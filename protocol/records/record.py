@@ -73,6 +73,27 @@ def read_long_varint(data: bytes | memoryview, position: int) -> tuple[int, int]
             raise InvalidRecord(f"the varint that ends at byte {position} has more than 64 bits")
 
 
+def record_ends(data: bytes | memoryview, position: int, count: int) -> list[int]:
+    """Return where each of `count` records ends, the first of which is at `position`: a walk by their lengths alone.
+
+    Raises InvalidRecord, IndexError. The last end may lie beyond the data.
+    """
+    ends: list[int] = []
+    for _ in range(count):
+        if (number := data[position]) < 0x80:
+            position += 1
+        elif (byte := data[position + 1]) < 0x80:
+            number += (byte << 7) - 0x80
+            position += 2
+        else:
+            number, position = read_long_varint(data, position)
+        if number & 1:
+            raise InvalidRecord("a record has a negative length")
+        position += number >> 1
+        ends.append(position)
+    return ends
+
+
 def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:
     """Return (the headers at `position`, the position after them). Raises InvalidRecord, IndexError."""
     number, position = read_long_varint(data, position)

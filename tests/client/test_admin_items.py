@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -145,6 +146,12 @@ async def test_two_passwords_of_one_user_go_in_two_requests_and_no_password_is_s
         assert [(each.name, each.mechanism) for each in first.upsertions + second.upsertions] == [("u", 1), ("u", 2)]
         assert [(each.name, each.mechanism) for each in first.deletions] == [("v", 2)]
         assert len(second.upsertions[0].salted_password) == 64 and b"secret" not in second.upsertions[0].salted_password
+
+
+def test_a_call_has_the_parameters_and_the_documentation_of_its_function() -> None:
+    admin = Admin("127.0.0.1:1")
+    assert list(inspect.signature(admin.delete_topics).parameters) == ["names", "timeout_ms"]
+    assert (admin.delete_topics.__doc__ or "").startswith("Delete topics with all their records.")
 
 
 async def test_features_have_their_range_and_the_level_in_use() -> None:

@@ -14,7 +14,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the pipelines need pyspark (extra `spark`)")
 
+from odradek.pipelines import carriers
 from odradek.pipelines.backfill import backfill, departures
+from odradek.pipelines.carriers import by_carrier
 from odradek.pipelines.delays import delays, flights, to_topic
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -113,6 +115,14 @@ def windows_of(flown: list[Flight]) -> list[Flight]:
         counts = {"flights": len(each), "departed": len(late), "mean_delay": sum(late) / len(late)}
         windows.append({"start": start, "carrier": carrier, **counts})
     return windows
+
+
+def test_carriers_are_added_up(spark: SparkSession, broker: BrokerProcess, topics: Topics) -> None:
+    topics.create("added-up", 2)
+    depart(topics, "added-up", flights_of(range(3)))
+    flown = spark.read.format("odradek").options(**carriers.options(broker.address, "added-up")).load()
+    found = {row.carrier: (row.flights, row.departed, row.minutes, row.numbers) for row in by_carrier(flown).collect()}
+    assert found == {"AA": (6, 3, 3, 603), "DL": (6, 6, 12, 663), "UA": (6, 6, 18, 723)}
 
 
 def test_a_backfill_goes_on_streaming_without_loss_or_doubles(

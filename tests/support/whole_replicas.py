@@ -12,11 +12,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from odradek.broker import BrokerConfig
+from odradek.broker.log_dirs.log_dirs import LogDirs
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_partition import PartitionData
 from odradek.protocol.records.batch import check_crc, read_header
 from odradek.protocol.records.errors import RecordError
 from odradek.storage.checkpoints import RECOVERY_POINT, write_offsets
+from odradek.storage.config import LogConfig
+from odradek.storage.errors import LogClosed
+from odradek.storage.log import Log
 from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import batch_of
 
@@ -125,6 +130,24 @@ LOSSES = [
 ]
 
 
+def kill_in_start(config: BrokerConfig) -> None:
+    """Do what a start does that is killed as soon as it has opened the log: nobody is told of what it finds."""
+    dirs = LogDirs.open(config)
+    (home,) = dirs.online
+    assert home.data is not None
+    log = Log.open(
+        Path(config.data_dir) / "t-0",
+        LogConfig(segment_bytes=config.log_segment_bytes),
+        clean=home.is_clean,
+        now_ms=0,
+        recovery_point=home.checkpoints.recovery_points.get(("t", 0), -1),
+        log_start_offset=home.checkpoints.log_starts.get(("t", 0), 0),
+        known=home.take_known("t-0"),
+    )
+    log.give_up(LogClosed(log.directory, "killed"))
+    home.data.close()
+
+
 def whole(cluster: HandCluster, node: int, leader: int, topic: str = "t", index: int = 0) -> bool:
     """Return whether the files of a broker hold everything that the leader has committed."""
     partition = cluster.partition(leader, topic, index)
@@ -191,6 +214,8 @@ class WholeReplicas:
             await cluster.assign("t", leader=state.leader, isr=[each for each in state.isr if each != node])
             await self._produce()
         self.chance.choice(LOSSES)(Path(cluster.configs[node].data_dir) / "t-0")
+        if self.chance.random() < 0.5:
+            kill_in_start(cluster.configs[node])
         await cluster.start(node)
         await cluster.update_metadata()
         await cluster.leader_and_isr(node, [("t", 0)])

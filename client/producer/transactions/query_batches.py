@@ -12,6 +12,7 @@ of a task begin to count again while older ones are alive: a task whose name has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
@@ -22,9 +23,12 @@ from ....protocol.messages.odradek_end_query_batch import (
     Participant,
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
+from ....protocol.schema import Message
 from ...core.cluster import Cluster
 from ...core.coordinator import TRANSACTION, Coordinator
 from .transactions import OpenTransaction
+
+R = TypeVar("R", OdradekJoinQueryResponse, OdradekEndQueryBatchResponse)
 
 # Attempts of one name in a batch that are alive or done: one for each time that Spark repeats the stage.
 MAX_NAMESAKES = 10
@@ -59,13 +63,7 @@ class QueryBatches:
 
     async def _join(self, batch_id: int, task: str) -> str | None:
         request = OdradekJoinQueryRequest(self._query_id, self._run_id, batch_id, task)
-
-        async def attempt() -> OdradekJoinQueryResponse:
-            response = await self._coordinator.request(request, OdradekJoinQueryResponse)
-            self._check(response.error_code, response.error_message, f"joining batch {batch_id}")
-            return response
-
-        response = await self._cluster.retry(attempt)
+        response = await self._request(request, OdradekJoinQueryResponse, f"joining batch {batch_id}")
         return None if response.is_done else response.transactional_id
 
     async def _is_open(self, transactional_id: str) -> bool:
@@ -93,13 +91,8 @@ class QueryBatches:
         # An abort ends all that the run has left open, named or not.
         participants = [Participant(*each) for each in transactions[:MAX_PARTICIPANTS]]
         request = OdradekEndQueryBatchRequest(self._query_id, self._run_id, batch_id, commit, participants)
-
-        async def attempt() -> OdradekEndQueryBatchResponse:
-            response = await self._coordinator.request(request, OdradekEndQueryBatchResponse)
-            self._check(response.error_code, response.error_message, f"ending batch {batch_id}")
-            return response
-
-        return (await self._cluster.retry(attempt)).was_done
+        response = await self._request(request, OdradekEndQueryBatchResponse, f"ending batch {batch_id}")
+        return response.was_done
 
     async def wait_for_markers(self, transactions: Sequence[OpenTransaction]) -> None:
         """Wait until every partition has the markers of a committed batch: readers see all of it from then on.
@@ -118,7 +111,13 @@ class QueryBatches:
 
         await self._cluster.retry(attempt)
 
-    def _check(self, code: int, why: str | None, operation: str) -> None:
-        if why:
-            raise KafkaError(ErrorCode.of(code), f"{operation} of query {self._query_id!r} failed: {why}")
-        self._coordinator.raise_error(code, operation)
+    async def _request(self, request: Message, kind: type[R], operation: str) -> R:
+        async def attempt() -> R:
+            response = await self._coordinator.request(request, kind)
+            if response.error_message:
+                why = f"{operation} of query {self._query_id!r} failed: {response.error_message}"
+                raise KafkaError(ErrorCode.of(response.error_code), why)
+            self._coordinator.raise_error(response.error_code, operation)
+            return response
+
+        return await self._cluster.retry(attempt)

@@ -68,7 +68,7 @@ class Transactions:
         wake: Callable[[], None],
     ) -> None:
         self._cluster = cluster
-        self._machine = TransactionMachine(transactional_id)
+        self.machine = TransactionMachine(transactional_id)
         self._requests = TransactionRequests(cluster, transactional_id, transaction_timeout_ms)
         self._max_block_ms = max_block_ms
         self._flush = flush
@@ -91,7 +91,7 @@ class Transactions:
 
     async def initialize(self) -> None:
         """Get the producer id, which fences earlier producers. Raises ProducerUnusable, RequestTimedOut."""
-        self._machine.initialize()
+        self.machine.initialize()
         await self._wait_for_end(self._start_end(), "initialize the transactional id")
 
     async def begin(self) -> None:
@@ -100,17 +100,17 @@ class Transactions:
         A commit whose end no call has seen may have failed: then that transaction is aborted, and TransactionFailed
         says so, once. Raises InvalidTransactionState, ProducerUnusable, RequestTimedOut too.
         """
-        if self._end is not None and self._machine.state in ENDING:
+        if self._end is not None and self.machine.state in ENDING:
             with suppress(TransactionFailed):  # as the state then says
                 await self._wait_for_end(self._end, "end the transaction before")
-        if self._unseen is not None and self._machine.state is TransactionState.ABORTABLE_ERROR:
-            self._untold = self._machine.error()
+        if self._unseen is not None and self.machine.state is TransactionState.ABORTABLE_ERROR:
+            self._untold = self.machine.error()
             await self._finish(False)
         if (cause := self._untold) is not None:
             self._untold = None
             text = f"the transaction before this one could not be committed, and is aborted: {cause.message}"
             raise TransactionFailed(cause.code, text) from cause
-        self._machine.begin()
+        self.machine.begin()
         self._unseen = None
 
     async def commit(self) -> None:
@@ -131,9 +131,9 @@ class Transactions:
     async def _finish(self, commit: bool) -> None:
         if self._unseen is None or self._unseen[0] is not commit:
             if commit:
-                self._machine.commit()
+                self.machine.commit()
             else:
-                self._machine.abort()
+                self.machine.abort()
                 self._drop_offsets(self._aborted())
             self._unseen = commit, self._start_end()
             self._cluster.spawn(self._settle(), "flush for the end of a transaction")
@@ -147,11 +147,11 @@ class Transactions:
 
         Raises TransactionFailed, ProducerUnusable, RequestTimedOut, InvalidTransactionState.
         """
-        self._machine.check_open()
+        self.machine.check_open()
         if not offsets:
             return
         commit = CommitOffsets(group, dict(offsets))
-        self._machine.send_offsets(commit)
+        self.machine.send_offsets(commit)
         done = self._offsets[commit] = self._new_future()
         self._go_on()
         await self._wait_for_end(done, "send offsets")
@@ -161,21 +161,17 @@ class Transactions:
 
         Raises TransactionFailed, ProducerUnusable, InvalidTransactionState. Afterwards the producer can only be closed.
         """
-        self._machine.check_open()
+        self.machine.check_open()
         await self._flush()
-        producer = self._machine.hand_over()
-        return None if producer is None else OpenTransaction(self.transactional_id, *producer)
-
-    def check_open(self) -> None:
-        """Raise unless a transaction takes records."""
-        self._machine.check_open()
+        producer = self.machine.hand_over()
+        return None if producer is None else OpenTransaction(self.machine.transactional_id, *producer)
 
     async def stop(self) -> None:
         """Abort an open transaction, or wait for the end of one that is under way, both for at most `max_block_ms`.
 
         Raises what `commit` and `abort` raise.
         """
-        state = self._machine.state
+        state = self.machine.state
         if state in (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR):
             await self.abort()
         elif state in ENDING and self._end is not None:
@@ -187,20 +183,15 @@ class Transactions:
         self._resolve(self._end, error)
         self._drop_offsets(error)
 
-    @property
-    def number(self) -> int:
-        """The number of the transaction that is open, or was open last."""
-        return self._machine.number
-
     def is_ended(self, number: int) -> bool:
         """Whether a transaction was committed or aborted, or is about to be."""
-        return number != self._machine.number or self._machine.state in {*ENDING, TransactionState.READY}
+        return number != self.machine.number or self.machine.state in {*ENDING, TransactionState.READY}
 
     # -- The sender
 
     def ready(self, queue: PartitionQueue) -> bool:
         """Whether a queue's next batch may be sent now; if not, what it waits for is under way."""
-        machine = self._machine
+        machine = self.machine
         if not machine.sends:
             return False
         if queue.producer != machine.producer:
@@ -212,39 +203,31 @@ class Transactions:
         self._go_on()
         return False
 
-    @property
-    def version(self) -> int:
-        """The transaction version: with 2 a partition is added by writing to it."""
-        return self._machine.version
-
-    @property
-    def transactional_id(self) -> str:
-        """The id under which the producer's transactions go on over restarts."""
-        return self._machine.transactional_id
-
     def discard_error(self) -> KafkaError | None:
         """Return the error of records that must not be sent any more, None while they may be sent."""
-        if not self._machine.discards:
+        if not self.machine.discards:
             return None
-        return self._aborted() if self._machine.state is TransactionState.ABORTING else self._machine.error()
+        return self._aborted() if self.machine.state is TransactionState.ABORTING else self.machine.error()
 
     def batch_failed(self, batch: ProducerBatch, error: KafkaError) -> None:
         """A batch has failed for good."""
         if not isinstance(error, (TransactionAborted, TransactionFailed)):
-            self._machine.write_failed(error, sequence_lost=batch.base_sequence >= 0)
+            self.machine.write_failed(error, sequence_lost=batch.base_sequence >= 0)
             self._notify()
 
     def _aborted(self) -> TransactionAborted:
-        return TransactionAborted(f"the transaction of {self.transactional_id!r} was aborted before this was sent")
+        return TransactionAborted(
+            f"the transaction of {self.machine.transactional_id!r} was aborted before this was sent"
+        )
 
     # -- The task
 
     async def _settle(self) -> None:
         """Wait until each record of the transaction is acknowledged or has failed."""
-        number = self._machine.number
+        number = self.machine.number
         await self._flush()
-        if number == self._machine.number:
-            self._machine.settled()
+        if number == self.machine.number:
+            self.machine.settled()
             self._go_on()
 
     def _go_on(self) -> None:
@@ -262,7 +245,7 @@ class Transactions:
 
     async def _send_requests(self) -> None:
         failures = 0
-        while (action := self._machine.next_action()) is not None:
+        while (action := self.machine.next_action()) is not None:
             error = await self._attempt(action)
             self._last_error = error
             self._notify()
@@ -283,14 +266,14 @@ class Transactions:
         try:
             await self._carry_out(action)
         except (ConnectionLost, RequestTimedOut) as error:
-            self._machine.unanswered(action)
+            self.machine.unanswered(action)
             return error
         except KafkaError as error:
-            return error if self._machine.failed(action, error) is Verdict.RETRY else None
+            return error if self.machine.failed(action, error) is Verdict.RETRY else None
         return None
 
     async def _carry_out(self, action: Action) -> None:
-        machine, requests = self._machine, self._requests
+        machine, requests = self.machine, self._requests
         match action:
             case Initialize():
                 machine.initialized(*await requests.initialize(action))
@@ -322,7 +305,7 @@ class Transactions:
 
     def _notify(self) -> None:
         """Tell the calls that wait, and the sender, of the machine's state."""
-        machine = self._machine
+        machine = self.machine
         failed = machine.state in (TransactionState.ABORTABLE_ERROR, TransactionState.FATAL_ERROR)
         if machine.state not in ENDING and machine.state is not TransactionState.IN_TRANSACTION:
             self._resolve(self._end, machine.error() if failed else None)
@@ -351,7 +334,7 @@ class Transactions:
         except TimeoutError:
             why = "" if self._last_error is None else f". The last attempt failed: {self._last_error.message}"
             raise RequestTimedOut(
-                f"{self.transactional_id!r} could not {what} within max_block_ms ({self._max_block_ms:g}); "
+                f"{self.machine.transactional_id!r} could not {what} within max_block_ms ({self._max_block_ms:g}); "
                 f"it is tried on: the next call tells how it ended{why}"
             ) from self._last_error
 
@@ -371,7 +354,7 @@ class TransactionScope:
             raise InvalidTransactionState("a transaction's context is used once: call transaction() for the next")
         transactions = self._find()
         await transactions.begin()
-        self._number = transactions.number
+        self._number = transactions.machine.number
         return self
 
     async def hand_over(self) -> OpenTransaction | None:

@@ -9,7 +9,6 @@ from odradek.client import TopicPartition
 from odradek.client.consumer.completed_fetch import CompletedFetch
 from odradek.client.consumer.poller import FetchCollector
 from odradek.client.consumer.positions import PartitionState, Positions, Signals
-from odradek.client.core.serialization import Deserializers
 from odradek.client.errors import CorruptRecords
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -21,7 +20,7 @@ class Looked:
     def __init__(self, partitions: int) -> None:
         self.positions = Positions()
         self.states = self.positions.replace(TopicPartition("t", number) for number in range(partitions))
-        self.collector = FetchCollector(self.positions, Signals(), Deserializers(None, None))
+        self.collector = FetchCollector(self.positions, Signals())
         self.collector.waits = self.look
         self.times: Counter[TopicPartition] = Counter()
 
@@ -36,7 +35,7 @@ class Looked:
 
     def next(self) -> int | None:
         """Take one record. Return the number of its partition."""
-        found = self.collector.next_records(1)
+        found = self.collector.next(lambda fetch: fetch.take(1))
         return None if found is None else found[0].partition.partition
 
 

@@ -7,10 +7,10 @@ import socket
 
 import pytest
 from odradek.broker import Broker
-from odradek.client import Admin, NewTopic, Producer, TopicPartition
+from odradek.client import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.consumer.simple_consumer import Fetched, SimpleConsumer
 from odradek.client.core.waiting import wait_for_broker
-from odradek.client.errors import ClientStopped, KafkaError, NoBrokerReachable
+from odradek.client.errors import ClientStopped, InvalidOption, KafkaError, NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -74,6 +74,18 @@ async def test_it_reads_our_broker(broker: Broker) -> None:
         with pytest.raises(KafkaError) as raised:
             await consumer.fetch("t", 0, 9)
         assert raised.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_offsets_of_a_group_without_members_are_kept_by_its_coordinator(broker: Broker) -> None:
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 2)])
+    places = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    async with SimpleConsumer(broker.address) as consumer:
+        assert f"127.0.0.1:{(await consumer.find_coordinator('g')).port}" == broker.address
+        await consumer.commit_offsets("g", {places[0]: OffsetAndMetadata(5, "note")})
+        assert await consumer.fetch_offsets("g", places) == {places[0]: OffsetAndMetadata(5, "note"), places[1]: None}
+        with pytest.raises(InvalidOption, match="storage must be one of kafka, zookeeper"):
+            await consumer.fetch_offsets("g", places, storage="disk")
 
 
 async def test_a_broker_that_starts_is_waited_for() -> None:

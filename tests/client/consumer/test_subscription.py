@@ -82,6 +82,22 @@ async def test_a_pattern_can_be_subscribed_before_the_start() -> None:
                 consumer.assign([T0])
 
 
+async def test_a_topic_that_is_subscribed_again_begins_as_auto_offset_reset_says() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t", auto_offset_reset="latest") as consumer:
+        assert await consumer.position(T0) == 0
+        await consumer.unsubscribe()
+        write(cluster.log("t"), 5)
+        consumer.subscribe("t")
+        assert await consumer.position(T0) == 5
+
+
+async def test_a_subscription_to_nothing_drops_the_partitions() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer:
+        assert await consumer.position(T0) == 0
+        consumer.subscribe()
+        assert consumer.assignment() == frozenset()
+
+
 def test_topics_and_a_pattern_are_not_subscribed_together() -> None:
     with pytest.raises(InvalidOption):
         Consumer().subscribe("t", pattern="u")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -12,8 +14,18 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.consumer.polls import InFlight, Polls
+from odradek.client.consumer.positions import Positions
 from odradek.client.consumer.workers import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
-from odradek.client.errors import ConcurrentPoll, DeserializationFailed, GroupRequired, HandlerFailed, InvalidOption
+from odradek.client.errors import (
+    ClientStopped,
+    ConcurrentPoll,
+    DeserializationFailed,
+    GroupRequired,
+    HandlerFailed,
+    InvalidOption,
+    NotAssigned,
+)
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
@@ -388,3 +400,157 @@ async def test_an_error_is_raised_by_each_stream_once() -> None:
                     await asyncio.wait_for(anext(stream), 10)
             with pytest.raises(InvalidOption):
                 consumer.streams({})
+
+
+# -- Seeks, polls and drains beside the workers
+
+
+async def test_records_that_were_sought_past_hold_no_drain_up() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [b"a"] * 10)
+        at_work, go = asyncio.Event(), asyncio.Event()
+
+        async def handle(_record: ConsumerRecord) -> None:
+            at_work.set()
+            await go.wait()
+
+        consuming = asyncio.create_task(consumer.consume(handle))
+        await at_work.wait()
+        consumer.seek_to_end(T0)
+        go.set()
+        await consumer.drain()
+        await consuming
+
+
+def test_records_of_a_partition_that_was_taken_away_stall_nobody() -> None:
+    positions, polls = Positions(), Polls()
+    (state,) = positions.replace([T0])
+    state.move_to(0)
+    polls.by_record = InFlight(positions, polls)
+    polls.mark_returned(state)
+    polls.by_record.add(T0, [ConsumerRecord("t", 0, 0, 7, 0, None, b"", ())], 0)
+    assert polls.stalled_ms(1_000) == 1_000
+    assert polls.works_on([T0])
+    positions.replace([])
+    assert polls.stalled_ms(1_000) == 0
+    assert not polls.works_on([T0])
+
+
+async def test_auto_commit_stays_off_after_consume() -> None:
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        write(cluster, [None] * 3)
+        async with consumer_for(cluster, "t", enable_auto_commit=False) as consumer:
+            handled = asyncio.Event()
+
+            async def handle(record: ConsumerRecord) -> None:
+                if record.offset == 2:
+                    handled.set()
+
+            consuming = asyncio.create_task(consumer.consume(handle))
+            await handled.wait()
+            await consumer.drain()
+            await consuming
+            write(cluster, [None] * 2)
+            while not await consumer.getmany(timeout_ms=100):
+                pass
+        assert cluster.group.committed == {("t", 0): 3}
+
+
+async def test_a_drain_waits_for_the_commit_that_another_drain_has_begun() -> None:
+    class SlowStore(NoStore):
+        def __init__(self) -> None:
+            self.kept: dict[TopicPartition, OffsetAndMetadata] = {}
+            self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+        async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+            self.asked.set()
+            await self.go_on.wait()
+            self.kept.update(offsets)
+
+    store, handled = SlowStore(), asyncio.Event()
+
+    async def handle(_record: ConsumerRecord) -> None:
+        handled.set()
+
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        async with consumer_for(cluster, "t", group_id=None, offset_store=store) as consumer:
+            write(cluster, [None])
+            consuming = asyncio.create_task(consumer.consume(handle))
+            await handled.wait()
+            first = asyncio.create_task(consumer.drain())
+            await store.asked.wait()
+            second = asyncio.create_task(consumer.drain())
+            await asyncio.sleep(0)
+            assert not second.done()
+            store.go_on.set()
+            await second
+            assert {place: at.offset for place, at in store.kept.items()} == {T0: 1}
+            await asyncio.gather(first, consuming)
+
+
+async def test_polls_take_no_records_from_consume() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [None] * 100)
+        at_work, go = asyncio.Event(), asyncio.Event()
+
+        async def handle(_record: ConsumerRecord) -> None:
+            at_work.set()
+            await go.wait()
+
+        consuming = asyncio.create_task(consumer.consume(handle))
+        await at_work.wait()
+        for poll in (consumer.getmany, consumer.getbatches, consumer.getone):
+            with pytest.raises(ConcurrentPoll):
+                await poll()
+        go.set()
+        await consumer.drain()
+        await consuming
+
+
+async def test_streams_that_cannot_subscribe_leave_the_consumer_as_it_was() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer, asyncio.timeout(10):
+        write(cluster, [None])
+        consumer.assign([T0])
+        with pytest.raises(NotAssigned):
+            consumer.streams({"t": 1})
+        assert [record.offset for record in (await consumer.getmany(timeout_ms=5_000))[T0]] == [0]
+        await consumer.commit()
+        assert cluster.group.committed == {("t", 0): 1}
+
+
+async def test_only_one_task_waits_for_records_of_a_stream() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer, asyncio.timeout(10):
+        (stream,) = consumer.streams({"t": 1})["t"]
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        with pytest.raises(ConcurrentPoll):
+            await anext(stream)
+        write(cluster, [None])
+        assert (await waiting).offset == 0
+
+
+async def test_streams_whose_task_was_cancelled_do_not_look_as_if_the_consumer_had_stopped() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer, asyncio.timeout(10):
+        (stream,) = consumer.streams({"t": 1})["t"]
+        waiting = asyncio.ensure_future(anext(stream))
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks():
+            if task.get_name() == "streams":
+                task.cancel()
+        with pytest.raises(ClientStopped, match="cancelled"):
+            await waiting
+
+
+async def test_a_consumer_is_not_lost_while_the_program_has_its_streams() -> None:
+    async with FakeCluster({"t": 1}) as cluster, asyncio.timeout(10):
+        consumer = consumer_for(cluster)
+        await consumer.start()
+        held = weakref.ref(consumer)
+        (stream,) = consumer.streams({"t": 1})["t"]
+        del consumer
+        gc.collect()
+        write(cluster, [None])
+        assert (await anext(stream)).offset == 0
+        found = held()
+        assert found is not None
+        await found.stop()

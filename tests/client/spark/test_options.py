@@ -6,21 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from odradek.client.arrow.connection import IsolationLevel
+from odradek.client.core.option_table import CONFIGS
+from odradek.client.core.option_values import Number
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
-from odradek.client.spark.kafka_settings import KAFKA_TEXTS
-from odradek.client.spark.options import (
-    BATCH_ONLY,
-    COMMON,
-    KAFKA_SETTINGS,
-    STREAM_ONLY,
-    UNSUPPORTED,
-    IsolationLevel,
-    SourceOptions,
-    parse_options,
-)
-from odradek.client.spark.sink_options import NUMBERS, OPTIONS, TEXTS, parse_sink_options
+from odradek.client.spark.option_texts import NAMES, REJECTED
+from odradek.client.spark.options import SourceOptions, parse_options
+from odradek.client.spark.sink_options import parse_sink_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 MINIMAL = BOOTSTRAP | {"subscribe": "t"}
@@ -141,11 +135,11 @@ def test_servers_and_a_choice_of_topics_are_needed() -> None:
     assert "one of the options 'subscribe', 'subscribePattern', 'assign' must be specified" in str(rejection(BOOTSTRAP))
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
+@pytest.mark.parametrize("name", [f"kafka.{each}" for each in REJECTED])
 def test_known_options_that_are_not_supported_are_refused_by_name(name: str) -> None:
     error = rejection(MINIMAL | {name.lower(): "1"})
     assert error.option == name
-    assert UNSUPPORTED[name] in str(error)
+    assert REJECTED[name.removeprefix("kafka.")] in str(error)
 
 
 def test_a_mistyped_option_is_warned_of_with_a_guess_and_refused_where_that_is_wanted() -> None:
@@ -230,13 +224,17 @@ def test_a_time_that_no_record_has_is_rejected(text: str) -> None:
     assert rejection(MINIMAL | {"maxTimestamp": text}).option == "maxTimestamp"
 
 
-@pytest.mark.parametrize("name", KAFKA_SETTINGS)
+NUMBERS = [name for name, row in CONFIGS.items() if row.is_of("source") and isinstance(row.values, Number)]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
 def test_kafka_settings_are_honoured_within_their_range(name: str) -> None:
-    setting = KAFKA_SETTINGS[name]
-    assert parse_options(MINIMAL).client.numbers[name] == setting.default
-    for number in (setting.minimum, setting.maximum):
+    values = CONFIGS[name].values
+    assert isinstance(values, Number)
+    assert parse_options(MINIMAL).client.numbers[name] == CONFIGS[name].default_of("source")
+    for number in (values.lowest, values.highest):
         assert parse_options(MINIMAL | {f"kafka.{name}": str(number)}).client.numbers[name] == number
-    for number in (setting.minimum - 1, setting.maximum + 1):
+    for number in (values.lowest - 1, values.highest + 1, 1.5):
         assert rejection(MINIMAL | {f"kafka.{name}": str(number)}).option == f"kafka.{name}"
 
 
@@ -258,7 +256,8 @@ def listed(part: str) -> set[str]:
 
 def test_the_page_lists_every_option_that_acts() -> None:
     reads, writes = PAGE.split("\n## Writes\n")
-    settings = {f"kafka.{name}" for name in (*KAFKA_SETTINGS, *KAFKA_TEXTS)} - {"kafka.security.protocol"}
-    assert {*COMMON, *BATCH_ONLY, *STREAM_ONLY, *settings} <= listed(reads)
-    assert {*OPTIONS, *(f"kafka.{name}" for name in (*NUMBERS, *TEXTS))} <= listed(writes)
+    security = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
+    for part, takers in ((reads, ("source", "batch", "stream")), (writes, ("sink",))):
+        acting = {name for name, row in NAMES.items() if row.is_of(*takers) and not name.startswith(security)}
+        assert acting <= listed(part)
     assert "kafka.security.protocol" in PAGE

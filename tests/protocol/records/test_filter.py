@@ -7,10 +7,19 @@ from itertools import chain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.kernel import door
 from odradek.protocol.records.batch import BatchHeader, decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import InvalidRecord
-from odradek.protocol.records.filter import Selection, body_of, emptied, iter_keys, iter_parts, with_selection
+from odradek.protocol.records.filter import (
+    RECORDS_A_RUN,
+    Selection,
+    body_of,
+    emptied,
+    iter_keys,
+    iter_parts,
+    with_selection,
+)
 from odradek.protocol.records.record import Record
 
 NOW_MS = 1_700_000_000_000
@@ -36,12 +45,28 @@ def batches(draw: st.DrawFn) -> tuple[bytes, BatchHeader]:
 @settings(max_examples=50)
 @given(batches())
 def test_the_parts_of_a_batch_are_its_records(given_: tuple[bytes, BatchHeader]) -> None:
-    data, header = given_
+    check_parts(*given_)
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_a_batch_of_several_runs_is_its_records(is_compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_compiled:
+        monkeypatch.setattr(door, "compiled", None)
+    records = [
+        Record(7 + 2 * number, NOW_MS + number, b"%d" % number if number % 7 else None, b"v" if number % 5 else None)
+        for number in range(2 * RECORDS_A_RUN + 500)
+    ]
+    data = encode_batch(records, base_offset=7)
+    check_parts(data, read_header(data))
+
+
+def check_parts(data: bytes, header: BatchHeader) -> None:
     parts = list(iter_parts(body_of(memoryview(data), header), header))
     records = list(decode_batch(data))
     assert [(each.offset, each.timestamp_ms, each.key, each.has_value) for each in parts] == [
         (each.offset, each.timestamp_ms, each.key, each.value is not None) for each in records
     ]
+    assert [each.start for each in parts] == [0, *(each.end for each in parts[:-1])]
     runs = list(iter_keys(body_of(memoryview(data), header), header))
     keyed = [each for each in records if each.key is not None]
     assert list(chain.from_iterable(each.offsets for each in runs)) == [each.offset for each in keyed]

@@ -24,10 +24,9 @@ from odradek.client.producer.partitioner import Partitioner, murmur2
 from odradek.client.producer.preparation import Preparation, Prepared
 from odradek.client.record import RecordMetadata, TopicPartition
 from odradek.kernel import door
-from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records
+from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records, decode_values
 from odradek.protocol.records.errors import InvalidRecord
 from odradek.protocol.records.record import Record, encode_records
-from odradek.protocol.records.values import decode_values
 from odradek.tests.support.compiled_kernel import needed_kernel, records_by
 
 BINARY = st.none() | st.binary(max_size=20) | st.integers(60, 9000).map(lambda size: b"x" * size)

@@ -15,10 +15,10 @@ from odradek.protocol.records.batch import (
     values_of,
     with_producer,
 )
+from odradek.protocol.records.columns import MAX_VALUES, decode_values, encode_values
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import InvalidRecord, RecordError
 from odradek.protocol.records.record import Record
-from odradek.protocol.records.values import MAX_VALUES, decode_values, encode_values
 
 VALUES = st.lists(st.binary(max_size=80) | st.binary(min_size=1000, max_size=1100), min_size=1, max_size=200)
 RECORDS = st.lists(

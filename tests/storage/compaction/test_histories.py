@@ -1,4 +1,4 @@
-"""Compacted logs against a list, forty times; thousands in tests/soak. A failure names its seed."""
+"""Compacted logs against a list, forty times. A failure names its seed, which does it again. tests/soak has more."""
 
 from __future__ import annotations
 

@@ -1,0 +1,227 @@
+"""Options of the source and the sink as Spark hands them over: texts by name in lower case.
+
+Names are those of Spark's own Kafka connector, and every setting of Kafka's clients with `kafka.` before it. A setting
+is acted on, or it has no effect here and one warning says why, or it is rejected because ignoring it would change what
+is read: those that Spark's own connector rejects. An unknown name is a warning, as existing jobs carry some, and an
+error with `strictOptions=true`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from importlib.util import find_spec
+from json import loads
+from typing import Any
+
+from ..core.addresses import Address, bootstrap_addresses
+from ..core.option_table import CODECS, CONFIGS, SPARK_OPTIONS, Option
+from ..core.option_values import SWITCH, Number, Values, read_text
+from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
+from ..errors import InvalidOption
+from .errors import OptionError
+
+# Every option of the table as Spark writes it.
+NAMES: Mapping[str, Option] = SPARK_OPTIONS | {f"kafka.{name}": row for name, row in CONFIGS.items()}
+
+# Settings that are rejected, with the reason. Spark's own connector rejects them too.
+REJECTED = {
+    "auto.offset.reset": "is not supported: set startingOffsets to say where to start",
+    "enable.auto.commit": "is not supported: offsets are committed when a batch is complete",
+    "interceptor.classes": "is not supported: there is no Java consumer that could load them",
+    "key.deserializer": "is not supported: keys are read as bytes; decode them with DataFrame operations",
+    "value.deserializer": "is not supported: values are read as bytes; decode them with DataFrame operations",
+    "key.serializer": "is not supported: keys are bytes",
+    "value.serializer": "is not supported: values are bytes",
+}
+
+_MEMBER = "a read is no member of a consumer group"
+_PRODUCER = "it is a setting of producers"
+# Why settings of Kafka's clients change nothing here.
+_REASONS = {
+    _MEMBER: """group.protocol group.remote.assignor partition.assignment.strategy
+        internal.throw.on.fetch.stable.offset.unsupported internal.leave.group.on.close""",
+    "rows come in Arrow batches: set arrowBatchRows": "max.poll.records",
+    "a connection lives as long as its task, and metadata are read for every plan": """metadata.max.age.ms
+        metadata.max.idle.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms reconnect.backoff.ms
+        reconnect.backoff.max.ms socket.connection.setup.timeout.max.ms bootstrap.controllers""",
+    "there is no Java client whose metrics could be reported": """enable.metrics.push metric.reporters
+        metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter""",
+    "every address of a name is tried": "client.dns.lookup",
+    "a read never creates topics": "allow.auto.create.topics",
+    "partitions are read from their leaders": "client.rack",
+    "internal topics are read only where a query names them": "exclude.internal.topics",
+    "it is about classes of the Java client": "config.providers security.providers",
+    "it is a setting of share groups": "share.acknowledgement.mode share.acquire.mode",
+    _PRODUCER: """compression.gzip.level compression.lz4.level compression.zstd.level
+        partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
+        partitioner.ignore.keys retries transaction.two.phase.commit.enable""",
+}
+_OF_OTHERS = {
+    name: _MEMBER if row.is_of("member") else _PRODUCER
+    for name, row in CONFIGS.items()
+    if row.is_of("member", "producer") and not (row.is_of("source") or not row.is_checked or name in REJECTED)
+}
+NO_EFFECT = _OF_OTHERS | {name: why for why, names in _REASONS.items() for name in names.split()}
+# Those without a row that are flags, and those that are whole numbers beside all whose names end with `.ms`.
+_FLAGS = (
+    "enable.metrics.push", "auto.include.jmx.reporter", "exclude.internal.topics", "partitioner.ignore.keys",
+    "partitioner.adaptive.partitioning.enable", "transaction.two.phase.commit.enable",
+)  # fmt: skip
+_NUMBERS = (
+    "metrics.num.samples", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "retries",
+)  # fmt: skip
+
+# -- Names
+
+
+def check_names(
+    texts: Mapping[str, str], takers: tuple[str, ...], kind: str, reason_of: Callable[[str], str | None]
+) -> list[str]:
+    """Return what is to be said of the names. Raises OptionError for those that are rejected.
+
+    `reason_of` says why an option of that name changes nothing, None where it does something or is unknown; it raises
+    OptionError, too.
+    """
+    _check_without_effect(texts)
+    settings = (f"kafka.{name}" for name in (*NO_EFFECT, *SECURITY_CONFIGS))
+    known = {name.lower(): name for name in (*(n for n, row in NAMES.items() if row.is_of(*takers)), *settings)}
+    warnings: list[str] = []
+    for name in texts:
+        setting = name.removeprefix("kafka.") if name.startswith("kafka.") else ""
+        if setting in REJECTED:
+            raise OptionError(name, REJECTED[setting])
+        reason = reason_of(name) or _why_no_effect(setting, takers[0], protocol_of(texts))
+        if reason is not None:
+            warnings.append(f"option '{name}' has no effect: {reason}")
+        elif name not in known:
+            close = get_close_matches(name, known, 1)
+            hint = f"did you mean '{known[close[0]]}'?" if close else "docs/spark.md lists what is known"
+            if value_of(texts, "strictOptions", "source"):
+                raise OptionError(name, f"is not an option of this {kind}; {hint}")
+            warnings.append(f"option '{name}' is unknown and has no effect; {hint}")
+    return warnings
+
+
+def _why_no_effect(setting: str, taker: str, protocol: str) -> str | None:
+    """Return why a setting of Kafka's clients changes nothing here; None where it does, or where it is no setting."""
+    if setting.startswith(("ssl.", "sasl.")):
+        used = protocol.endswith("SSL") if setting.startswith("ssl.") else protocol.startswith("SASL_")
+        if not used:
+            return f"connections are {protocol}"
+        java = "it is about TLS or SASL of the Java client; Python's own has its part of it"
+        return None if setting in SECURITY_CONFIGS else java
+    row = CONFIGS.get(setting)
+    if row is not None and row.is_of(taker):
+        return None
+    return NO_EFFECT.get(setting) or ("it acts on reads alone" if row is not None and row.is_of("source") else None)
+
+
+def _check_without_effect(texts: Mapping[str, str]) -> None:
+    """Raise OptionError for a setting without effect whose text Kafka's clients reject."""
+    for name in NO_EFFECT:
+        text = texts.get(f"kafka.{name}", "").strip()
+        values = CONFIGS[name].values if name in CONFIGS else None
+        if not text:
+            continue
+        if (values is SWITCH or name in _FLAGS) and SWITCH.read(text) is None:
+            raise OptionError(f"kafka.{name}", f"'{text}' is {SWITCH.rejection()}")
+        is_number = isinstance(values, Number) or name in _NUMBERS or name.endswith(".ms")
+        if is_number and not re.fullmatch(r"[+-]?\d+", text):
+            raise OptionError(f"kafka.{name}", f"'{text}' is not a whole number")
+        if name == "max.poll.records" and int(text) < 1:
+            raise OptionError(f"kafka.{name}", f"'{text}' is below 1")
+
+
+# -- Values
+
+
+def values_of(texts: Mapping[str, str], *takers: str) -> dict[str, Any]:
+    """Return the values of the options that `takers` take, by name: the defaults of the first where there is no text.
+
+    Those of security are left to `security_of`. Raises OptionError.
+    """
+    return {
+        name: value_of(texts, name, takers[0])
+        for name, row in NAMES.items()
+        if row.is_of(*takers) and row.name not in SecurityArguments.__annotations__
+    }
+
+
+def value_of(texts: Mapping[str, str], name: str, taker: str) -> Any:
+    """Return the value of an option, its default without a text. Raises OptionError."""
+    text, row = texts.get(name.lower()), NAMES[name]
+    if text is None:
+        return row.default_of(taker)
+    if row.values is CODECS:
+        return text  # the producer takes the same, and checks it
+    # Java's clients have whole numbers alone.
+    values: Values = replace(row.values, is_whole=True) if isinstance(row.values, Number) else row.values
+    try:
+        return read_text(values, text)
+    except ValueError:
+        raise OptionError(name, f"'{text}' is {values.rejection()}") from None
+
+
+def servers_of(texts: Mapping[str, str]) -> tuple[Address, ...]:
+    """Return the bootstrap servers. Raises OptionError."""
+    servers = texts.get("kafka.bootstrap.servers")
+    if servers is None:
+        raise OptionError("kafka.bootstrap.servers", "must be given: HOST:PORT[,HOST:PORT...]")
+    try:
+        return tuple(bootstrap_addresses(servers))
+    except InvalidOption as error:
+        raise OptionError("kafka.bootstrap.servers", error.message) from None
+
+
+def protocol_of(texts: Mapping[str, str]) -> str:
+    """Return the security protocol."""
+    return texts.get("kafka.security.protocol", "PLAINTEXT").strip().upper()
+
+
+def security_of(texts: Mapping[str, str]) -> SecurityArguments:
+    """Return the arguments of TLS and SASL. Raises OptionError.
+
+    Settings of TLS or SASL without it are left out, as in Java.
+    """
+    protocol = protocol_of(texts)
+    settings = {name.removeprefix("kafka."): text for name, text in texts.items() if name.startswith("kafka.")}
+    given = {name: text for name, text in settings.items() if _why_no_effect(name, "source", protocol) is None}
+    try:
+        arguments = security_arguments(given | {"security.protocol": protocol})
+        SecurityOptions(**arguments)
+    except InvalidOption as error:
+        raise OptionError("kafka.security.protocol", f"{protocol}: {error.message}") from None
+    return arguments
+
+
+# -- Typed keys and values
+
+
+def format_of(given: Mapping[str, Any], column: str) -> str | None:
+    """Return the format of the column `key` or `value`, whose schemas must fit it. Raises OptionError."""
+    name, avro_schema = given[f"{column}Format"], given[f"{column}AvroSchema"]
+    if name is None:
+        for option in (f"{column}Schema", f"{column}AvroSchema"):
+            if given.get(option) is not None:
+                raise OptionError(option, f"needs {column}Format")
+    elif name == "avro":
+        _check_avro(column, avro_schema)
+    elif avro_schema is not None:
+        raise OptionError(f"{column}AvroSchema", f"is not for {name}")
+    return name
+
+
+def _check_avro(column: str, schema: str | None) -> None:
+    if schema is None:
+        raise OptionError(f"{column}AvroSchema", "must be given: the schema of the writer, in JSON")
+    try:
+        loads(schema)
+    except ValueError as error:
+        raise OptionError(f"{column}AvroSchema", f"is not JSON: {error}") from None
+    if find_spec("fastavro") is None:
+        raise OptionError(
+            f"{column}Format", "avro needs the package fastavro: pip install 'odradek[avro]' ('.[avro]' in a clone)"
+        )
