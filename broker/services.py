@@ -18,7 +18,7 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import Features
+from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
 from .coordination.transactions.coordinator import TransactionCoordinator
@@ -175,7 +175,9 @@ class Assembly:
 
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
         remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
-        groups = GroupCoordinator(config, offsets_log, self._timers, clock, topics, aside=_aside)
+        groups = GroupCoordinator(
+            config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
+        )
         markers = MarkerWriter(
             *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
             None if remote is None else remote.markers.write,
@@ -209,7 +211,10 @@ class Assembly:
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
             markers=markers,
-            features=Features(self._metadata, transactions.set_version),
+            features=Features(
+                self._metadata,
+                {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
+            ),
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),

@@ -23,6 +23,7 @@ from .coordinator_table import CoordinatorTable
 from .definition import ConfigDef, ConfigError, Value, definitions_of
 from .dynamic_configs import DynamicConfigs
 from .endpoint import Endpoint, check_advertised, check_protocols, parse_endpoint
+from .group_config import check_group_bounds
 from .log_table import LogTable
 from .server_table import ServerTable
 from .unsupported_configs import warning
@@ -53,6 +54,7 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
         self._unite_ids()
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         check_advertised(self.advertised.values(), self.listeners)
+        check_group_bounds(self)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 "group.min.session.timeout.ms",

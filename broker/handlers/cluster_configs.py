@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import RequestedResource, Resource, alter_each
 from ..topics.config_resources import CheckedResource, ResourceType, resource_of
 
@@ -31,6 +31,9 @@ async def alter_in_cluster(
 
     def check(asked: RequestedT) -> None:
         kind, name = asked.resource_type, asked.resource_name
+        if kind == ResourceType.GROUP:
+            why = "the brokers of a cluster keep no configs of groups: set the broker's group.consumer.* configs"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         resource = resource_of(services.topics, services.reconfiguration, kind, name)
         checked[kind, name] = CheckedResource(resource)
         alter_one(checked[kind, name], asked)

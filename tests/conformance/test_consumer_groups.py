@@ -23,7 +23,11 @@ GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = {"group_consumer_heartbeat_interval_ms": 200, "group_consumer_assignment_interval_ms": 0}
+    settings = {
+        "group_consumer_min_heartbeat_interval_ms": 200,
+        "group_consumer_heartbeat_interval_ms": 200,
+        "group_consumer_assignment_interval_ms": 0,
+    }
     process = broker_process(tmp_path_factory.mktemp("broker"), **settings).start()
     yield process.address
     process.close()
@@ -145,8 +149,8 @@ def test_java_and_librdkafka_share_a_group_and_kafkas_tool_shows_it(
     command += ["--group-id", "mixed", "--group-protocol", "consumer", "--reset-policy", "earliest"]
     with (tmp_path / "java.log").open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+    lines = Lines(process)
     try:
-        lines = Lines(process)
         consumed = 0
         while consumed < 60:
             line = lines.next(WITHIN_S)
@@ -156,16 +160,16 @@ def test_java_and_librdkafka_share_a_group_and_kafkas_tool_shows_it(
                 consumed += said["count"] if said["name"] == "records_consumed" else 0
         member = join("mixed", "mixed")
         until(lambda: len(member.assigned) == 3, lambda: member.assigned)
-        shown = kafka_tool(
-            GROUPS, "--bootstrap-server", address, "--describe", "--group", "mixed", "--members", "--verbose"
-        )
+        asked = ("--bootstrap-server", address, "--describe", "--group", "mixed")
+        shown = kafka_tool(GROUPS, *asked, "--members", "--verbose")
         targets = [row.split()[-1] for row in shown.splitlines() if row.startswith("mixed")]
         assert len(targets) == 2 and all(target.startswith("mixed:") for target in targets), shown
         state = kafka_tool(GROUPS, *asked, "--state")
         assert "uniform" in state and "Stable" in state
     finally:
         process.terminate()
-        process.communicate(timeout=WITHIN_S)
+        process.wait(WITHIN_S)
+        lines.rest()
     member.leave()
     deleted = kafka_tool(GROUPS, "--bootstrap-server", address, "--delete", "--group", "mixed")
     assert "successful" in deleted

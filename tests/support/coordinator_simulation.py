@@ -111,7 +111,16 @@ class Configs:
     group_consumer_session_timeout_ms = 45_000
     group_consumer_heartbeat_interval_ms = 5000
     group_consumer_assignment_interval_ms = 1000
+    group_consumer_min_session_timeout_ms = 1
+    group_consumer_max_session_timeout_ms = 60_000
+    group_consumer_min_heartbeat_interval_ms = 1
+    group_consumer_max_heartbeat_interval_ms = 15_000
+    group_consumer_min_assignment_interval_ms = 0
+    group_consumer_max_assignment_interval_ms = 15_000
     group_consumer_max_size = 100
+    group_consumer_assignors = ("uniform", "range")
+    group_consumer_migration_policy = "bidirectional"
+    group_coordinator_rebalance_protocols = ("classic", "consumer")
     offset_metadata_max_bytes = 100
     offsets_retention_minutes = 10_000
     offsets_retention_check_interval_ms = 10_000_000

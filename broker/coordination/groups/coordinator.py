@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import Protocol
+from types import MappingProxyType
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.consumer_group_describe import (
@@ -50,37 +50,11 @@ from .consumer import offsets as consumer_offsets
 from .consumer import regexes
 from .consumer import requests as consumer_requests
 from .consumer.events import Rejection
-from .group import ConsumerLimits, Group, GroupLimits
+from .group import Group
+from .limits import GroupLimits, GroupsConfig, limits_of
 from .records import NO_PRODUCER, OffsetRecord, Record
 
 _log = logging.getLogger(__name__)
-
-
-class GroupsConfig(Protocol):
-    """What the coordinator needs of the broker's configuration."""
-
-    @property
-    def group_min_session_timeout_ms(self) -> int: ...
-    @property
-    def group_max_session_timeout_ms(self) -> int: ...
-    @property
-    def group_initial_rebalance_delay_ms(self) -> int: ...
-    @property
-    def group_max_size(self) -> int: ...
-    @property
-    def group_consumer_session_timeout_ms(self) -> int: ...
-    @property
-    def group_consumer_heartbeat_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_assignment_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_max_size(self) -> int: ...
-    @property
-    def offset_metadata_max_bytes(self) -> int: ...
-    @property
-    def offsets_retention_minutes(self) -> int: ...
-    @property
-    def offsets_retention_check_interval_ms(self) -> int: ...
 
 
 # Runs work elsewhere, such as in a thread, and then calls the second function on the event loop.
@@ -111,12 +85,16 @@ class GroupCoordinator:
         logger: logging.Logger = _log,
         new_member_id: Callable[[str], str] = new_member_id,
         aside: Aside = at_once,
+        own_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
+        """`own_configs` has the configs of the groups that have some of their own, by group id."""
         self._config = config
         self._clock = clock
         self._topics = topics
         self._new_member_id = new_member_id
         self._aside = aside
+        self._own_configs = own_configs
+        self._group_version = 1
         # Whether topics are being matched with the regular expressions of a group. One at a time is enough.
         self._is_matching = False
         self.shards: Shards[GroupActor, Record] = Shards(
@@ -127,6 +105,14 @@ class GroupCoordinator:
         # The groups that a producer's open transaction may have offsets of, by partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
         self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
+
+    def set_version(self, group_version: int) -> None:
+        """Set the level of the feature `group.version`: whether there may be consumer groups of KIP-848."""
+        self._group_version = group_version
+
+    @property
+    def _serves_consumer_protocol(self) -> bool:
+        return self._group_version >= 1 and "consumer" in self._config.group_coordinator_rebalance_protocols
 
     def start(self, *, load: bool = True) -> None:
         """Load every partition."""
@@ -148,17 +134,10 @@ class GroupCoordinator:
             del self._in_transactions[key]
 
     def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
-        return Actor(group_id, partition, Group(group_id, self._limits(), self._topics), GROUPS, runtime)
+        return Actor(group_id, partition, Group(group_id, self._limits(group_id), self._topics), GROUPS, runtime)
 
-    def _limits(self) -> GroupLimits:
-        config = self._config
-        consumer = ConsumerLimits(
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_assignment_interval_ms,
-            config.group_consumer_max_size,
-        )
-        return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer)
+    def _limits(self, group_id: str) -> GroupLimits:
+        return limits_of(self._config, self._own_configs.get(group_id, {}))
 
     def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
         record = records.decode_record(written.key, written.value)
@@ -234,10 +213,12 @@ class GroupCoordinator:
         self, context: Context, request: ConsumerGroupHeartbeatRequest
     ) -> Eventual[ConsumerGroupHeartbeatResponse]:
         """Answer a ConsumerGroupHeartbeat. The first one with epoch 0 makes the group."""
+        if not self._serves_consumer_protocol:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         actor = self.groups.get(request.group_id)
-        limits = self._limits()
+        limits = self._limits(request.group_id)
         respond = consumer_requests.heartbeat_response(limits.consumer.heartbeat_interval_ms)
-        rejection = consumer_requests.rejection(request, context.api_version)
+        rejection = consumer_requests.rejection(request, context.api_version, limits.consumer.assignors)
         if rejection is not None:
             return respond(rejection)
         if actor is None:
@@ -287,6 +268,8 @@ class GroupCoordinator:
         for group_id in dict.fromkeys(request.group_ids):
             actor = self.groups.get(group_id)
             error = self._check(group_id) if actor is None else ErrorCode.NONE
+            if not self._serves_consumer_protocol:
+                error = ErrorCode.UNSUPPORTED_VERSION
             group = None if actor is None else actor.state
             described = consumer_requests.describe(group_id, group, error)
             response.groups.append(described)

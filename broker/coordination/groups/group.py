@@ -10,7 +10,6 @@ log change it through `apply`, now or while the log is replayed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from ....protocol.messages.group_records import GroupMetadataValue
@@ -18,34 +17,10 @@ from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
 from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
+from .limits import GroupLimits
 from .records import ClassicEnded, ConsumerRecord, OffsetRecord, Record
 from .roster import Member, Roster
 from .states import LEGAL, GroupState, IllegalMove
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerLimits:
-    """The configs of consumer groups, of the broker or of a group."""
-
-    # `group.consumer.session.timeout.ms`.
-    session_timeout_ms: int = 45_000
-    # `group.consumer.heartbeat.interval.ms`: what members are told.
-    heartbeat_interval_ms: int = 5000
-    # `group.consumer.assignment.interval.ms`: the least time between two targets.
-    assignment_interval_ms: int = 1000
-    # `group.consumer.max.size`, in members.
-    max_size: int = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """The configs that apply to a group."""
-
-    # `group.initial.rebalance.delay.ms`.
-    initial_rebalance_delay_ms: int = 3000
-    # `group.max.size`, in members.
-    max_size: int = 2**31 - 1
-    consumer: ConsumerLimits = ConsumerLimits()
 
 
 class Group:

@@ -15,7 +15,6 @@ from .....protocol.messages.consumer_group_heartbeat import (
 from ...interfaces import Topics
 from ..group import Group
 from . import target
-from .assignors import ASSIGNORS
 from .changes import by_topic
 from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Rejection
 from .state import ConsumerGroup, Member, Place
@@ -26,13 +25,13 @@ OWN_ID_VERSION = 1
 Answer = Beat | Rejection | ErrorCode
 
 
-def rejection(request: ConsumerGroupHeartbeatRequest, version: int) -> Rejection | None:
+def rejection(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> Rejection | None:
     """Return what is wrong with a heartbeat whatever the group is, in Kafka's order and words."""
     why = _invalid(request, version)
     if why is not None:
         return Rejection(ErrorCode.INVALID_REQUEST, why)
-    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
-        supported = ", ".join(ASSIGNORS)
+    if request.server_assignor is not None and request.server_assignor not in assignors:
+        supported = ", ".join(assignors)
         why = f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}."
         return Rejection(ErrorCode.UNSUPPORTED_ASSIGNOR, why)
     return None
@@ -130,7 +129,7 @@ def describe(group_id: str, group: Group | None, error: ErrorCode) -> describe_a
         group_state=body.state.value,
         group_epoch=body.epoch,
         assignment_epoch=body.assignment_epoch,
-        assignor_name=target.assignor_of(body),
+        assignor_name=target.assignor_of(body, group.limits.consumer.assignors),
     )
 
 

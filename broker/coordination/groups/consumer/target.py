@@ -12,8 +12,6 @@ from .assignors import ASSIGNORS, Subscriber, Targets
 from .draft import Draft
 from .state import ConsumerGroup, Place
 
-DEFAULT_ASSIGNOR = "uniform"
-
 
 def update(draft: Draft) -> tuple[frozenset[Place], int]:
     """Compute a new target if it is time for one. Return the member's own, and the epoch of all targets."""
@@ -57,17 +55,21 @@ def _compute(draft: Draft) -> Targets:
         own = frozenset(ids[name] for name in names if name in ids)
         subscribers.append(Subscriber(member_id, said.instance_id, own, target))
     votes = Counter(said.server_assignor for said, _ in told.values() if said is not None and said.server_assignor)
-    return ASSIGNORS[_elected(votes)](subscribers, counts)
+    return ASSIGNORS[_elected(votes, draft.group.limits.consumer.assignors)](subscribers, counts)
 
 
-def assignor_of(body: ConsumerGroup) -> str:
+def assignor_of(body: ConsumerGroup, assignors: tuple[str, ...]) -> str:
     """Return the assignor that most members ask for."""
     said = (member.said for member in body.members.values())
-    return _elected(Counter(each.server_assignor for each in said if each is not None and each.server_assignor))
+    return _elected(
+        Counter(each.server_assignor for each in said if each is not None and each.server_assignor), assignors
+    )
 
 
-def _elected(votes: Counter[str]) -> str:
-    return votes.most_common(1)[0][0] if votes else DEFAULT_ASSIGNOR
+def _elected(votes: Counter[str], assignors: tuple[str, ...]) -> str:
+    """Return the assignor with the most votes. A member may have voted before the config took its assignor away."""
+    allowed = [name for name, _ in votes.most_common() if name in assignors]
+    return allowed[0] if allowed else assignors[0]
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:

@@ -53,7 +53,16 @@ class Config:
     group_consumer_session_timeout_ms: int = 45_000
     group_consumer_heartbeat_interval_ms: int = 5000
     group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_min_session_timeout_ms: int = 1
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_min_heartbeat_interval_ms: int = 1
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
     offset_metadata_max_bytes: int = 100
     offsets_retention_minutes: int = 60
     offsets_retention_check_interval_ms: int = 60_000
