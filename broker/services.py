@@ -5,6 +5,8 @@ They are complete when made, and never replaced. `Assembly` makes each part afte
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +18,7 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import Features
+from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
 from .coordination.transactions.coordinator import TransactionCoordinator
@@ -24,7 +26,7 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
-from .threads import DiskThreads
+from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from .replication.remote_markers import RemoteMarkers
     from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +175,9 @@ class Assembly:
 
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
         remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
-        groups = GroupCoordinator(config, offsets_log, self._timers, clock, topics)
+        groups = GroupCoordinator(
+            config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
+        )
         markers = MarkerWriter(
             *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
             None if remote is None else remote.markers.write,
@@ -205,7 +211,10 @@ class Assembly:
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
             markers=markers,
-            features=Features(self._metadata, transactions.set_version),
+            features=Features(
+                self._metadata,
+                {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
+            ),
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),
@@ -248,3 +257,15 @@ def _metadata_cache() -> MetadataCache:
     from .replication.metadata_cache import MetadataCache
 
     return MetadataCache()
+
+
+def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
+
+    def finished(future: asyncio.Future[None]) -> None:
+        error = future.exception()
+        if error is not None:
+            _log.error("topics could not be matched with regular expressions: %s", error)
+        done()
+
+    in_thread(work, "odradek-matching").add_done_callback(finished)

@@ -6,8 +6,9 @@ stays as it is.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from typing import Any
+from typing import Any, cast
 
 from ..broker.coordination.groups import records as group_records
 from ..broker.coordination.transactions import query_records
@@ -21,6 +22,7 @@ from ..protocol.primitives import ZERO_UUID, uuid_to_text
 from ..protocol.schema import Struct
 
 Fields = dict[str, Any]
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> tuple[Fields, Fields | None] | None:
@@ -39,8 +41,27 @@ def _of_group(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] |
         return None
     if isinstance(record, group_records.GroupRecord):
         return {"type": "group_metadata", "group": record.group_id}, record.value and _generation(record.value)
+    if isinstance(record, group_records.ConsumerRecord):
+        return _of_consumer_group(record)
+    assert isinstance(record, group_records.OffsetRecord)
     found = {"type": "offset_commit", "group": record.group_id, "topic": record.topic, "partition": record.partition}
     return found, record.value and _commit(record.value)
+
+
+def _of_consumer_group(record: group_records.ConsumerRecord) -> tuple[Fields, Fields | None]:
+    """Return a part of a consumer group: its type is the name of the format, `consumer_group_member_metadata`."""
+    words = _CAPITAL.sub("_", type(record.key).__name__.removesuffix("Key")).lower()
+    return {"type": words, **_plain(record.key)}, record.value and _plain(record.value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return {name: _plain(each) for name, each in _fields(value).items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    if not isinstance(value, bytes):
+        return value
+    return uuid_to_text(value) if len(value) == len(ZERO_UUID) else {"base64": b64encode(value).decode()}
 
 
 def _commit(value: OffsetCommitValue) -> Fields:

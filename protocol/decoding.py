@@ -164,7 +164,7 @@ class _DecoderSource(Source):
         if field.kind == "array":
             self.array(target, field, nullable)
         elif field.kind == "struct":
-            self.single_struct(target, field.struct(), nullable)
+            self.single_struct(target, field, nullable)
         else:
             self.leaf(target, field.name, field.kind, nullable)
 
@@ -258,9 +258,9 @@ class _DecoderSource(Source):
         with self.block("if left < 0:"):
             self.line(f"too_many({name!r}, {n}, p)")
 
-    def single_struct(self, target: str, cls: type[Struct], nullable: bool) -> None:
+    def single_struct(self, target: str, field: Field, nullable: bool) -> None:
         """Write the code of a struct in line; if it may be null, a byte in front says whether it is there."""
-        o = self.fresh("o")
+        o, cls = self.fresh("o"), field.struct()
         if not nullable:
             self.struct(o, cls)
             self.line(f"{target} = {o}")
@@ -268,7 +268,8 @@ class _DecoderSource(Source):
         present = self.fresh("n")
         self.run.append(("b", present))
         self.flush()
-        with self.block(f"if {present} < 0:"):
+        # In line -1 is null, in a tagged field 0.
+        with self.block(f"if {present} {'<' if field.tag is None else '<='} 0:"):
             self.line(f"{target} = None")
         with self.block("else:"):
             self.struct(o, cls)

@@ -145,12 +145,16 @@ class _EncoderSource(Source):
             return f"{value} != []" if field.nullable != "none" else value
         return f"{value} != {default!r}"
 
+    def is_written(self, value: str, field: Field) -> str:
+        """Return the condition for a tagged field. As Kafka does, write a struct that may be null even where it is."""
+        return "True" if field.kind == "struct" and field.nullable != "none" else self.differs(value, field)
+
     def field(self, value: str, field: Field) -> None:
         nullable = self.version in span(field.nullable)
         if field.kind == "array":
             self.array(value, field, nullable)
         elif field.kind == "struct":
-            self.single_struct(value, field.struct(), nullable)
+            self.single_struct(value, field, nullable)
         else:
             self.leaf(value, field.kind, nullable)
 
@@ -232,16 +236,16 @@ class _EncoderSource(Source):
                 self.leaf(o, field.of, nullable=False)
                 self.flush()
 
-    def single_struct(self, value: str, cls: type[Struct], nullable: bool) -> None:
-        """Write the code of a struct in line. If it may be null, a byte comes first: 1, or -1 for null."""
-        o = self.fresh("o")
+    def single_struct(self, value: str, field: Field, nullable: bool) -> None:
+        """Write the code of a struct in line. If it may be null, a byte comes first: 1, or -1 for null (tagged: 0)."""
+        o, cls = self.fresh("o"), field.struct()
         self.line(f"{o} = {value}")
         if not nullable:
             self.struct(o, cls)
             return
         with self.block(f"if {o} is None:"):
             pending = list(self.run)
-            self.flush(("b", "-1"))
+            self.flush(("b", "-1" if field.tag is None else "0"))
             self.run = pending
         with self.block("else:"):
             self.run.append(("b", "1"))
@@ -253,7 +257,7 @@ class _EncoderSource(Source):
         if not known:
             self.run.append(("x", ""))
             return
-        changed = {field.name: self.differs(f"{o}.{field.name}", field) for field in known}
+        changed = {each.name: self.is_written(f"{o}.{each.name}", each) for each in known}
         pending = list(self.run)
         with self.block(f"if {' or '.join(changed.values())}:"):
             self.flush()

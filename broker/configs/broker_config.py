@@ -30,6 +30,7 @@ from .endpoint import (
     parse_endpoint,
     protocols_of,
 )
+from .group_config import check_group_bounds
 from .listener_config import PREFIX, ListenerConfig, listener_config, listener_of, listener_row
 from .log_table import LogTable
 from .security_table import SecurityTable
@@ -67,6 +68,7 @@ class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, Clust
         self._check_listener_configs()
         self._check_inter_broker_listener()
         check_advertised(self.advertised.values(), self.listeners)
+        check_group_bounds(self)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 "group.min.session.timeout.ms",

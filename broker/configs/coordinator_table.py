@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...storage.config import LogConfig
-from .definition import BOOLEAN, INT, INT_MAX, LONG, define
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, define
+
+
+def _check_assignors(value: tuple[str, ...]) -> str | None:
+    return None if value and len(set(value)) == len(value) else "must name an assignor, and each once"
+
+
+def _check_rebalance_protocols(value: tuple[str, ...]) -> str | None:
+    return None if "classic" in value else "must name classic: Kafka's older clients know no other protocol"
 
 
 # Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
@@ -23,6 +31,35 @@ class CoordinatorTable:
         doc="How long an empty group waits for more members before its first assignment.")
     group_max_size: int = define(INT, INT_MAX, low=1,
         doc="The most members of a group.")
+
+    # -- Consumer groups of KIP-848
+    group_consumer_session_timeout_ms: int = define(INT, 45_000, low=1,
+        doc="How long a member of a consumer group may send no heartbeat before it is removed.")
+    group_consumer_heartbeat_interval_ms: int = define(INT, 5000, low=1,
+        doc="How often the members of a consumer group are told to send a heartbeat.")
+    group_consumer_assignment_interval_ms: int = define(INT, 1000, low=0, dynamic=True,
+        doc="The least time between two assignments of a consumer group. Members that come meanwhile share the next.")
+    group_consumer_min_session_timeout_ms: int = define(INT, 45_000, low=1,
+        doc="The shortest consumer.session.timeout.ms of a group.")
+    group_consumer_max_session_timeout_ms: int = define(INT, 60_000, low=1,
+        doc="The longest consumer.session.timeout.ms of a group.")
+    group_consumer_min_heartbeat_interval_ms: int = define(INT, 5000, low=1,
+        doc="The shortest consumer.heartbeat.interval.ms of a group.")
+    group_consumer_max_heartbeat_interval_ms: int = define(INT, 15_000, low=1,
+        doc="The longest consumer.heartbeat.interval.ms of a group.")
+    group_consumer_min_assignment_interval_ms: int = define(INT, 0, low=0,
+        doc="The shortest consumer.assignment.interval.ms of a group.")
+    group_consumer_max_assignment_interval_ms: int = define(INT, 15_000, low=0,
+        doc="The longest consumer.assignment.interval.ms of a group.")
+    group_consumer_assignors: tuple[str, ...] = define(LIST, ("uniform", "range"), choices=("uniform", "range"),
+        check=_check_assignors,
+        doc="The assignors of consumer groups. The first one is for groups whose members ask for none.")
+    group_coordinator_rebalance_protocols: tuple[str, ...] = define(LIST, ("classic", "consumer"),
+        choices=("classic", "consumer"), check=_check_rebalance_protocols,
+        doc="The protocols that members of groups may use. Without consumer, ConsumerGroupHeartbeat and "
+            "ConsumerGroupDescribe are answered UNSUPPORTED_VERSION.")
+    group_consumer_max_size: int = define(INT, INT_MAX, low=1,
+        doc="The most members of a consumer group.")
 
     # -- Committed offsets
     offset_metadata_max_bytes: int = define(INT, 4096,

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 from .broker_config import BROKER_CONFIGS, BrokerConfig
 from .definition import ConfigDef, ConfigType
+from .group_bounds import effective_ms
+from .group_config import GROUP_CONFIGS, default_row
 from .topic_config import HIDDEN_TOPIC_CONFIGS, TOPIC_CONFIGS, inherited_values
 
 
@@ -19,6 +21,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,24 @@ def describe_topic(
     if names is None:
         names = [name for name in TOPIC_CONFIGS if name not in HIDDEN_TOPIC_CONFIGS or name in overrides]
     return [_topic_entry(broker, TOPIC_CONFIGS[name], overrides) for name in names if name in TOPIC_CONFIGS]
+
+
+def describe_group(
+    broker: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
+) -> list[ConfigEntry]:
+    """Return the configs of a consumer group with these overrides: all, or those of `names` that exist."""
+    wanted = GROUP_CONFIGS if names is None else [name for name in names if name in GROUP_CONFIGS]
+    return [_group_entry(broker, GROUP_CONFIGS[name], overrides) for name in wanted]
+
+
+def _group_entry(broker: BrokerConfig, row: ConfigDef, overrides: Mapping[str, str]) -> ConfigEntry:
+    inherited = default_row(row.name)
+    text, source = row.format(effective_ms(broker, overrides, row.name)), _broker_source(broker, inherited)
+    synonyms = list(_broker_synonyms(broker, inherited))
+    if row.name in overrides:
+        source = ConfigSource.GROUP_CONFIG
+        synonyms.insert(0, ConfigSynonym(row.name, overrides[row.name], source))
+    return ConfigEntry(row.name, text, source, row.type, row.doc, tuple(synonyms), read_only=False)
 
 
 def _broker_entry(config: BrokerConfig, row: ConfigDef) -> ConfigEntry:

@@ -1,4 +1,4 @@
-"""Reconfiguration: alters broker configs while the broker runs, and again at every later start."""
+"""Reconfiguration: alters configs of brokers and groups while the broker runs, and again at every later start."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Protocol
 
 from ...protocol.errors import KafkaError
 from .broker_config import BrokerConfig
+from .group_config import check_group_configs
 
 _log = logging.getLogger(__name__)
 
@@ -18,7 +19,11 @@ class ConfigJournal(Protocol):
     # By node; the empty name is every broker of the cluster.
     broker_configs: dict[str, dict[str, str]]
 
+    # By group, of the groups that have configs of their own.
+    group_configs: dict[str, dict[str, str]]
+
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None: ...
+    def put_group_configs(self, group: str, configs: dict[str, str]) -> None: ...
 
 
 class Reconfiguration:
@@ -69,6 +74,21 @@ class Reconfiguration:
         apply_listeners()
         self._reconfigure_tasks()
         _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
+
+    @property
+    def groups(self) -> Mapping[str, Mapping[str, str]]:
+        """The configs of the groups that have some of their own, by group id."""
+        return self._journal.group_configs
+
+    def alter_group(self, group_id: str, configs: dict[str, str], validate_only: bool = False) -> None:
+        """Give a consumer group these configs and no others. Its next heartbeat is answered by them.
+
+        ConfigError where a value is outside of the broker's bounds, KafkaError where the disk fails.
+        """
+        check_group_configs(self.config, configs)
+        if not validate_only:
+            self._journal.put_group_configs(group_id, configs)
+            _log.info("configs of group %s were changed", group_id)
 
 
 def restore(config: BrokerConfig, journal: ConfigJournal) -> None:

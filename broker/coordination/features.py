@@ -1,9 +1,12 @@
 """Features: what the brokers of a cluster agree on, and the finalized level of each (KIP-584).
 
-There is one feature, `transaction.version`. At level 2, where a new cluster begins, every transaction raises the
+At level 2 of `transaction.version`, where a new cluster begins, every transaction raises the
 producer's epoch, and the first batch adds a partition to the transaction (KIP-890). At level 1 clients do as before
 KIP-890. The level decides what the broker tells clients, and under which epoch the coordinator aborts. Every client is
 served at either level.
+
+At level 1 of `group.version`, where a new cluster begins, clients may join consumer groups of KIP-848. At level 0 their
+heartbeats and descriptions are UNSUPPORTED_VERSION.
 
 A change is in the metadata journal before it takes effect. Its epoch is higher than the last one, so clients know which
 levels are newer.
@@ -12,7 +15,7 @@ levels are newer.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from ..topics.metadata_journal import Metadata
 
 TRANSACTION_VERSION = "transaction.version"
+GROUP_VERSION = "group.version"
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +38,8 @@ class Levels(NamedTuple):
     default: int
 
 
-# Kafka also has level 0: an older format of records, for software that cannot read the newer one.
-SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2)}
+# Kafka also has level 0 of `transaction.version`: an older format of records, for software that cannot read the newer.
+SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2), GROUP_VERSION: Levels(0, 1, 1)}
 
 
 class UpgradeType(IntEnum):
@@ -57,10 +61,11 @@ class FeatureUpdate(NamedTuple):
 class Features:
     """The finalized features of the cluster, kept in the metadata journal."""
 
-    def __init__(self, metadata: Metadata, on_transaction_version: Callable[[int], None]) -> None:
+    def __init__(self, metadata: Metadata, on_change: Mapping[str, Callable[[int], None]]) -> None:
+        """`on_change` takes the level of a feature, now and when it changes."""
         self._metadata = metadata
-        self._on_transaction_version = on_transaction_version
-        on_transaction_version(self.levels[TRANSACTION_VERSION])
+        self._on_change = on_change
+        self._tell()
 
     @property
     def levels(self) -> dict[str, int]:
@@ -76,8 +81,13 @@ class Features:
         """Give the features these levels. They are in use when this returns. KAFKA_STORAGE_ERROR if the disk fails."""
         if levels != self.levels:
             self._metadata.put_features(levels)
-            self._on_transaction_version(levels[TRANSACTION_VERSION])
+            self._tell()
             _log.info("features: %s", ", ".join(f"{name}={level}" for name, level in levels.items()))
+
+    def _tell(self) -> None:
+        levels = self.levels
+        for feature, take in self._on_change.items():
+            take(levels[feature])
 
 
 def updated_levels(now: dict[str, int], updates: Iterable[FeatureUpdate]) -> dict[str, int]:

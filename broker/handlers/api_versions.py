@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ..services import Services
 
 
+# Since this version a feature may begin at level 0. Clients of an older one could not read such a range.
+_ZERO_LEVEL_VERSION = 4
 # What clients of ours call themselves.
 OWN_SOFTWARE = "odradek"
 # The characters of a software name and version (KIP-511).
@@ -49,10 +51,14 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
         return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
     return ApiVersionsResponse(
         api_keys=offered,
-        supported_features=[SupportedFeatureKey(name, each.low, each.high) for name, each in SUPPORTED.items()],
+        supported_features=[
+            SupportedFeatureKey(name, each.low, each.high)
+            for name, each in SUPPORTED.items()
+            if each.low or context.api_version >= _ZERO_LEVEL_VERSION
+        ],
         finalized_features_epoch=services.features.epoch,
         finalized_features=[
-            FinalizedFeatureKey(name, level, level) for name, level in services.features.levels.items()
+            FinalizedFeatureKey(name, level, level) for name, level in services.features.levels.items() if level
         ],
     )
 

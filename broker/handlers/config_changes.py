@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import RequestedResource, Resource, alter_each
 from ..topics.config_resources import CheckedResource, ResourceType, resource_of
 
@@ -63,6 +63,9 @@ async def _alter_in_cluster(
     checked: dict[tuple[int, str], CheckedResource] = {}
 
     def check(asked: RequestedT) -> None:
+        if asked.resource_type == ResourceType.GROUP:
+            why = "the brokers of a cluster keep no configs of groups: set the broker's group.consumer.* configs"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         resource = checked[asked.resource_type, asked.resource_name] = CheckedResource(_resource_of(services, asked))
         alter_one(resource, asked)
 

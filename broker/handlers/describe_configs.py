@@ -1,7 +1,7 @@
-"""DescribeConfigs, API key 32: the configs of topics and brokers, each with the source of its value.
+"""DescribeConfigs, API key 32: the configs of topics, brokers and consumer groups, each with the source of its value.
 
-A broker is named by its number; the empty name stands for the configs that were changed for every broker. Groups and
-client metrics have no configs here, so their results are empty.
+A broker is named by its number; the empty name stands for the configs that were changed for every broker. Client
+metrics have no configs here, so their results are empty.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_topic
+from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_group, describe_topic
 from ..network.request import RequestContext
 from ..topics.config_resources import ResourceType
 from ..topics.topic_names import check_name
@@ -63,7 +63,8 @@ def _entries(services: Services, resource: DescribeConfigsResource) -> list[Conf
     if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")
-        return []
+        overrides = services.reconfiguration.groups.get(name, {})
+        return describe_group(services.config, overrides, names) if kind == ResourceType.GROUP else []
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not served")
 
 

@@ -34,7 +34,9 @@ def handle(
 
 
 def _names(services: Services, kind: int) -> list[str]:
-    """Return the names of a type. Groups and client metrics are listed if they have configs, and here they never do."""
+    """Return the names of a type. Groups are listed if they have configs, and client metrics never have any here."""
     if kind == ResourceType.TOPIC:
         return [topic.name for topic in services.topics.all()]
+    if kind == ResourceType.GROUP:
+        return list(services.reconfiguration.groups)
     return [str(services.config.node_id)] if kind == ResourceType.BROKER else []

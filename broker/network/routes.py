@@ -122,6 +122,12 @@ ROUTES = (
         lambda services: services.groups.describe,
         portions=(Portions("groups", "groups", identity=_by_name),),
     ),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda services: services.groups.consumer_heartbeat, max_values=_MANY),
+    Route(
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        lambda services: services.groups.describe_consumers,
+        portions=(Portions("group_ids", "groups", identity=_by_name),),
+    ),
     Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
     Route(ApiKey.SASL_HANDSHAKE),
     Route(ApiKey.API_VERSIONS),

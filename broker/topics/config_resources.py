@@ -1,6 +1,6 @@
-"""The resources whose configs can be altered while the broker runs: topics, this broker, every broker of the cluster.
+"""The resources whose configs can be altered while the broker runs: topics, brokers and consumer groups.
 
-Groups and client metrics have configs in Kafka and none here: a request may name them, and finds nothing to set.
+Client metrics have configs in Kafka and none here: a request may name them, and finds nothing to set.
 """
 
 from __future__ import annotations
@@ -12,12 +12,17 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import Resource
 from ..configs.broker_config import BROKER_CONFIGS
 from ..configs.definition import ConfigDef, ConfigType, Value, suggestion
+from ..configs.group_bounds import effective_ms
+from ..configs.group_config import GROUP_CONFIGS
 from ..configs.listener_config import PREFIX
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
 from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
 from .topic_names import check_name
 from .topics import Topics
+
+# As long as a group id may be.
+MAX_GROUP_BYTES = 2**15 - 1
 
 
 class ResourceType(IntEnum):
@@ -40,7 +45,7 @@ def resource_of(topics: Topics, reconfiguration: Reconfiguration, kind: int, nam
         case ResourceType.GROUP:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-            return EmptyResource(ErrorCode.INVALID_CONFIG, "groups of the classic protocol have no configs")
+            return GroupResource(reconfiguration, name)
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
@@ -134,6 +139,38 @@ class BrokerResource:
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._reconfiguration.alter(self._name, configs, validate_only)
+
+
+class GroupResource:
+    """The configs of one consumer group, which need not exist yet."""
+
+    invalid = ErrorCode.INVALID_CONFIG
+    exists = True
+
+    def __init__(self, reconfiguration: Reconfiguration, group_id: str) -> None:
+        if len(group_id.encode()) > MAX_GROUP_BYTES:
+            why = f"the name of a group has at most {MAX_GROUP_BYTES} bytes"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+        self._reconfiguration = reconfiguration
+        self._group_id = group_id
+
+    def overrides(self) -> Mapping[str, str]:
+        return self._reconfiguration.groups.get(self._group_id, {})
+
+    def row(self, name: str) -> ConfigDef:
+        row = GROUP_CONFIGS.get(name)
+        if row is None:
+            raise KafkaError(self.invalid, f"Unknown group config name: {name}{suggestion(name, GROUP_CONFIGS)}")
+        return row
+
+    def value(self, row: ConfigDef) -> Value:
+        return effective_ms(self._reconfiguration.config, self.overrides(), row.name)
+
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        return configs != self.overrides()
+
+    def alter(self, configs: dict[str, str], validate_only: bool) -> None:
+        self._reconfiguration.alter_group(self._group_id, configs, validate_only)
 
 
 class CheckedResource:

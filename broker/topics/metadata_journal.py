@@ -13,6 +13,7 @@ A record is a dict with a `type`:
     producer_ids     next
     leader_epoch     epoch
     broker_configs   node, configs                       dynamic configs of a node, or of all where `node` is ""
+    group_configs    group, configs                      the configs that a consumer group has of its own
     features         epoch, levels                       levels of the features that were changed
     scram            user, mechanism, salt, stored_key,  what is kept of a user's password
                      server_key, iterations
@@ -71,6 +72,8 @@ class Metadata:
         self.topics: dict[str, TopicRecord] = {}
         # By node ("" for every node): config name -> text. A node without dynamic configs has no entry.
         self.broker_configs: dict[str, dict[str, str]] = {}
+        # By group: config name -> text. A group without configs of its own has no entry.
+        self.group_configs: dict[str, dict[str, str]] = {}
         # Feature -> level, of the features that were ever changed. The epoch counts the changes.
         self.features: dict[str, int] = {}
         self.features_epoch = 0
@@ -123,6 +126,10 @@ class Metadata:
     def put_broker_configs(self, node: str, configs: dict[str, str]) -> None:
         """Replace the dynamic configs of a node (its number), or of all of them ("")."""
         self._commit({"type": "broker_configs", "node": node, "configs": configs})
+
+    def put_group_configs(self, group: str, configs: dict[str, str]) -> None:
+        """Replace the configs that a consumer group has of its own."""
+        self._commit({"type": "group_configs", "group": group, "configs": configs})
 
     def put_features(self, levels: dict[str, int]) -> None:
         """Replace the levels of features."""
@@ -200,6 +207,11 @@ class Metadata:
                 self.broker_configs.pop(str(record["node"]), None)
                 if configs:
                     self.broker_configs[str(record["node"])] = configs
+            case "group_configs":
+                configs = dict(cast("dict[str, str]", record["configs"]))
+                self.group_configs.pop(str(record["group"]), None)
+                if configs:
+                    self.group_configs[str(record["group"])] = configs
             case "features":
                 self.features_epoch = int(record["epoch"])
                 self.features = dict(cast("dict[str, int]", record["levels"]))
@@ -230,6 +242,10 @@ class Metadata:
             *(
                 {"type": "broker_configs", "node": node, "configs": configs}
                 for node, configs in self.broker_configs.items()
+            ),
+            *(
+                {"type": "group_configs", "group": group, "configs": configs}
+                for group, configs in self.group_configs.items()
             ),
             *(
                 [{"type": "features", "epoch": self.features_epoch, "levels": self.features}]

@@ -22,6 +22,11 @@ class Topic:
         # Whether the broker keeps its own state in this topic.
         self.is_internal = record.name in INTERNAL_TOPICS
 
+    @property
+    def partition_count(self) -> int:
+        """The number of partitions."""
+        return len(self.partitions)
+
     def partition(self, index: int) -> Partition | None:
         """Return the partition of that index, or None."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None

@@ -78,6 +78,8 @@ class Topics:
         # Return the topic of that name, or of that id, or None. Bound once, because each request looks its topics up.
         self.get: Callable[[str], Topic | None] = self._by_name.get
         self.by_id: Callable[[bytes], Topic | None] = self._by_id.get
+        # Grows whenever a topic is created, deleted or given partitions.
+        self.changes = 0
         # Topics that have a record, but not all of their partitions yet.
         self._creations: dict[str, Creation] = {}
         # Topics that are served and get more partitions.
@@ -90,6 +92,10 @@ class Topics:
     def all(self) -> list[Topic]:
         """Return every topic, in order of name."""
         return [self._by_name[name] for name in sorted(self._by_name)]
+
+    def names(self) -> list[str]:
+        """Return the names of all topics."""
+        return list(self._by_name)
 
     def partitions(self) -> list[Partition]:
         """Return every partition that is online."""
@@ -177,6 +183,7 @@ class Topics:
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
         self._by_id[topic.id] = topic
+        self.changes += 1
         return topic
 
     def _undo(
@@ -256,6 +263,7 @@ class Topics:
         for partition in made:
             self.disk_failures.note_new(partition)
         topic.partitions.extend(made)
+        self.changes += 1
         self._reconfigure(topic, topic.config)
         _log.info("topic %s has %d partitions now", topic.name, len(topic.partitions))
         return topic
@@ -275,6 +283,7 @@ class Topics:
         self._metadata.delete_topic(topic.name)
         del self._by_name[topic.name]
         del self._by_id[topic.id]
+        self.changes += 1
         existing = [each for each in topic.partitions if not isinstance(each, OfflinePartition)]
         for partition in existing:
             self._dirs.of(partition.log).count -= 1

@@ -15,7 +15,14 @@ from .group import Group
 
 GroupActor = Actor[Group, Event, Outcome]
 
-_TIMERS = (events.SessionExpired, events.InitialDelayPassed, events.RebalanceTimeout, events.SyncTimeout)
+_TIMERS = (
+    events.SessionExpired,
+    events.InitialDelayPassed,
+    events.RebalanceTimeout,
+    events.SyncTimeout,
+    events.MemberSilent,
+    events.RevocationLate,
+)
 _DELETE_OFFSETS = (
     events.Delete,
     events.DeleteOffsets,
@@ -26,7 +33,7 @@ _DELETE_OFFSETS = (
 
 
 def _locks(outcome: Outcome) -> bool:
-    return isinstance(outcome.records[-1], records.GroupRecord)
+    return not isinstance(outcome.records[-1], records.OffsetRecord)
 
 
 def _waits(event: Event) -> bool:

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from types import MappingProxyType
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from ....protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ....protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -20,7 +29,11 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ....protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ....protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+)
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...topics.topic_names import OFFSETS_TOPIC
@@ -33,29 +46,25 @@ from ..shards import MAX_ID_BYTES, Shards
 from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
-from .group import Group, GroupLimits
+from .consumer import offsets as consumer_offsets
+from .consumer import regexes
+from .consumer import requests as consumer_requests
+from .consumer.events import Rejection
+from .group import Group
+from .limits import GroupLimits, GroupsConfig, limits_of
 from .records import NO_PRODUCER, OffsetRecord, Record
 
 _log = logging.getLogger(__name__)
 
 
-class GroupsConfig(Protocol):
-    """What the coordinator needs of the broker's configuration."""
+# Runs work elsewhere, such as in a thread, and then calls the second function on the event loop.
+Aside = Callable[[Callable[[], None], Callable[[], None]], None]
 
-    @property
-    def group_min_session_timeout_ms(self) -> int: ...
-    @property
-    def group_max_session_timeout_ms(self) -> int: ...
-    @property
-    def group_initial_rebalance_delay_ms(self) -> int: ...
-    @property
-    def group_max_size(self) -> int: ...
-    @property
-    def offset_metadata_max_bytes(self) -> int: ...
-    @property
-    def offsets_retention_minutes(self) -> int: ...
-    @property
-    def offsets_retention_check_interval_ms(self) -> int: ...
+
+def at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
+    """Do the work in the caller's turn."""
+    work()
+    done()
 
 
 def new_member_id(prefix: str) -> str:
@@ -75,12 +84,19 @@ class GroupCoordinator:
         topics: Topics,
         logger: logging.Logger = _log,
         new_member_id: Callable[[str], str] = new_member_id,
+        aside: Aside = at_once,
+        own_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
+        """`own_configs` has the configs of the groups that have some of their own, by group id."""
         self._config = config
         self._clock = clock
         self._topics = topics
         self._new_member_id = new_member_id
-        self._limits = GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size)
+        self._aside = aside
+        self._own_configs = own_configs
+        self._group_version = 1
+        # Whether topics are being matched with the regular expressions of a group. One at a time is enough.
+        self._is_matching = False
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -89,6 +105,14 @@ class GroupCoordinator:
         # The groups that a producer's open transaction may have offsets of, by partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
         self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
+
+    def set_version(self, group_version: int) -> None:
+        """Set the level of the feature `group.version`: whether there may be consumer groups of KIP-848."""
+        self._group_version = group_version
+
+    @property
+    def _serves_consumer_protocol(self) -> bool:
+        return self._group_version >= 1 and "consumer" in self._config.group_coordinator_rebalance_protocols
 
     def start(self, *, load: bool = True) -> None:
         """Load every partition."""
@@ -110,7 +134,10 @@ class GroupCoordinator:
             del self._in_transactions[key]
 
     def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
-        return Actor(group_id, partition, Group(group_id, self._limits), GROUPS, runtime)
+        return Actor(group_id, partition, Group(group_id, self._limits(group_id), self._topics), GROUPS, runtime)
+
+    def _limits(self, group_id: str) -> GroupLimits:
+        return limits_of(self._config, self._own_configs.get(group_id, {}))
 
     def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
         record = records.decode_record(written.key, written.value)
@@ -131,6 +158,9 @@ class GroupCoordinator:
         error = self._check_join(request, is_first=actor is None)
         if error is not ErrorCode.NONE:
             return respond(events.Joined(error, request.member_id))
+        if actor is not None and actor.state.consumer is not None:
+            actor.feed(events.BecomeClassic())
+            actor = self.groups.get(request.group_id)
         if actor is None:
             actor = self.shards.add(request.group_id)
             actor.feed(events.Create())
@@ -177,6 +207,80 @@ class GroupCoordinator:
         actor.feed(requests.leave_event(call, request, version))
         return call.result()
 
+    # -- Membership of consumer groups (KIP-848)
+
+    def consumer_heartbeat(
+        self, context: Context, request: ConsumerGroupHeartbeatRequest
+    ) -> Eventual[ConsumerGroupHeartbeatResponse]:
+        """Answer a ConsumerGroupHeartbeat. The first one with epoch 0 makes the group."""
+        if not self._serves_consumer_protocol:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        actor = self.groups.get(request.group_id)
+        limits = self._limits(request.group_id)
+        respond = consumer_requests.heartbeat_response(limits.consumer.heartbeat_interval_ms)
+        rejection = consumer_requests.rejection(request, context.api_version, limits.consumer.assignors)
+        if rejection is not None:
+            return respond(rejection)
+        if actor is None:
+            error = self._check(request.group_id)
+            if error is not ErrorCode.NONE:
+                return respond(error)
+            if request.member_epoch:
+                noun = "Group" if request.member_epoch < 0 else "Consumer group"
+                why = f"{noun} {request.group_id} not found."
+                return respond(Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why))
+            actor = self.shards.add(request.group_id)
+        # A config may have changed since the group was made.
+        actor.state.limits = limits
+        call = Call(respond)
+        member_id = request.member_id or str(uuid.uuid4())
+        client = context.client_id, context.client_host
+        actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
+        self._match_topics(actor)
+        return call.result()
+
+    def _match_topics(self, actor: GroupActor) -> None:
+        """Find the topics of the group's regular expressions, if there are topics or expressions that are new."""
+        body = actor.state.consumer
+        if body is None or self._is_matching:
+            return
+        changes = self._topics.changes
+        wanted = regexes.unmatched(body, changes)
+        if not wanted:
+            return
+        self._is_matching = True
+        names, now_ms = self._topics.names(), self._clock.now_ms()
+        event = events.RegexesResolved({})
+
+        def done() -> None:
+            self._is_matching = False
+            actor.feed(event)
+
+        self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
+
+    def describe_consumers(
+        self, context: Context, request: ConsumerGroupDescribeRequest
+    ) -> ConsumerGroupDescribeResponse | LargeResponse[ConsumerGroupDescribeResponse]:
+        """Answer a ConsumerGroupDescribe."""
+        response = ConsumerGroupDescribeResponse()
+        steps: list[Iterator[int]] = []
+        size = 0
+        for group_id in dict.fromkeys(request.group_ids):
+            actor = self.groups.get(group_id)
+            error = self._check(group_id) if actor is None else ErrorCode.NONE
+            if not self._serves_consumer_protocol:
+                error = ErrorCode.UNSUPPORTED_VERSION
+            group = None if actor is None else actor.state
+            described = consumer_requests.describe(group_id, group, error)
+            response.groups.append(described)
+            if described.error_code or group is None or group.consumer is None:
+                continue
+            if request.include_authorized_operations:
+                described.authorized_operations = description.ALL_OPERATIONS
+            steps.append(consumer_requests.add_members(described, group.consumer, self._topics))
+            size += sum(1 + len(member.target) for member in group.consumer.members.values())
+        return fill(response, chain.from_iterable(steps), size)
+
     # -- Offsets
 
     def commit_offsets(self, context: Context, request: OffsetCommitRequest) -> Eventual[OffsetCommitResponse]:
@@ -196,7 +300,7 @@ class GroupCoordinator:
             actor = self.shards.add(request.group_id)
         call = Call(commit.answer)
         member = request.member_id, request.group_instance_id
-        actor.feed(events.CommitOffsets(call, *member, generation, commit.records))
+        actor.feed(events.CommitOffsets(call, *member, generation, commit.records, context.api_version))
         return call.result()
 
     def commit_in_transaction(
@@ -255,14 +359,17 @@ class GroupCoordinator:
     ) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
         """Answer an OffsetFetch. `require_stable` hides offsets that an open transaction may change."""
         requested = offset_fetch.groups_of(request, context.api_version)
-        groups = [(each, self._offsets_of(each.group_id)) for each in requested]
+        groups = [(each, self._offsets_of(each, context.api_version)) for each in requested]
         return offset_fetch.respond(request, groups, self._topics, context.api_version)
 
-    def _offsets_of(self, group_id: str) -> offset_fetch.Found:
-        actor = self.groups.get(group_id)
-        if actor is not None:
-            return offset_fetch.Found(ErrorCode.NONE, actor.state.offsets)
-        return offset_fetch.Found(self._check(group_id), None)
+    def _offsets_of(self, requested: OffsetFetchRequestGroup, version: int) -> offset_fetch.Found:
+        actor = self.groups.get(requested.group_id)
+        if actor is None:
+            return offset_fetch.Found(self._check(requested.group_id), None)
+        error = ErrorCode.NONE
+        if version >= consumer_offsets.MEMBER_EPOCH_VERSION:
+            error = consumer_offsets.fetch_error(actor.state, requested.member_id, requested.member_epoch)
+        return offset_fetch.Found(error, actor.state.offsets)
 
     def delete_offsets(self, context: Context, request: OffsetDeleteRequest) -> Eventual[OffsetDeleteResponse]:
         """Answer an OffsetDelete."""

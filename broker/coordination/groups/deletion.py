@@ -16,11 +16,15 @@ from .subscriptions import subscribed_topics
 def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
     """Write a tombstone for every offset and for the group itself. One batch holds them all, so all go or none."""
     outcome.reply(event.token, ErrorCode.NONE)
-    for topic in group.offsets.topics():
-        indexes = group.offsets.with_pending(topic)
-        outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in indexes)
+    outcome.records.extend(offset_tombstones(group))
     outcome.records.append(GroupRecord(group.group_id, None))
     outcome.notes.append(f"group {group.group_id} is deleted by request, with {len(group.offsets)} committed offsets")
+
+
+def offset_tombstones(group: Group) -> list[OffsetRecord]:
+    """Return a tombstone for every offset that the group has, or will have if a transaction commits."""
+    topics = ((topic, group.offsets.with_pending(topic)) for topic in group.offsets.topics())
+    return [OffsetRecord(group.group_id, topic, index, None) for topic, indexes in topics for index in indexes]
 
 
 def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms: int) -> None:

@@ -13,11 +13,12 @@ from ...turns import LargeResponse, fill
 from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
 from .states import GroupState
+from .subscriptions import CONSUMER
 
 # Since this version an unknown group is GROUP_ID_NOT_FOUND. Before, it is Dead and no error (KIP-1043).
 NOT_FOUND_VERSION = 6
 
-GROUP_TYPE = "classic"
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
 # The bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: the broker allows everything.
 ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
@@ -30,11 +31,12 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
     """
     if error is not ErrorCode.NONE:
         return DescribedGroup(error_code=error, group_id=group_id)
-    if group is None or group.state is GroupState.DEAD:
+    if group is None or group.state is GroupState.DEAD or group.consumer is not None:
         missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= NOT_FOUND_VERSION:
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            missing.error_message = f"Group {group_id} not found."
+            is_other = group is not None and group.consumer is not None
+            missing.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return missing
     return DescribedGroup(
         group_id=group_id,
@@ -123,13 +125,18 @@ def list_groups(
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     response = ListGroupsResponse()
-    if types and GROUP_TYPE not in types:
-        return response
 
     def add(group: Group) -> int:
-        if not states or group.state.value.lower() in states:
-            listed = ListedGroup(group.group_id, group.protocol_type or "", group.state.value, GROUP_TYPE)
+        listed = _listed(group)
+        fits = (not states or listed.group_state.lower() in states) and (not types or listed.group_type in types)
+        if fits:
             response.groups.append(listed)
         return 1
 
     return fill(response, map(add, groups), len(groups))
+
+
+def _listed(group: Group) -> ListedGroup:
+    if group.consumer is not None:
+        return ListedGroup(group.group_id, CONSUMER, group.consumer.state.value, CONSUMER_TYPE)
+    return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)

@@ -14,6 +14,15 @@ from typing import NamedTuple
 from ....protocol.errors import ErrorCode
 from .. import outcome
 from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
+from .consumer.events import (
+    Beat,
+    BecomeClassic,
+    ConsumerHeartbeat,
+    MemberSilent,
+    RegexesResolved,
+    Rejection,
+    RevocationLate,
+)
 from .records import Record
 
 # A member's protocols with their metadata, the one that it prefers first.
@@ -97,6 +106,8 @@ class CommitOffsets:
     generation: int
     # The offsets, which are written unless the group rejects the commit.
     records: list[Record]
+    # The version of the request: a member of a consumer group needs one that has epochs.
+    api_version: int = 9
 
 
 @dataclass(slots=True)
@@ -166,7 +177,7 @@ class SyncTimeout(NamedTuple):
     kind: int = 3
 
 
-TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout
+TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout | MemberSilent | RevocationLate
 
 
 # -- News from the coordinator and the log
@@ -210,7 +221,9 @@ class AppendFailed(outcome.AppendFailed[Outcome]):
     """The records of this outcome were not committed."""
 
 
-Request = Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets
+Request = (
+    Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets | ConsumerHeartbeat
+)
 
 Event = (
     Request
@@ -218,6 +231,10 @@ Event = (
     | InitialDelayPassed
     | RebalanceTimeout
     | SyncTimeout
+    | MemberSilent
+    | RevocationLate
+    | RegexesResolved
+    | BecomeClassic
     | Create
     | ExpireOffsets
     | DropTopic
@@ -280,7 +297,7 @@ class OffsetsDeleted:
 
 
 # The answer to a heartbeat, a commit and a deletion is an ErrorCode, and so is that to a rejected DeleteOffsets.
-Answer = Joined | Synced | Left | OffsetsDeleted | ErrorCode
+Answer = Joined | Synced | Left | OffsetsDeleted | Beat | Rejection | ErrorCode
 
 
 def rejection(event: Request, error: ErrorCode) -> Reply:

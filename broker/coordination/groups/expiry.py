@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
 from .committed_offsets import is_of
+from .consumer.changes import group_gone
 from .events import DropTopic, ExpireOffsets, Outcome
 from .group import Group
 from .records import GroupRecord, OffsetRecord, Record
@@ -49,6 +50,8 @@ def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) ->
 
 
 def _has_stable_consumers(group: Group) -> bool:
+    if group.consumer is not None:
+        return True
     return group.state is GroupState.STABLE and group.protocol_type == CONSUMER
 
 
@@ -80,6 +83,10 @@ def _is_over(value: OffsetCommitValue, since_ms: int, retention_ms: int, now_ms:
 
 def _delete_if_unused(group: Group, outcome: Outcome) -> None:
     """Delete a group without members, pending ids and offsets."""
-    if group.state is GroupState.EMPTY and not group.roster.pending and group.recorded:
+    if group.consumer is not None:
+        if not group.consumer.members:
+            outcome.records.extend(group_gone(group.group_id, group.consumer))
+            outcome.notes.append(f"group {group.group_id} is deleted: it is empty and its offsets have expired")
+    elif group.state is GroupState.EMPTY and not group.roster.pending and group.recorded:
         outcome.records.append(GroupRecord(group.group_id, None))
         outcome.notes.append(f"group {group.group_id} is deleted: it is empty and its offsets have expired")

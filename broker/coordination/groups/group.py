@@ -1,4 +1,7 @@
-"""The state of one classic consumer group: plain data, and how a committed record changes it.
+"""The state of one group: plain data, and how a committed record changes it.
+
+A group is a classic one (what stands here), or a consumer group (`consumer`, in a room of its own). Committed offsets
+belong to the group whatever its kind is.
 
 The machine (machine.py) decides what happens next. Requests and timers change a group through its steps; records of the
 log change it through `apply`, now or while the log is replayed.
@@ -7,31 +10,26 @@ log change it through `apply`, now or while the log is replayed.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from ....protocol.messages.group_records import GroupMetadataValue
+from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
+from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
-from .records import OffsetRecord, Record
+from .limits import GroupLimits
+from .records import ClassicEnded, ConsumerRecord, OffsetRecord, Record
 from .roster import Member, Roster
 from .states import LEGAL, GroupState, IllegalMove
-
-
-@dataclass(frozen=True, slots=True)
-class GroupLimits:
-    """The broker configs that apply to every group."""
-
-    # `group.initial.rebalance.delay.ms`.
-    initial_rebalance_delay_ms: int = 3000
-    # `group.max.size`, in members.
-    max_size: int = 2**31 - 1
 
 
 class Group:
     """One group: its state, its generation, its members and its committed offsets."""
 
-    def __init__(self, group_id: str, limits: GroupLimits) -> None:
+    def __init__(self, group_id: str, limits: GroupLimits, topics: Topics) -> None:
         self.group_id = group_id
+        # What the members of a consumer group subscribe, read and never changed.
+        self.topics = topics
         self.limits = limits
         # Invariant: only move_to sets these two.
         self.state = GroupState.EMPTY
@@ -45,6 +43,8 @@ class Group:
         self.leader: str | None = None
         self.roster = Roster()
         self.offsets = CommittedOffsets()
+        # None: a classic group, or one of which only offsets are known. Otherwise the classic state is Empty.
+        self.consumer: ConsumerGroup | None = None
         # Whether the log has a record of the group itself, not only of its offsets.
         self.recorded = False
         # Whether offsets were committed since the start: such a group stays without them until the next sweep.
@@ -75,6 +75,8 @@ class Group:
         if self.state is GroupState.DEAD:
             return True
         has_members = self.recorded or self.roster.members or self.roster.pending
+        if self.consumer is not None:
+            has_members = not self.consumer.is_blank()
         return not (has_members or self.had_offsets or self.offsets or self.offsets.pending)
 
     def apply(self, record: Record) -> None:
@@ -82,12 +84,25 @@ class Group:
         if isinstance(record, OffsetRecord):
             self.offsets.apply(record)
             self.had_offsets = self.had_offsets or record.value is not None
+        elif isinstance(record, ConsumerRecord):
+            self._apply_consumer(record)
+        elif isinstance(record, ClassicEnded):
+            self.recorded, self.protocol_type = False, None
         elif record.value is None:
             self.roster.replace_all(())
             self.leader = None
             self.move_to(GroupState.DEAD, self.state_since_ms)
         else:
             self._apply_generation(record.value)
+
+    def _apply_consumer(self, record: ConsumerRecord) -> None:
+        """Change the consumer group, make it with its first record, and forget it with its last."""
+        if self.consumer is None:
+            self.consumer = ConsumerGroup()
+        self.consumer.apply(record)
+        if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+            self.consumer = None
+            self.had_offsets = bool(self.offsets)
 
     def _apply_generation(self, value: GroupMetadataValue) -> None:
         """Make the generation of a record the current one. Members that the roster knows keep what they said."""

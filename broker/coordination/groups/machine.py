@@ -1,4 +1,4 @@
-"""The machine of a classic consumer group: an event goes in, an outcome comes out. Pure: no clock, no log, no network.
+"""The machine of a classic group: an event goes in, an outcome comes out. Pure: no clock, no log, no network.
 
     outcome = step(group, event, now_ms)
     append outcome.records; when they are committed:  for record in outcome.records: group.apply(record)
@@ -16,6 +16,8 @@ Two kinds of changes:
 
 Two exceptions: a group without members becomes Empty even if its record could not be written (append_failure.py), and
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
+
+A group that is a consumer group (KIP-848) has a machine of its own (consumer/machine.py).
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.
@@ -39,11 +41,14 @@ from . import (
     rebalance,
     sync_phase,
 )
+from .consumer import machine as consumer
 from .group import Group
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
+    if group.consumer is not None or event.__class__ in CONSUMER_EVENTS:
+        return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
     error = guards.find_error(group, event)
     if not error:
@@ -54,6 +59,17 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
         outcome.replies.append(events.rejection(event, error))
     return outcome
 
+
+# What makes a consumer group of a group that is none, or finds none.
+CONSUMER_EVENTS = frozenset(
+    {
+        events.ConsumerHeartbeat,
+        events.MemberSilent,
+        events.RevocationLate,
+        events.RegexesResolved,
+        events.BecomeClassic,
+    }
+)
 
 STEPS: dict[type[events.Event], Callable[[Group, Any, events.Outcome, int], None]] = {
     events.Join: join_phase.join,

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, in Kafka's own format.
 
-A key is its type (int16: 1 an offset, 2 a group) and the fields of that type. Type 0 is an offset that an old Kafka
-wrote; its key has the layout of type 1. A value is its version (int16) and the fields of that version. A null value
-is a tombstone.
+A key is its type (int16: 1 an offset, 2 a classic group, 3 to 8 and 16 the parts of a consumer group) and the fields of
+that type. Type 0 is an offset that an old Kafka wrote; its key has the layout of type 1. A value is its version (int16)
+and the fields of that version. A null value is a tombstone.
 
 The broker writes what Kafka 4.3.1 writes: GroupMetadataValue at version 3, and OffsetCommitValue at version 4. A commit
 with a retention time of its own is written at version 1, because only that version has the field.
@@ -11,9 +11,10 @@ with a retention time of its own is written at version 1, because only that vers
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
+from ....protocol.messages import consumer_group_records as consumer
 from ....protocol.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -53,13 +54,65 @@ class OffsetRecord(NamedTuple):
     producer_id: int = NO_PRODUCER
 
 
-Record = GroupRecord | OffsetRecord
+class ClassicEnded(NamedTuple):
+    """The tombstone of a classic group that becomes a consumer group, and keeps its offsets."""
+
+    group_id: str
+
+
+ConsumerKey: TypeAlias = (
+    consumer.ConsumerGroupMetadataKey
+    | consumer.ConsumerGroupPartitionMetadataKey
+    | consumer.ConsumerGroupMemberMetadataKey
+    | consumer.ConsumerGroupTargetAssignmentMetadataKey
+    | consumer.ConsumerGroupTargetAssignmentMemberKey
+    | consumer.ConsumerGroupCurrentMemberAssignmentKey
+    | consumer.ConsumerGroupRegularExpressionKey
+)
+
+
+class ConsumerRecord(NamedTuple):
+    """A part of a consumer group. The value is of the class that belongs to the key; None deletes the part."""
+
+    key: ConsumerKey
+    value: Any
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+        return self.key.group_id
+
+
+Record = GroupRecord | OffsetRecord | ClassicEnded | ConsumerRecord
+
+_CONSUMER_KEYS: dict[int, type[ConsumerKey]] = {
+    3: consumer.ConsumerGroupMetadataKey,
+    4: consumer.ConsumerGroupPartitionMetadataKey,
+    5: consumer.ConsumerGroupMemberMetadataKey,
+    6: consumer.ConsumerGroupTargetAssignmentMetadataKey,
+    7: consumer.ConsumerGroupTargetAssignmentMemberKey,
+    8: consumer.ConsumerGroupCurrentMemberAssignmentKey,
+    16: consumer.ConsumerGroupRegularExpressionKey,
+}
+# Type 4 has no value here: only its tombstone is written, and what old records of it say is not needed.
+_CONSUMER_VALUES: dict[int, Any] = {
+    3: consumer.ConsumerGroupMetadataValue,
+    5: consumer.ConsumerGroupMemberMetadataValue,
+    6: consumer.ConsumerGroupTargetAssignmentMetadataValue,
+    7: consumer.ConsumerGroupTargetAssignmentMemberValue,
+    8: consumer.ConsumerGroupCurrentMemberAssignmentValue,
+    16: consumer.ConsumerGroupRegularExpressionValue,
+}
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """Return key and value in bytes. Raise EncodeError if a name is too long for the format."""
     if isinstance(record, GroupRecord):
         return group_key(record.group_id), _value(record.value, GROUP_VALUE_VERSION)
+    if isinstance(record, ConsumerRecord):
+        return _key(record.key.KEY or 0, record.key), _value(record.value, _KEY_LAYOUT_VERSION)
+    if isinstance(record, ClassicEnded):
+        return group_key(record.group_id), None
     key = _key(OFFSET_KEY, OffsetCommitKey(record.group_id, record.topic, record.partition))
     expires = record.value is not None and record.value.expire_timestamp != -1
     return key, _value(record.value, OFFSET_VALUE_VERSION_WITH_EXPIRY if expires else OFFSET_VALUE_VERSION)
@@ -84,12 +137,16 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
         found = decode(cls, _KEY_LAYOUT_VERSION, key, 2)
         committed = None if value is None else decode_versioned(OffsetCommitValue, value)
         return OffsetRecord(found.group, found.topic, found.partition, committed)
+    if kind in _CONSUMER_KEYS:
+        found = decode(_CONSUMER_KEYS[kind], _KEY_LAYOUT_VERSION, key, 2)
+        cls = _CONSUMER_VALUES.get(kind)
+        return ConsumerRecord(found, value if value is None or cls is None else decode_versioned(cls, value))
     return None
 
 
-def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey) -> bytes:
+def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey | ConsumerKey) -> bytes:
     return struct.pack(">h", kind) + encode_versioned(key, _KEY_LAYOUT_VERSION)[2:]
 
 
-def _value(value: GroupMetadataValue | OffsetCommitValue | None, version: int) -> bytes | None:
+def _value(value: Any, version: int) -> bytes | None:
     return None if value is None else encode_versioned(value, version)

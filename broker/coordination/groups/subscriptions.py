@@ -24,6 +24,8 @@ def read_topics(metadata: bytes) -> set[str] | None:
 
 def subscribed_topics(group: Group) -> set[str] | None:
     """Return the topics that the members subscribe, or None if the subscription of one cannot be read."""
+    if group.consumer is not None:
+        return group.consumer.subscribed_topics()
     topics: set[str] = set()
     for member in group.roster.members.values():
         subscribed = read_topics(member.metadata(group.protocol))

@@ -44,6 +44,91 @@ async def _(world: World) -> None:
     assert await world.join() == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+@shows(
+    "group.consumer.heartbeat.interval.ms",
+    group_consumer_heartbeat_interval_ms=123,
+    group_consumer_min_heartbeat_interval_ms=123,
+)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).heartbeat_interval_ms == 123
+
+
+@shows(
+    "group.consumer.session.timeout.ms",
+    group_consumer_session_timeout_ms=700,
+    group_consumer_min_session_timeout_ms=700,
+    group_consumer_heartbeat_interval_ms=500,
+    group_consumer_min_heartbeat_interval_ms=500,
+)
+async def _(world: World) -> None:
+    epoch = (await world.beat("m")).member_epoch
+    world.pass_ms(699)
+    assert (await world.beat("m", epoch)).error_code == 0
+    world.pass_ms(701)
+    assert (await world.beat("m", epoch)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@shows("group.consumer.assignment.interval.ms", group_consumer_assignment_interval_ms=0)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).member_epoch == 2
+    # The next target is computed at once, for the epoch to which the second member raised the group.
+    assert (await world.beat("n")).member_epoch == 3
+
+
+@shows("group.consumer.min.session.timeout.ms", group_consumer_min_session_timeout_ms=45_000)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.session.timeout.ms", 44_999) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.session.timeout.ms", 45_000) == 0
+
+
+@shows("group.consumer.max.session.timeout.ms", group_consumer_max_session_timeout_ms=50_000)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.session.timeout.ms", 50_001) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.session.timeout.ms", 50_000) == 0
+
+
+@shows("group.consumer.min.heartbeat.interval.ms", group_consumer_min_heartbeat_interval_ms=100)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.heartbeat.interval.ms", 99) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.heartbeat.interval.ms", 100) == 0
+    assert (await world.beat("m")).heartbeat_interval_ms == 100
+
+
+@shows("group.consumer.max.heartbeat.interval.ms", group_consumer_max_heartbeat_interval_ms=6000)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.heartbeat.interval.ms", 6001) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.heartbeat.interval.ms", 6000) == 0
+
+
+@shows("group.consumer.min.assignment.interval.ms", group_consumer_min_assignment_interval_ms=10)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.assignment.interval.ms", 9) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.assignment.interval.ms", 10) == 0
+
+
+@shows("group.consumer.max.assignment.interval.ms", group_consumer_max_assignment_interval_ms=2000)
+async def _(world: World) -> None:
+    assert await world.configure_group("consumer.assignment.interval.ms", 2001) == ErrorCode.INVALID_CONFIG
+    assert await world.configure_group("consumer.assignment.interval.ms", 2000) == 0
+
+
+@shows("group.consumer.assignors", group_consumer_assignors=("range",))
+async def _(world: World) -> None:
+    assert (await world.beat("m", assignor="uniform")).error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert (await world.beat("m", assignor="range")).error_code == 0
+
+
+@shows("group.coordinator.rebalance.protocols", group_coordinator_rebalance_protocols=("classic",))
+async def _(world: World) -> None:
+    assert (await world.beat("m")).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+@shows("group.consumer.max.size", group_consumer_max_size=1)
+async def _(world: World) -> None:
+    assert (await world.beat("m")).error_code == 0
+    assert (await world.beat("n")).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
 @shows("offset.metadata.max.bytes", offset_metadata_max_bytes=3)
 async def _(world: World) -> None:
     await world.create()

@@ -26,6 +26,7 @@ OTHER_DEFAULTS = {
     ("broker", "node.id"): "Kafka makes every user choose one; a broker that starts by itself is 1",
     ("broker", "listeners"): "a broker without authentication is not opened to the network unasked",
     ("broker", "log.dir"): "data must not lie where the system deletes it",
+    ("broker", "group.coordinator.rebalance.protocols"): "there are no streams groups",
     ("broker", "controller.listener.names"): "there is no controller, so there is nothing to name",
     ("broker", "socket.receive.buffer.bytes"): "the system's own tuning takes a batch of 1 MB in fewer reads",
     ("broker", "queued.max.request.bytes"): "half-sent requests of many connections would take all memory",

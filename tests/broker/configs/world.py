@@ -9,8 +9,17 @@ from typing import Any
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -70,6 +79,21 @@ class World:
         protocols = [JoinGroupRequestProtocol("range", b"")]
         request = JoinGroupRequest("g", session_timeout_ms, 1000, "", None, "consumer", protocols)
         return (await self.raw.ask(ApiKey.JOIN_GROUP, 3, request)).error_code
+
+    async def beat(self, member_id: str, epoch: int = 0, assignor: str | None = None) -> ConsumerGroupHeartbeatResponse:
+        """A heartbeat of a member of a consumer group; with epoch 0 the member joins."""
+        await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+        request = ConsumerGroupHeartbeatRequest("g", member_id, epoch)
+        if epoch == 0:
+            request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 1000, ["t"], []
+        request.server_assignor = assignor
+        return await self.raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
+
+    async def configure_group(self, name: str, value: int) -> int:
+        """Give group g a config."""
+        resource = AlterConfigsResource(32, "g", [AlterableConfig(name, 0, str(value))])
+        request = IncrementalAlterConfigsRequest([resource])
+        return (await self.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code
 
     async def find_transactions(self) -> None:
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("x", 1))

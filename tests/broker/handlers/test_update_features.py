@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.coordination.features import TRANSACTION_VERSION
+from odradek.broker.coordination.features import GROUP_VERSION, TRANSACTION_VERSION
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -34,9 +37,9 @@ async def update(raw: Raw, *updates: FeatureUpdateKey, version: int = 2, only: b
 
 
 async def told(raw: Raw) -> tuple[int, int]:
-    """The epoch of the features, and the level of the one that there is."""
+    """The epoch of the features, and the level of transaction.version."""
     response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1"))
-    (feature,) = response.finalized_features
+    (feature,) = (each for each in response.finalized_features if each.name == TRANSACTION_VERSION)
     assert feature.max_version_level == feature.min_version_level
     return response.finalized_features_epoch, feature.max_version_level
 
@@ -114,3 +117,32 @@ async def test_a_producer_that_timed_out_may_go_on_from_version_2_on(
         # KIP-360: the coordinator aborted it under the next epoch, which the one who wrote it may take.
         request = InitProducerIdRequest("tx", 60_000, producer.producer_id, producer.epoch)
         assert (await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code == code
+
+
+async def test_consumer_groups_need_group_version_1(config: BrokerConfig) -> None:
+    async def beat(raw: Raw) -> int:
+        await raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
+        request = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 1000, ["t"], topic_partitions=[])
+        return (await raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)).error_code
+
+    async def described(raw: Raw) -> int:
+        request = ConsumerGroupDescribeRequest(["g"])
+        return (await raw.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, 1, request)).groups[0].error_code
+
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert (await beat(raw), await described(raw)) == (0, 0)
+        assert (await update(raw, to(0, SAFE, GROUP_VERSION))).error_code == 0
+        assert await beat(raw) == await described(raw) == ErrorCode.UNSUPPORTED_VERSION
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert await beat(raw) == ErrorCode.UNSUPPORTED_VERSION
+        assert (await update(raw, to(1, name=GROUP_VERSION))).error_code == 0
+        assert await beat(raw) == 0
+
+
+@pytest.mark.parametrize(("version", "is_listed"), [(3, False), (4, True)])
+async def test_a_feature_that_begins_at_level_0_is_for_clients_that_can_read_it(
+    raw: Raw, version: int, is_listed: bool
+) -> None:
+    response = await raw.ask(ApiKey.API_VERSIONS, version, ApiVersionsRequest("tests", "1"))
+    assert (GROUP_VERSION in {each.name for each in response.supported_features}) == is_listed
+    assert GROUP_VERSION in {each.name for each in response.finalized_features}

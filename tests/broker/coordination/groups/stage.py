@@ -69,6 +69,7 @@ from odradek.protocol.messages.consumer_protocol import (
     encode_versioned,
 )
 from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.tests.broker.coordination.groups.world import FakeTopics
 
 GROUP_ID = "g"
 
@@ -83,7 +84,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.limits = GroupLimits()
-        self.group = Group(GROUP_ID, self.limits)
+        self.group = Group(GROUP_ID, self.limits, FakeTopics())
         self.now_ms = 0
         self.log: list[Written | Ended] = []
         self.timers: dict[TimerEvent, int] = {}
@@ -146,7 +147,7 @@ class Stage:
         limits = GroupLimits(int(options.get("delay", 3000)), int(options.get("max", 2**31 - 1)))
         self.__init__()
         self.limits = limits
-        self.group = Group(GROUP_ID, limits)
+        self.group = Group(GROUP_ID, limits, FakeTopics())
         self.holding = "hold" in words
         self.step(Create())
 
@@ -278,7 +279,7 @@ class Stage:
 
     def replayed(self) -> Group:
         """The group as a coordinator would find it that starts now."""
-        group = Group(GROUP_ID, self.limits)
+        group = Group(GROUP_ID, self.limits, FakeTopics())
         replay = Replay()
         for each in self.log:
             replay.take(each)

@@ -38,6 +38,7 @@ from odradek.broker.coordination.replay import Ended
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.tests.broker.coordination.groups.stage import GROUP_ID, Stage
+from odradek.tests.broker.coordination.groups.world import FakeTopics
 
 LIMITS = st.builds(GroupLimits, st.sampled_from([0, 1000]), st.sampled_from([2, 3, 100]))
 RANGE = [("range", b"x")]
@@ -233,7 +234,7 @@ class Observed(Stage):
     def renew_if_dead(self) -> None:
         """Make a new group if the group is dead, as a coordinator does for the next member."""
         if self.group.state is GroupState.DEAD:
-            self.group = Group(GROUP_ID, self.limits)
+            self.group = Group(GROUP_ID, self.limits, FakeTopics())
             self.timers.clear()
             self.step(Create())
 
@@ -321,7 +322,7 @@ def test_invariants_hold_after_random_events(
     limits: GroupLimits, beginning: list[tuple[Any, ...]], ops: list[tuple[Any, ...]]
 ) -> None:
     stage = Observed()
-    stage.limits, stage.group = limits, Group(GROUP_ID, limits)
+    stage.limits, stage.group = limits, Group(GROUP_ID, limits, FakeTopics())
     stage.step(Create())
     for op in (*beginning, *ops):
         stage.do_op(*op)

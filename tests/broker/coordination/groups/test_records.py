@@ -18,6 +18,7 @@ from odradek.protocol.codec import encode_versioned
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.records.batch import decode_batch, iter_headers
+from odradek.tests.broker.coordination.groups.world import FakeTopics
 
 SEGMENT = (Path(__file__).parent / "golden" / "kafka-4.3.1-one-member.log").read_bytes()
 PAIRS = [
@@ -36,7 +37,7 @@ def test_records_of_kafka_are_read_and_written_back_byte_by_byte() -> None:
 
 
 def test_the_log_of_kafka_makes_the_group_that_kafka_had() -> None:
-    group = Group("golden", GroupLimits())
+    group = Group("golden", GroupLimits(), FakeTopics())
     states = []
     for key, value in PAIRS:
         record = records.decode_record(key, value)
@@ -74,7 +75,7 @@ def test_tombstones_have_no_value() -> None:
 def test_older_values_are_read(version: int) -> None:
     member = MemberMetadata("m", client_id="c", client_host="/h", session_timeout=6000, subscription=b"s")
     value = GroupMetadataValue("consumer", 3, "range", "m", members=[member])
-    group = Group("g", GroupLimits())
+    group = Group("g", GroupLimits(), FakeTopics())
     record = records.decode_record(records.group_key("g"), encode_versioned(value, version))
     assert record is not None
     group.apply(record)
@@ -92,7 +93,7 @@ def test_a_legacy_offset_key_is_read_like_a_new_one() -> None:
 
 
 def test_records_of_other_kinds_of_groups_are_recognized() -> None:
-    assert records.decode_record(b"\0\3\0\1g", b"\0\0") is None
+    assert records.decode_record(b"\0\x0b\0\1g", b"\0\0") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\2", b"\0\2\0\5g", b"\0\1\0\1g\0\1t\0\0", b"\0\2\0\1g!"])

@@ -50,6 +50,19 @@ class Config:
     group_max_session_timeout_ms: int = 1_800_000
     group_initial_rebalance_delay_ms: int = 0
     group_max_size: int = 2**31 - 1
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_min_session_timeout_ms: int = 1
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_min_heartbeat_interval_ms: int = 1
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
     offset_metadata_max_bytes: int = 100
     offsets_retention_minutes: int = 60
     offsets_retention_check_interval_ms: int = 60_000
@@ -146,10 +159,25 @@ class FakeTopic:
     def partition(self, index: int) -> object | None:
         return object() if 0 <= index < self.partitions else None
 
+    @property
+    def partition_count(self) -> int:
+        return self.partitions
+
 
 class FakeTopics:
     def __init__(self) -> None:
         self.topics = [FakeTopic("t", TOPIC_ID, 3)]
+        self.changes = 0
+
+    def names(self) -> list[str]:
+        return [topic.name for topic in self.topics]
+
+    def add(self, name: str, partitions: int) -> FakeTopic:
+        """Add a topic, or one of other size in its place."""
+        topic = FakeTopic(name, name.encode().ljust(16, b"."), partitions)
+        self.topics = [each for each in self.topics if each.name != name] + [topic]
+        self.changes += 1
+        return topic
 
     def get(self, name: str) -> FakeTopic | None:
         return next((topic for topic in self.topics if topic.name == name), None)

@@ -1,0 +1,86 @@
+"""The events that only a consumer group takes, and its answer to a heartbeat. Plain values, as in ../events.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .....protocol.errors import ErrorCode
+from ...outcome import Token
+from .state import Place, Resolved
+
+LEAVE_EPOCH = -1
+# A static member leaves and will come back under the same instance id.
+STATIC_LEAVE_EPOCH = -2
+
+
+class Rejection(NamedTuple):
+    """An error for a client, with its text."""
+
+    error: ErrorCode
+    message: str | None = None
+
+
+@dataclass(slots=True)
+class Beat:
+    """The answer to a heartbeat that is not rejected. The assignment is None where it is as the member knows it."""
+
+    member_id: str
+    epoch: int
+    assignment: tuple[Place, ...] | None = None
+
+
+@dataclass(slots=True)
+class ConsumerHeartbeat:
+    """ConsumerGroupHeartbeat. None means: as before."""
+
+    token: Token[Beat | Rejection]
+    member_id: str
+    epoch: int
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    # -1: as before.
+    rebalance_timeout_ms: int = -1
+    topics: list[str] | None = None
+    # Empty: no regular expression any more.
+    regex: str | None = None
+    assignor: str | None = None
+    # The partitions that the member has.
+    owned: frozenset[Place] | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the member says all, as after an error: it wants to hear all too."""
+        names_topics = self.topics is not None or self.regex is not None
+        return self.epoch == 0 or (self.rebalance_timeout_ms != -1 and names_topics and self.owned is not None)
+
+
+# The names tell the timers of one member apart: tuples with equal fields are equal.
+
+
+class MemberSilent(NamedTuple):
+    """A member sent no heartbeat for the group's session timeout."""
+
+    member_id: str
+    kind: str = "session"
+
+
+class RevocationLate(NamedTuple):
+    """A member has not given its partitions up within its rebalance timeout."""
+
+    member_id: str
+    kind: str = "revocation"
+
+
+@dataclass(slots=True)
+class RegexesResolved:
+    """The topics that regular expressions of the group match."""
+
+    found: dict[str, Resolved]
+
+
+@dataclass(slots=True)
+class BecomeClassic:
+    """A member of the classic protocol joins an empty consumer group: its records go, and its offsets stay."""

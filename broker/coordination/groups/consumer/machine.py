@@ -1,0 +1,92 @@
+"""The machine of a consumer group (KIP-848): an event goes in, an outcome comes out. Pure, as ../machine.py.
+
+Nothing changes before its records are committed, so an append that fails needs nothing undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .....protocol.errors import ErrorCode
+from .. import commits, deletion, events, expiry
+from ..group import Group
+from . import changes, departure, heartbeat, offsets, regexes
+from .events import BecomeClassic, ConsumerHeartbeat, MemberSilent, RegexesResolved, RevocationLate
+from .state import MemberState
+
+
+def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
+    """Return the outcome of an event."""
+    outcome = events.Outcome()
+    STEPS[event.__class__](group, event, outcome, now_ms)
+    return outcome
+
+
+def _become_classic(group: Group, event: BecomeClassic, outcome: events.Outcome, now_ms: int) -> None:
+    if group.consumer is not None and not group.consumer.members:
+        outcome.records += changes.group_gone(group.group_id, group.consumer)
+
+
+def _join(group: Group, event: events.Join, outcome: events.Outcome, now_ms: int) -> None:
+    """Refuse a member of the classic protocol: its kind of group is another (`group.consumer.migration.policy`)."""
+    error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    outcome.reply(event.token, events.Joined(error, event.member_id))
+
+
+def _unknown_member(group: Group, event: events.Sync | events.Heartbeat, outcome: events.Outcome, now_ms: int) -> None:
+    outcome.replies.append(events.rejection(event, ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms: int) -> None:
+    """Begin every member's session anew after the replay, and the wait for partitions that are given up."""
+    body = group.consumer
+    assert body is not None
+    body.drop_halves()
+    for member_id, member in body.members.items():
+        outcome.timers.append(events.SetTimer(MemberSilent(member_id), group.limits.consumer.session_timeout_ms))
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.said is not None:
+            wait_ms = member.said.rebalance_timeout_ms
+            outcome.timers.append(events.SetTimer(RevocationLate(member_id), wait_ms))
+
+
+def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
+    outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+    retried = (each for each in event.outcome.timers if isinstance(each, events.CancelTimer))
+    # A member that should have gone is still here: look again when its session is over once more.
+    session_ms = group.limits.consumer.session_timeout_ms
+    outcome.timers.extend(
+        events.SetTimer(each.event, session_ms) for each in retried if isinstance(each.event, MemberSilent)
+    )
+
+
+def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms: int) -> None:
+    """Do nothing: a timer of the classic group before, or a stop. No request waits in a consumer group."""
+
+
+STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
+    ConsumerHeartbeat: heartbeat.heartbeat,
+    MemberSilent: departure.silent,
+    RevocationLate: departure.late,
+    RegexesResolved: regexes.resolved,
+    BecomeClassic: _become_classic,
+    events.Join: _join,
+    events.Sync: _unknown_member,
+    events.Heartbeat: _unknown_member,
+    events.Leave: departure.leave_by_admin,
+    events.CommitOffsets: offsets.commit_offsets,
+    events.CommitInTransaction: offsets.commit_in_transaction,
+    events.Delete: offsets.delete,
+    events.DeleteOffsets: deletion.delete_offsets,
+    events.ExpireOffsets: expiry.expire_offsets,
+    events.DropTopic: expiry.drop_topic,
+    events.EndTransaction: commits.end_transaction,
+    events.Loaded: _loaded,
+    events.Unload: _nothing,
+    events.AppendFailed: _append_failed,
+    events.Create: _nothing,
+    events.SessionExpired: _nothing,
+    events.InitialDelayPassed: _nothing,
+    events.RebalanceTimeout: _nothing,
+    events.SyncTimeout: _nothing,
+}

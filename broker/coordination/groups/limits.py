@@ -1,0 +1,73 @@
+"""The configs that apply to a group: the broker's, and those that a consumer group has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ...configs.group_bounds import ASSIGNMENT, HEARTBEAT, SESSION, BoundsConfig, effective_ms
+
+
+class GroupsConfig(BoundsConfig, Protocol):
+    """What the coordinator needs of the broker's configuration."""
+
+    @property
+    def group_min_session_timeout_ms(self) -> int: ...
+    @property
+    def group_max_session_timeout_ms(self) -> int: ...
+    @property
+    def group_initial_rebalance_delay_ms(self) -> int: ...
+    @property
+    def group_max_size(self) -> int: ...
+    @property
+    def group_consumer_max_size(self) -> int: ...
+    @property
+    def group_consumer_assignors(self) -> tuple[str, ...]: ...
+    @property
+    def group_coordinator_rebalance_protocols(self) -> tuple[str, ...]: ...
+    @property
+    def offset_metadata_max_bytes(self) -> int: ...
+    @property
+    def offsets_retention_minutes(self) -> int: ...
+    @property
+    def offsets_retention_check_interval_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLimits:
+    """The configs of consumer groups, of the broker or of a group."""
+
+    # `group.consumer.session.timeout.ms`.
+    session_timeout_ms: int = 45_000
+    # `group.consumer.heartbeat.interval.ms`: what members are told.
+    heartbeat_interval_ms: int = 5000
+    # `group.consumer.assignment.interval.ms`: the least time between two targets.
+    assignment_interval_ms: int = 1000
+    # `group.consumer.max.size`, in members.
+    max_size: int = 2**31 - 1
+    # `group.consumer.assignors`: the first one is for members that ask for none.
+    assignors: tuple[str, ...] = ("uniform", "range")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The configs that apply to a group."""
+
+    # `group.initial.rebalance.delay.ms`.
+    initial_rebalance_delay_ms: int = 3000
+    # `group.max.size`, in members.
+    max_size: int = 2**31 - 1
+    consumer: ConsumerLimits = ConsumerLimits()
+
+
+def limits_of(config: GroupsConfig, overrides: Mapping[str, str]) -> GroupLimits:
+    """Return the limits of a group that has these configs of its own."""
+    consumer = ConsumerLimits(
+        effective_ms(config, overrides, SESSION),
+        effective_ms(config, overrides, HEARTBEAT),
+        effective_ms(config, overrides, ASSIGNMENT),
+        config.group_consumer_max_size,
+        config.group_consumer_assignors,
+    )
+    return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer)

@@ -1,0 +1,213 @@
+"""A crowd of clients of one consumer group at a coordinator among fakes: they join, lose answers, die and come back.
+
+A client does what real ones do: it says what it has after it has given partitions up, repeats everything after an
+answer that was lost, and drops all and joins again when it is fenced. `check` holds the group's promise: no two members
+have a partition at once.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from odradek.broker.coordination.groups.consumer.state import ConsumerGroup, Place
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from odradek.tests.broker.coordination.groups.world import FakeContext, World
+
+GROUP = "g"
+# GROUP_ID_NOT_FOUND: the member had expired with all others, and the sweep deleted the empty group.
+FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+@dataclass
+class Client:
+    """One consumer: what it knows and what it has."""
+
+    member_id: str
+    topics: list[str]
+    instance_id: str | None = None
+    assignor: str | None = None
+    epoch: int = 0
+    has: set[Place] = field(default_factory=set[Place])
+    # What the coordinator said that it should have; None until it said so.
+    wanted: set[Place] | None = None
+    # Whether all fields are sent, as after an answer that was lost.
+    says_all: bool = True
+    is_alive: bool = True
+
+    def request(self) -> ConsumerGroupHeartbeatRequest:
+        topics: dict[bytes, list[int]] = {}
+        for topic_id, index in sorted(self.has):
+            topics.setdefault(topic_id, []).append(index)
+        owned = [TopicPartitions(topic_id, indexes) for topic_id, indexes in topics.items()]
+        request = ConsumerGroupHeartbeatRequest(GROUP, self.member_id, self.epoch, self.instance_id)
+        request.topic_partitions = owned
+        if self.says_all or self.epoch == 0:
+            request.rebalance_timeout_ms = 60_000
+            request.subscribed_topic_names = self.topics
+            request.server_assignor = self.assignor
+        return request
+
+    def hear(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        """Take an answer in."""
+        if response.error_code in FENCED:
+            self.epoch, self.has, self.wanted, self.says_all = 0, set(), None, True
+            return
+        if response.error_code == ErrorCode.UNRELEASED_INSTANCE_ID:
+            # As Kafka, the coordinator knows no retried join of a static member: it has to wait for its own session.
+            assert self.instance_id is not None and self.epoch == 0
+            return
+        assert response.error_code == 0, response
+        self.epoch, self.says_all = response.member_epoch, False
+        if response.assignment is not None:
+            places = ((t.topic_id, index) for t in response.assignment.topic_partitions for index in t.partitions)
+            self.wanted = set(places)
+            # Giving up takes a while (`settle`), taking does not.
+            self.has |= self.wanted
+
+    def settle(self) -> None:
+        """Give up what the coordinator wants back."""
+        if self.wanted is not None:
+            self.has &= self.wanted
+
+
+class Crowd:
+    """Clients and what may happen to them, by a seed."""
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.random = random.Random(seed)
+        self.world = world
+        world.groups.start()
+        self.clients: list[Client] = []
+        self.made = 0
+
+    @property
+    def body(self) -> ConsumerGroup | None:
+        actor = self.world.groups.groups.get(GROUP)
+        return None if actor is None else actor.state.consumer
+
+    # -- What may happen
+
+    def join(self) -> None:
+        self.made += 1
+        names = [topic.name for topic in self.world.topics.topics]
+        topics = self.random.sample(names, self.random.randint(1, len(names)))
+        instance_id = self.random.choice([None, None, f"i{self.made}"])
+        assignor = self.random.choice([None, "uniform", "range"])
+        self.clients.append(Client(f"m{self.made}", topics, instance_id, assignor))
+
+    def beat(self, client: Client | None = None, *, is_lost: bool = False) -> None:
+        client = client or self._one()
+        if client is None:
+            return
+        response = self.world.groups.consumer_heartbeat(FakeContext(1), client.request())
+        assert isinstance(response, ConsumerGroupHeartbeatResponse)
+        if is_lost:
+            client.says_all = True
+        else:
+            client.hear(response)
+        self.check()
+
+    def settle(self) -> None:
+        client = self._one()
+        if client is not None:
+            client.settle()
+
+    def resubscribe(self) -> None:
+        client = self._one()
+        if client is not None:
+            names = [topic.name for topic in self.world.topics.topics]
+            client.topics = self.random.sample(names, self.random.randint(0, len(names)))
+            client.says_all = True
+
+    def leave(self) -> None:
+        client = self._one()
+        if client is None:
+            return
+        self.clients.remove(client)
+        epoch = -1 if client.instance_id is None else self.random.choice([-1, -2])
+        request = ConsumerGroupHeartbeatRequest(GROUP, client.member_id, epoch, client.instance_id)
+        self.world.groups.consumer_heartbeat(FakeContext(1), request)
+        if epoch == -2:
+            self.made += 1
+            self.clients.append(Client(f"m{self.made}", client.topics, client.instance_id, client.assignor))
+
+    def die(self) -> None:
+        client = self._one()
+        if client is not None:
+            self.clients.remove(client)
+
+    def grow(self) -> None:
+        topic = self.random.choice(self.world.topics.topics)
+        self.world.topics.add(topic.name, topic.partitions + 1)
+
+    def create(self) -> None:
+        if len(self.world.topics.topics) < 5:
+            self.world.topics.add(f"t{len(self.world.topics.topics)}", self.random.randint(1, 6))
+
+    def delete(self) -> None:
+        if len(self.world.topics.topics) > 1:
+            self.world.topics.topics.pop()
+            self.world.topics.changes += 1
+
+    def wait(self) -> None:
+        self.world.wait(self.random.choice([10, 1000, 5000, 50_000]))
+
+    def restart(self) -> None:
+        """Begin again with what is in the log."""
+        before = self.body
+        topics = self.world.topics
+        self.world = self.world.restarted()
+        self.world.topics.topics, self.world.topics.changes = topics.topics, topics.changes
+        after = self.body
+        assert (before is None) == (after is None)
+        if before is not None and after is not None:
+            assert (after.epoch, after.assignment_epoch) == (before.epoch, before.assignment_epoch)
+            assert after.members == before.members and after.owners == before.owners
+            assert after.static == before.static and after.topic_subscribers == before.topic_subscribers
+
+    def step(self) -> None:
+        """Let one thing happen."""
+        likely = [self.beat] * 12 + [self.settle] * 8 + [self.join] * 2
+        rare = [self.leave, self.die, self.resubscribe, self.grow, self.create, self.delete, self.wait, self.restart]
+        self.random.choice([*likely, *rare, lambda: self.beat(is_lost=True)])()
+        self.check()
+
+    def converge(self) -> None:
+        """Let all beat and settle until nothing changes; each partition that is subscribed has an owner then."""
+        # Longer than a session lasts, so that nothing of the dead is left.
+        for _ in range(30):
+            self.world.wait(3000)
+            for client in self.clients:
+                self.beat(client)
+                client.settle()
+                self.beat(client)
+
+    # -- The promise
+
+    def check(self) -> None:
+        """Check that no two members have a partition, and that the coordinator knows each owner."""
+        body = self.body
+        if body is None:
+            return
+        seen: dict[Place, str] = {}
+        for member in body.members.values():
+            for place in (*member.current.assigned, *member.current.revoking):
+                assert seen.setdefault(place, member.member_id) == member.member_id, (place, seen[place], member)
+                assert body.owners[place] == member.member_id
+        assert body.owners.keys() == seen.keys()
+        held: dict[Place, str] = {}
+        for client in self.clients:
+            member = body.members.get(client.member_id)
+            if member is None or client.epoch == 0:
+                continue
+            for place in client.has:
+                assert held.setdefault(place, client.member_id) == client.member_id, (place, held[place], client)
+
+    def _one(self) -> Client | None:
+        return self.random.choice(self.clients) if self.clients else None
