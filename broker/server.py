@@ -358,7 +358,8 @@ def _guard(services: Services) -> AccessGuard | None:
     """Return what asks the authorizer, if there is one."""
     if services.authorizer is None:
         return None
-    if not services.config.super_users and not services.metadata.acls:
+    is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
+    if not is_open and not services.metadata.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
     return AccessGuard(services, services.authorizer)
 

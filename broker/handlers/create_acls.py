@@ -72,7 +72,7 @@ def _acl(sent: AclCreation) -> Acl:
 
 def _result(acl: Acl) -> AclCreationResult:
     why = mistake_in(acl)
-    return AclCreationResult(int(ErrorCode.INVALID_REQUEST), why) if why else AclCreationResult(0, None)
+    return AclCreationResult(int(ErrorCode.INVALID_REQUEST), why) if why else AclCreationResult(0, "")
 
 
 def _too_many(services: Services, new: list[Acl]) -> str:

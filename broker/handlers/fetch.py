@@ -71,6 +71,8 @@ COLD_AT_ONCE = 256
 _OTHER_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+# Errors of a partition that the broker does not look at.
+_NOT_LOOKED_AT = frozenset({*_PATIENT, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 def handle(
@@ -385,7 +387,7 @@ class _Fetch:
     ) -> PartitionData:
         if isinstance(partition, ErrorCode):
             # As in Kafka: an empty list of aborted transactions here, null where the partition itself has the error.
-            return _error_data(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
+            return _error_data(each, partition, aborted_transactions=[] if partition in _NOT_LOOKED_AT else None)
         isolation_level = self._isolation_level
         records: FileRange | None = None
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None

@@ -149,7 +149,7 @@ ROUTES = (
         groups.coordinators(),
         portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),),
     ),
-    Route(ApiKey.JOIN_GROUP, groups.member(), lambda services: services.groups.join),
+    Route(ApiKey.JOIN_GROUP, groups.join(), lambda services: services.groups.join),
     Route(ApiKey.HEARTBEAT, groups.member(), lambda services: services.groups.heartbeat),
     Route(
         ApiKey.LEAVE_GROUP,
@@ -226,7 +226,7 @@ ROUTES = (
     ),
     Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster(Operation.DESCRIBE), max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster_access.list_reassignments(_INDEXES), max_values=_MANY),
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -247,7 +247,7 @@ ROUTES = (
         lambda services: services.groups.delete_offsets,
         portions=_TOPICS,
     ),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster(Operation.DESCRIBE)),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),

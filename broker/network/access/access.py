@@ -80,10 +80,10 @@ def denied(caller: Caller, portions: Portions, items: list[Any], code: ErrorCode
     return _denied(message(key_of(caller.api_key), "response"), portions, items, code, message_text)
 
 
-def all_denied(caller: Caller, request: Message, portions: Portions, code: ErrorCode) -> Any:
+def all_denied(caller: Caller, request: Message, portions: Portions, code: ErrorCode, text: str = "") -> Any:
     """Return the response that says `code` for everything that a request names."""
     response = message(key_of(caller.api_key), "response")()
-    setattr(response, portions.results, denied(caller, portions, getattr(request, portions.items) or [], code))
+    setattr(response, portions.results, denied(caller, portions, getattr(request, portions.items) or [], code, text))
     return response
 
 
@@ -94,8 +94,9 @@ def _denied(owner: type[Struct], portions: Portions, items: list[Any], code: Err
         result = made()
         _name_as(result, item)
         if portions.inner is None:
-            error = next(field.name for field in made.FIELDS if field.name.endswith("error_code"))
-            setattr(result, error, int(code))
+            error = next((field.name for field in made.FIELDS if field.name.endswith("error_code")), None)
+            if error is not None:
+                setattr(result, error, int(code))
             if hasattr(result, "error_message"):
                 setattr(result, "error_message", text or None)  # noqa: B010 - a struct whose class has the field
         else:
@@ -197,10 +198,12 @@ def each(
     resource_type: ResourceType,
     code: ErrorCode,
     name_of: Callable[[Caller, Any], str | None],
+    text: str = "",
 ) -> Access:
     """Return the access of an API that needs one operation on each resource of a list.
 
     `name_of` names the resource of an item. None: the handler rejects the item, or everyone may ask for it.
+    `text` is the message of a denial, where Kafka has one.
     """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
@@ -211,7 +214,7 @@ def each(
         rest, refused = split(getattr(request, portions.items) or [], is_allowed)
         if not refused:
             return proceed(request)
-        results = denied(caller, portions, refused, code)
+        results = denied(caller, portions, refused, code, text)
         return amended(
             proceed(with_field(request, portions.items, rest)),
             lambda response: getattr(response, portions.results).extend(results),

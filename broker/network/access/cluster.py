@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....protocol.apis import ApiKey
 from ....protocol.errors import ErrorCode, KafkaError
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...topics.config_resources import ResourceType as ConfigResourceType
@@ -12,8 +13,9 @@ from .access import Access, Result, all_denied, amended, denied, with_field
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-# The first version of DescribeLogDirs that has an error for the whole response.
+# The first versions with an error for the whole response.
 _FIRST_LOG_DIRS_WITH_ERROR = 3
+_FIRST_ELECTION_WITH_ERROR = 1
 
 
 def configs(portions: Portions, operation: Operation) -> Access:
@@ -51,13 +53,31 @@ def alter_replicas(portions: Portions) -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         if caller.may_cluster(Operation.ALTER):
             return proceed(request)
-        response = all_denied(caller, request, portions, _DENIED)
-        response.error_code = int(_DENIED)
+        response = all_denied(caller, request, portions, _DENIED, _DENIED.text)
+        if _has_error(caller):
+            response.error_code = int(_DENIED)
         if hasattr(response, "error_message"):
             response.error_message = _DENIED.text
         return response
 
     return Access("ALTER on the cluster", check)
+
+
+def _has_error(caller: Caller) -> bool:
+    return caller.api_key != ApiKey.ELECT_LEADERS or caller.api_version >= _FIRST_ELECTION_WITH_ERROR
+
+
+def list_reassignments(portions: Portions) -> Access:
+    """Return the access of ListPartitionReassignments. A denial names the partitions, without their replicas."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.DESCRIBE):
+            return proceed(request)
+        response = all_denied(caller, request, portions, _DENIED)
+        response.error_code, response.error_message = int(_DENIED), _DENIED.text
+        return response
+
+    return Access("DESCRIBE on the cluster", check)
 
 
 def log_dirs() -> Access:
@@ -71,6 +91,22 @@ def log_dirs() -> Access:
         from ....protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 
         return DescribeLogDirsResponse()
+
+    return Access("DESCRIBE on the cluster", check)
+
+
+def describe_credentials() -> Access:
+    """Return the access of DescribeUserScramCredentials. A denial has a result of no user, as in Kafka."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.DESCRIBE):
+            return proceed(request)
+        from ....protocol.messages import describe_user_scram_credentials as messages
+
+        nobody = messages.DescribeUserScramCredentialsResult("", int(_DENIED), None)
+        return messages.DescribeUserScramCredentialsResponse(
+            error_code=int(_DENIED), error_message=None, results=[nobody]
+        )
 
     return Access("DESCRIBE on the cluster", check)
 

@@ -29,11 +29,27 @@ _GROUP = ResourceType.GROUP
 # From which version of OffsetFetch on a group has an error of its own, and a request several groups.
 _FIRST_WITH_ERROR = 2
 _FIRST_WITH_GROUPS = 8
+# From this version on a JoinGroup that failed names no protocol.
+_FIRST_WITHOUT_PROTOCOL = 7
 
 
 def member() -> Access:
     """Return the access of what a member of a group does."""
     return whole(Operation.READ, _GROUP, "group_id", _DENIED)
+
+
+def join() -> Access:
+    """Return the access of JoinGroup."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may(Operation.READ, _GROUP, request.group_id):
+            return proceed(request)
+        from ....protocol.messages.join_group import JoinGroupResponse
+
+        protocol = None if caller.api_version >= _FIRST_WITHOUT_PROTOCOL else ""
+        return JoinGroupResponse(error_code=int(_DENIED), protocol_name=protocol)
+
+    return Access("READ on the GROUP of the request", check)
 
 
 def each_group(portions: Portions, operation: Operation) -> Access:
@@ -219,7 +235,9 @@ def _no_coordinator(code: ErrorCode) -> Any:
 def _no_coordinators(refused: dict[str, ErrorCode]) -> list[Any]:
     from ....protocol.messages.find_coordinator import Coordinator
 
-    return [Coordinator(key, -1, "", -1, int(code), code.text) for key, code in refused.items()]
+    # Kafka says in words only that share groups are for brokers.
+    texts = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED.text}
+    return [Coordinator(key, -1, "", -1, int(code), texts.get(code, "")) for key, code in refused.items()]
 
 
 def _response_of(coordinators: list[Any]) -> Any:

@@ -192,7 +192,7 @@ def _named_well(caller: Caller, item: Any) -> str | None:
 
 def producers(portions: Portions) -> Access:
     """Return the access of DescribeProducers, which rejects invalid names first."""
-    return each(portions, Operation.READ, _TOPIC, _DENIED, _named_well)
+    return each(portions, Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
 
 
 def lease() -> Access:

@@ -25,15 +25,21 @@ def initialize() -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         if request.transactional_id is not None:
             if not caller.may(Operation.WRITE, _ID, request.transactional_id):
-                raise KafkaError(_DENIED)
+                return _no_producer(_DENIED)
         elif not (
             caller.may_cluster(Operation.IDEMPOTENT_WRITE, audited=False)
             or caller.may_by_type(Operation.WRITE, ResourceType.TOPIC)
         ):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return _no_producer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return proceed(request)
 
     return Access("WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE", check)
+
+
+def _no_producer(code: ErrorCode) -> Any:
+    from ....protocol.messages.init_producer_id import InitProducerIdResponse
+
+    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
 
 def end() -> Access:
