@@ -1,7 +1,7 @@
 """What each API answers a client that may do nothing, one thing or everything is what a Kafka answers.
 
-tests/golden/kafka-4.3.1/access.tsv has the error codes of Apache Kafka 4.3.1 with its StandardAuthorizer (`tools/wire/cases/
-access.py` says how it was started): python tools/compare_with_kafka.py HOST:PORT --only access --codes
+tests/golden/kafka-4.3.1/access.tsv has the error codes of a Kafka with its StandardAuthorizer, which was started as
+tools/wire/cases/access.py says: python tools/compare_with_kafka.py HOST:PORT --only access --codes
 """
 
 from __future__ import annotations
