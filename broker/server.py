@@ -32,6 +32,7 @@ from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
+from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
@@ -196,7 +197,7 @@ class Broker:
             raise
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
-        dispatch = Dispatcher(services, self.watchdog, responses)
+        dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -351,6 +352,16 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     if row.name in config.given or config.group_initial_rebalance_delay_ms != row.default:
         return config
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
+
+
+def _guard(services: Services) -> AccessGuard | None:
+    """Return what asks the authorizer, if there is one."""
+    if services.authorizer is None:
+        return None
+    is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
+    if not is_open and not services.metadata.acls:
+        _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
+    return AccessGuard(services, services.authorizer)
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:

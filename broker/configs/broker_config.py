@@ -1,9 +1,10 @@
 """BrokerConfig: every config of a broker, checked, under Kafka's names.
 
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
-The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in five tables: `server_table`,
-`security_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults are those of Kafka
-4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with the reason.
+The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in six tables: `server_table`,
+`security_table`, `authorizer_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults
+are those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with
+the reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
 server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .authorizer_table import AuthorizerTable, check_authorizer
 from .cluster_table import ClusterTable
 from .coordinator_table import CoordinatorTable
 from .definition import HIDDEN, ConfigDef, ConfigError, Value, definitions_of
@@ -43,11 +45,12 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(LogTable),
     **definitions_of(CoordinatorTable),
     **definitions_of(ClusterTable),
+    **definitions_of(AuthorizerTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ClusterTable):
+class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ClusterTable, AuthorizerTable):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
     # What listeners have for themselves, by names with their prefix (listener_config.py).
@@ -64,6 +67,7 @@ class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, Clust
             if value != row.default:
                 row.validate(value)
         self._unite_ids()
+        check_authorizer(self, self.zookeeper_connect is not None)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         self._check_listener_configs()
         self._check_inter_broker_listener()

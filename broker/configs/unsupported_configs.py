@@ -202,8 +202,6 @@ def warning(
     `listeners` are the names of the listeners that there are. ConfigError where it would be unsafe to ignore the
     config, and with `strict` for every unknown name.
     """
-    if name == "authorizer.class.name" and text.strip():
-        raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
     if name.startswith(_ZOOKEEPER_SECURITY) and text.strip().lower() not in ("", "false"):
         raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
     if name in _COPIES:

@@ -18,6 +18,7 @@ A record is a dict with a `type`:
     scram            user, mechanism, salt, stored_key,  what is kept of a user's password
                      server_key, iterations
     scram_deleted    user, mechanism
+    acls             added, removed                      ACLs, each a list of its fields (security/acls.py)
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
 from ..log_dirs.data_dir import JOURNAL_NAME
+from ..security.acls import Acl
 from ..security.sasl.scram import Credential
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
@@ -79,6 +81,8 @@ class Metadata:
         self.features_epoch = 0
         # By user and mechanism. A user without a password has no entry.
         self.scram: dict[str, dict[str, Credential]] = {}
+        # A dict for its order.
+        self.acls: dict[Acl, None] = {}
         self._next_producer_id = 0
         self._producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
@@ -142,6 +146,10 @@ class Metadata:
     def scram_credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
         return self.scram.get(user, {}).get(mechanism)
+
+    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
+        """Remove ACLs, then add others."""
+        self._commit(_acls_record(added, removed))
 
     @property
     def producer_id_limit(self) -> int:
@@ -217,6 +225,10 @@ class Metadata:
                 self.features = dict(cast("dict[str, int]", record["levels"]))
             case "scram" | "scram_deleted":
                 self._apply_scram(record)
+            case "acls":
+                for acl in cast("list[list[Any]]", record["removed"]):
+                    self.acls.pop(Acl(*acl), None)
+                self.acls.update(dict.fromkeys(Acl(*acl) for acl in cast("list[list[Any]]", record["added"])))
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}, which a newer Odradek wrote"
@@ -253,6 +265,7 @@ class Metadata:
                 else []
             ),
             *(_scram_record(user, *each) for user, kept in self.scram.items() for each in kept.items()),
+            *([_acls_record(self.acls)] if self.acls else []),
             *(_topic_record(topic) for topic in self.topics.values()),
         ]
 
@@ -265,6 +278,10 @@ def _scram_record(user: str, mechanism: str, credential: Credential | None) -> J
     if credential is None:
         return {"type": "scram_deleted", "user": user, "mechanism": mechanism}
     return {"type": "scram", "user": user, "mechanism": mechanism, **credential._asdict()}
+
+
+def _acls_record(added: Iterable[Acl], removed: Iterable[Acl] = ()) -> JournalRecord:
+    return {"type": "acls", "added": [list(acl) for acl in added], "removed": [list(acl) for acl in removed]}
 
 
 def _topic_record(topic: TopicRecord) -> JournalRecord:

@@ -48,6 +48,11 @@ THROTTLES = {
     "leader.replication.throttled.rate": ("LONG", 2**63 - 1),
     "follower.replication.throttled.rate": ("LONG", 2**63 - 1),
 }
+# Configs that Kafka's authorizer reads itself (StandardAuthorizer), with type and default.
+OF_THE_AUTHORIZER = {
+    "super.users": ("STRING", ""),
+    "allow.everyone.if.no.acl.found": ("BOOLEAN", False),
+}
 # Configs that Kafka does not have.
 OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
 OWN |= {("broker", "queued.max.response.bytes")}
@@ -59,6 +64,7 @@ OTHER_RANGES = {
     ("broker", "queued.max.request.bytes"): "-1 means unset; lower ones mean nothing",
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
+    ("broker", "authorizer.class.name"): "Kafka loads any class, and finds no null either",
     ("broker", "log.cleaner.threads"): "one process cleans",
     ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
     ("broker", "log.roll.ms"): "0 would close a segment with every record",
@@ -90,7 +96,7 @@ ALL = [("broker", each) for each in BROKER_CONFIGS.values()] + [("topic", each) 
 
 @pytest.mark.parametrize(("scope", "setting"), ALL, ids=lambda value: getattr(value, "name", value))
 def test_name_type_default_and_range_are_kafkas(scope: str, setting: ConfigDef) -> None:
-    unlisted = OF_KAFKA_3 | THROTTLES
+    unlisted = OF_KAFKA_3 | THROTTLES | OF_THE_AUTHORIZER
     if setting.name in unlisted:
         assert setting.name not in kafka_rows(scope)
         assert (setting.type.name, setting.default) == unlisted[setting.name]
@@ -184,7 +190,10 @@ def test_defaults_are_the_documented_ones() -> None:
         ("advertised.listeners", "OTHER://h:9092", "not one of the listeners"),
         ("listener.security.protocol.map", "PLAINTEXT", "NAME:PROTOCOL"),
         ("group.max.session.timeout.ms", "10", "at most group.max.session.timeout.ms, 10"),
-        ("authorizer.class.name", "org.apache.kafka.X", "must not start open"),
+        ("authorizer.class.name", "org.apache.kafka.X", "must be one of org.apache.kafka.metadata.authorizer"),
+        ("super.users", "User:a", "needs authorizer.class.name"),
+        ("super.users", "a", "as User:admin, not 'a'"),
+        ("allow.everyone.if.no.acl.found", "true", "needs authorizer.class.name"),
     ],
 )
 def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:

@@ -24,6 +24,7 @@ REQUESTS = "broker/replication/test_fetch_session.py::"
 MEMBER = "broker/cluster/test_member.py::"
 CHANGES = "broker/cluster/test_changes.py::"
 THROTTLE = "broker/replication/test_throttle.py::"
+ACCESS = "broker/network/access/test_access.py::"
 LEAVING = "broker/cluster/test_leaving.py::"
 TLS = "broker/network/test_tls.py::"
 LOGIN = "broker/network/test_login.py::"
@@ -155,6 +156,9 @@ ELSEWHERE = {
         "broker/topics/test_producer_limit.py::"
         "test_a_new_producer_id_past_the_limit_gets_an_error_and_known_ones_write_on"
     ),
+    "authorizer.class.name": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
+    "super.users": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
+    "allow.everyone.if.no.acl.found": ACCESS + "test_everyone_may_use_what_has_no_acl_where_that_is_set",
     "direct.read.max.leases": "broker/topics/test_segment_leases.py::test_no_more_than_so_many",
     "direct.read.lease.ms": "broker/topics/test_segment_leases.py::test_a_lease_that_nobody_renews_expires",
     "direct.read.lease.max.ms": (
