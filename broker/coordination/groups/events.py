@@ -178,6 +178,11 @@ class Create:
 
 
 @dataclass(slots=True)
+class Rebalance:
+    """The owner of the broker wants the members to join again. Only a test kit does."""
+
+
+@dataclass(slots=True)
 class ExpireOffsets:
     """It is time to delete offsets that were kept long enough."""
 
@@ -219,6 +224,7 @@ Event = (
     | RebalanceTimeout
     | SyncTimeout
     | Create
+    | Rebalance
     | ExpireOffsets
     | DropTopic
     | EndTransaction
