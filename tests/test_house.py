@@ -54,7 +54,7 @@ BROKER_FLOORS = (
     ("topics",),
     ("log_dirs",),
     ("security",),
-    ("configs",),
+    ("configs", "metrics"),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
     ("timers.py",),
     ("clock.py",),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...protocol.apis import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -195,6 +196,7 @@ def _reject(work: _Round, topic: str, result: PartitionProduceResponse, error: K
     if isinstance(error, BatchRejected):
         result.log_start_offset = error.log_start_offset
         result.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
+    work.services.requests.of(ApiKey.PRODUCE).reject(error.code)
     _tell_leader(work, topic, result)
     if error.code not in _EXPECTED:
         work.errors.append(f"{topic}-{result.index} rejected: {error}")

@@ -123,6 +123,8 @@ class PartitionState:
         if failure is not None:
             self._refuse_all(failure)
         self._clock, self._purgatory, self._schedule_flush, self._on_failure, self._add_producer = surroundings
+        # To consumers, since the start of the broker.
+        self.bytes_out = 0
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
