@@ -44,7 +44,8 @@ class RequestCounts:
         self.timed_ns += took_ns
         self.buckets[min(max(took_ns.bit_length() - FIRST_BUCKET_BITS, 0), BUCKETS - 1)] += 1
 
-    def bounds_s(self) -> list[float]:
+    @staticmethod
+    def bounds_s() -> list[float]:
         """Return where the buckets end, in seconds, but for the last, which has no end."""
         return [(1 << FIRST_BUCKET_BITS + number) / 1e9 for number in range(BUCKETS - 1)]
 

@@ -150,7 +150,7 @@ class Dispatcher:
             response = self._routes[int(request.KEY)].handler(self._services)(context, request)
             return await response if isinstance(response, asyncio.Future) else cast(Message, response)
         except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
-            return _error_response(context, error, self._services.requests.of(request.KEY))
+            return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))))
 
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
