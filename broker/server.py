@@ -481,10 +481,12 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
         member.expelled.result()
 
 
-async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
+async def serve(
+    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
-    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does, and when another
+    Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises StartError as `start` does, and when another
     broker of the cluster has taken this one's number.
     """
     stop = asyncio.Event()
@@ -507,4 +509,5 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
             await _until_stopped(stop, broker)
         finally:
             broker.watchdog.stop()
+            announce_stop()
             _log.info("stopping")

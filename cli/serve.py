@@ -23,6 +23,7 @@ import click
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from .errors import CliError, discard_output
+from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
 
 log = logging.getLogger("odradek.broker")
@@ -222,7 +223,7 @@ def _run(config: BrokerConfig) -> None:
 
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, _announce))
+        run_loop(serve(config, _announce, lambda: notify(STOPPING)))
     except StartError as error:
         raise CliError(str(error)) from error
 
@@ -236,6 +237,7 @@ def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
 
 
 def _announce(address: str) -> None:
+    notify(READY)
     try:
         click.echo(f"ready {address}")
     except OSError as error:
