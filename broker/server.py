@@ -486,8 +486,8 @@ async def serve(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
-    Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises StartError as `start` does, and when another
-    broker of the cluster has taken this one's number.
+    Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises
+    StartError as `start` does, and when another broker of the cluster has taken this one's number.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
