@@ -19,14 +19,18 @@ FIRST_BUCKET_BITS = 16
 BUCKETS = 21
 
 
+def api_name(key: AnyKey) -> str:
+    """Return Kafka's name of an API, such as OffsetCommit."""
+    return key.name.title().replace("_", "")
+
+
 class RequestCounts:
     """The requests of one API since the start of the broker."""
 
     __slots__ = ("buckets", "errors", "name", "requests", "timed_ns")
 
     def __init__(self, key: AnyKey) -> None:
-        # Kafka's name of the API, such as OffsetCommit.
-        self.name = key.name.title().replace("_", "")
+        self.name = api_name(key)
         self.requests = 0
         # The requests, and batches of a Produce, that were rejected. Bounded by the table of errors.
         self.errors: dict[ErrorCode, int] = {}

@@ -20,7 +20,7 @@ from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
-from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts
+from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
@@ -288,7 +288,9 @@ def _encode(context: RequestContext, served: _Served, response: Message | None) 
 
 def _unencodable(context: RequestContext, error: EncodeError) -> CloseConnection:
     """Log a response that is wrong, and return why its connection is closed."""
-    _log.error("%s: a response that does not fit its version", _name_of(context), exc_info=error)
+    _log.error(
+        "%s: a response that does not fit its version", _name_of(context), exc_info=error, extra=context.log_fields
+    )
     return CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}")
 
 
@@ -302,7 +304,7 @@ def _error_response(context: RequestContext, error: BaseException, counts: Reque
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
     counts.reject(code)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-        _log.error("%s failed", _name_of(context), exc_info=error)
+        _log.error("%s failed", _name_of(context), exc_info=error, extra=context.log_fields)
     response = message(key_of(context.api_key), "response")()
     field = next((each for each in response.FIELDS if each.name == "error_code"), None)
     # ApiVersions has one in every version, also in those that are unknown here.
@@ -320,4 +322,4 @@ def _name_of(context: RequestContext) -> str:
 
 
 def _name(key: int, version: int) -> str:
-    return f"{key_of(key).name.title().replace('_', '')} version {version}"
+    return f"{api_name(key_of(key))} version {version}"

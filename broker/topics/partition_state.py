@@ -246,7 +246,9 @@ class PartitionState:
             self.log.give_up(error)
             self._purgatory.wake(self)
             if log:
-                _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
+                fields = {"topic": self.topic, "partition": self.index, "error": error.code.name}
+                text = "%s-%d is offline until the next start: %s"
+                _log.error(text, self.topic, self.index, error.message, extra=fields)
 
     def report_damage(self, error: CorruptBatch) -> None:
         """Log damage in the files, once for each place."""
