@@ -136,7 +136,7 @@ class Dispatcher:
         served = self._served.get(which) or self._prepare(*which, data)
         header = frame.decode_request_header(data)[0]
         context = RequestContext(*header[:3], header.client_id or "", connection)
-        return _encode(context, served, _error_response(context, KafkaError(code, why)))
+        return _encode(context, served, _error_response(context, KafkaError(code, why), served.counts))
 
     async def ask_self(self, request: Message, version: int) -> Message:
         """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
