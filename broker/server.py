@@ -53,6 +53,7 @@ from .topics.topics import Topics
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.member import Member
+    from .http.endpoint import HttpEndpoint
 
 # How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
@@ -78,6 +79,8 @@ class _Running:
     services: Services
     dispatch: Dispatcher
     acceptor: Acceptor
+    # None where http.listener is empty.
+    http: HttpEndpoint | None
 
 
 class Broker:
@@ -178,6 +181,16 @@ class Broker:
         return self._running.acceptor.addresses if self._running is not None else []
 
     @property
+    def http_address(self) -> str | None:
+        """HOST:PORT of the HTTP endpoint, with the port that was really taken; None: there is none."""
+        return self.http.address if self.http is not None else None
+
+    @property
+    def http(self) -> HttpEndpoint | None:
+        """The HTTP endpoint, if there is one and the broker runs."""
+        return self._running.http if self._running is not None else None
+
+    @property
     def node_id(self) -> int:
         """The number that names this broker to clients (node.id)."""
         return self.config.node_id
@@ -235,8 +248,11 @@ class Broker:
             self._security_workers,
             services.metadata.scram_credential,
         )
-        self._running = _Running(services, dispatch, acceptor)
+        http = _http_endpoint(services, acceptor) if self.config.http_listener else None
+        self._running = _Running(services, dispatch, acceptor, http)
         try:
+            if http is not None:
+                await _listen_for_http(http, self.config)
             if member is not None:
                 assert services.replicas is not None
                 await member.leave_isrs(services.replicas)
@@ -347,6 +363,8 @@ class Broker:
             if services.cluster is not None:
                 await services.cluster.leave()
             await self._stop_serving(services, running.acceptor)
+            if running.http is not None:
+                await running.http.stop()
             await _close_data(services)
         finally:
             self._threads.close()
@@ -406,6 +424,21 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     if not dirs.is_clean and metadata.topics:
         metadata.raise_leader_epoch()
     return metadata
+
+
+def _http_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
+    """Return the endpoint of http.listener. Only a broker that has one loads an HTTP parser."""
+    from .http.broker_endpoint import broker_endpoint
+
+    return broker_endpoint(services, acceptor)
+
+
+async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:
+    try:
+        await http.start()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartError(f"cannot listen on http.listener={config.http_listener}: {why.lower()}") from error
 
 
 def _note_offline(services: Services, partition: PartitionState) -> None:
@@ -477,11 +510,13 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
         member.expelled.result()
 
 
-async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
+async def serve(
+    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
-    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does, and when another
-    broker of the cluster has taken this one's number.
+    Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises
+    StartError as `start` does, and when another broker of the cluster has taken this one's number.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -503,4 +538,5 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
             await _until_stopped(stop, broker)
         finally:
             broker.watchdog.stop()
+            announce_stop()
             _log.info("stopping")

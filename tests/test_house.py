@@ -44,6 +44,7 @@ MAX_FLAT_FILES = 8
 # The floors inside the broker, from the top. A room imports from its own folder, and from floors below its own.
 BROKER_FLOORS = (
     ("server.py", "__init__.py", "__main__.py"),
+    ("http",),
     ("handlers",),
     ("network",),
     ("services.py",),
@@ -54,7 +55,7 @@ BROKER_FLOORS = (
     ("topics",),
     ("log_dirs",),
     ("security",),
-    ("configs",),
+    ("configs", "metrics"),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
     ("timers.py",),
     ("clock.py",),

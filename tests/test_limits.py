@@ -11,6 +11,7 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
+from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.threads import Work
@@ -53,6 +54,13 @@ FIXED = {
     "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a group id or transactional id": shards.MAX_ID_BYTES,
     "pattern of a ListTransactions (characters)": id_pattern.MAX_PATTERN,
+    "connections of HTTP clients": endpoint.MAX_CONNECTIONS,
+    "bytes of an HTTP request": endpoint.MAX_REQUEST_BYTES,
+    "time until an HTTP request is complete (s)": endpoint.REQUEST_S,
+    "time until an HTTP response is read (s)": endpoint.RESPONSE_S,
+    "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
+    "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
+    "partitions that one turn of a scrape looks at": topic_sums.PARTITIONS_PER_TURN,
 }
 
 

@@ -66,6 +66,8 @@ class Acceptor:
         ]
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []
+        # Whether connections are accepted: from `listen` to `stop`.
+        self.listening = False
 
     @property
     def addresses(self) -> list[str]:
@@ -109,6 +111,7 @@ class Acceptor:
                 raise _cannot_listen(endpoint, error) from error
             protocol = self._config.of_listener(endpoint.name).protocol
             _log.info("listening on %s (%s)", _address(server), _said(endpoint.name, protocol))
+        self.listening = True
 
     def _listener(self, name: str, advertised: tuple[str, int] | None, host: str | None) -> Listener:
         """Make a listener and what stands before its connections. Raises StartError."""
@@ -175,6 +178,7 @@ class Acceptor:
 
     def stop(self) -> None:
         """Accept no new connection and no new request. Requests that were received get their responses."""
+        self.listening = False
         for door in self._doors.values():
             door.stop()
         for server in self._servers:
