@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.network import tls_door
 from odradek.broker.security import listener_tls
 from odradek.broker.security.principals import ANONYMOUS, user
+from odradek.broker.timers import TimerHandle, Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -39,6 +41,14 @@ def authority(tmp_path: Path) -> Authority:
 
 def tls_address(broker: Broker) -> str:
     return broker.addresses[1]
+
+
+def hello(authority: Authority) -> bytes:
+    """The first message of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        authority.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
+    return outgoing.read()
 
 
 async def certificate_of(broker: Broker, context: ssl.SSLContext) -> bytes:
@@ -216,6 +226,49 @@ async def test_a_silent_client_is_closed_in_time(
     assert "no TLS handshake in 1 ms" in caplog.text
 
 
+async def test_the_door_looks_less_and_less_often_for_the_rest_of_a_hello(
+    config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bytes] = []
+    monkeypatch.setattr(tls_door, "HANDSHAKE_MS", 200)
+    monkeypatch.setattr(tls_door, "_LOOK_AGAIN_MS", 1)
+    monkeypatch.setattr(tls_door, "record_bytes", looks.append)
+    async with Broker(tls_config(config, authority)) as broker, await Raw.connect(tls_address(broker)) as raw:
+        raw.send_bytes(b"\x16")
+        assert await raw.is_closed()
+    assert 1 < len(looks) <= 9
+
+
+async def test_clients_that_wait_for_a_handshake_share_one_timer(
+    config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient_ms, delays_ms, looks = 10**9, list[int](), list[bytes]()
+    after, record_bytes = Timers.after, tls_door.record_bytes
+
+    def noted(timers: Timers, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        delays_ms.append(delay_ms)
+        return after(timers, delay_ms, callback)
+
+    def looked(head: bytes) -> int | None:
+        looks.append(head)
+        return record_bytes(head)
+
+    monkeypatch.setattr(Timers, "after", noted)
+    monkeypatch.setattr(tls_door, "record_bytes", looked)
+    monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 1)
+    monkeypatch.setattr(tls_door, "PATIENCE_MS", patient_ms)
+    async with Broker(tls_config(config, authority)) as broker:
+        clients = [await Raw.connect(tls_address(broker)) for _ in range(5)]
+        for number, each in enumerate(clients, 1):
+            each.send_bytes(hello(authority))
+            async with asyncio.timeout(10):
+                while len(looks) < number:
+                    await asyncio.sleep(0)
+        for each in clients:
+            each.close()
+    assert sum(patient_ms // 2 < delay_ms <= patient_ms for delay_ms in delays_ms) == 1
+
+
 async def test_a_connection_counts_for_the_limits_before_its_handshake(
     config: BrokerConfig, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,16 +290,11 @@ async def test_many_handshakes_take_turns_and_the_oldest_yields(
 ) -> None:
     monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 2)
     monkeypatch.setattr(tls_door, "PATIENCE_MS", 0)
-    context = authority.context()
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
-    hello = outgoing.read()
     async with Broker(tls_config(config, authority)) as broker:
         stuck = [await Raw.connect(tls_address(broker)) for _ in range(3)]
         for each in stuck:
-            each.send_bytes(hello)
-        async with await connect(tls_address(broker), context) as raw:
+            each.send_bytes(hello(authority))
+        async with await connect(tls_address(broker), authority.context()) as raw:
             assert (await raw.ask(ApiKey.METADATA, 12, METADATA)).brokers
         for each in stuck:
             each.close()
