@@ -7,6 +7,7 @@ import contextlib
 import os
 import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.definition import ConfigError
+from odradek.broker.configs.listener_config import ListenerConfig
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.network import tls_door
-from odradek.broker.security import listener_tls
+from odradek.broker.security import listener_tls, tls
 from odradek.broker.security.principals import ANONYMOUS, user
 from odradek.broker.timers import TimerHandle, Timers
 from odradek.protocol.apis import ApiKey
@@ -319,6 +321,13 @@ class TestStart:
             ({"ssl_keystore_type": "PKCS12"}, "openssl pkcs12 -in"),
             ({"ssl_keystore_location": "/nowhere.pem"}, "/nowhere.pem: no such file"),
             ({"ssl_keystore_password": "hunter2"}, "only ssl.key.password"),
+            (
+                {
+                    "ssl_truststore_location": None,
+                    "ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----\n\xe9\n-----END CERTIFICATE-----",
+                },
+                "has letters that PEM does not have",
+            ),
             ({"ssl_truststore_type": "JKS"}, "keytool -importkeystore"),
             ({"ssl_truststore_password": "hunter2"}, "cannot be used with PEM"),
             ({"ssl_keystore_key": "k"}, "exclude each other"),
@@ -343,8 +352,13 @@ class TestStart:
         with pytest.raises(StartError, match="does not belong to the first certificate"):
             await Broker(tls_config(config, authority, ssl_keystore_location=str(store))).start()
 
+    @pytest.mark.parametrize(
+        ("password", "said"),
+        [("wrong", r"set ssl\.key\.password"), ("wrong" * 400, r"ssl\.key\.password: password cannot be longer")],
+        ids=["wrong", "too long"],
+    )
     async def test_an_encrypted_key_without_its_password_is_refused(
-        self, config: BrokerConfig, authority: Authority
+        self, config: BrokerConfig, authority: Authority, password: str, said: str
     ) -> None:
         from cryptography.hazmat.primitives import serialization as pem
 
@@ -353,8 +367,8 @@ class TestStart:
         encrypted = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.BestAvailableEncryption(b"secret"))
         store = authority.folder / "encrypted.pem"
         store.write_bytes(encrypted + leaf.cert_chain_pems[0].bytes())
-        made = tls_config(config, authority, ssl_keystore_location=str(store), ssl_key_password="wrong")
-        with pytest.raises(StartError, match=r"set ssl\.key\.password"):
+        made = tls_config(config, authority, ssl_keystore_location=str(store), ssl_key_password=password)
+        with pytest.raises(StartError, match=said):
             await Broker(made).start()
 
     def test_a_misspelt_config_of_a_listener_is_an_error(self) -> None:
@@ -408,6 +422,46 @@ class TestReload:
             for _ in range(2):
                 assert await certificate_of(broker, authority.context()) == before
         assert caplog.text.count("new connections use the certificate of before") == 1
+
+    async def test_a_file_that_was_half_written_is_read_again(
+        self, config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        load = tls.load
+
+        def while_it_is_written(config: ListenerConfig) -> tls.Loaded:
+            try:
+                return load(config)
+            finally:
+                monkeypatch.setattr(tls, "load", load)
+                authority.store()
+
+        monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
+        async with Broker(tls_config(config, authority)) as broker:
+            before = await certificate_of(broker, authority.context())
+            monkeypatch.setattr(tls, "load", while_it_is_written)
+            (authority.folder / "broker.pem").write_text("half a file")
+            assert await certificate_of(broker, authority.context()) == before
+            assert await certificate_of(broker, authority.context()) != before
+
+    async def test_a_disk_that_hangs_keeps_nobody_out(
+        self, config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        goes_on = threading.Event()
+        stamp = tls.stamp
+
+        def hang(config: ListenerConfig) -> tuple[tls.Stamp | None, ...]:
+            goes_on.wait()
+            return stamp(config)
+
+        monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
+        monkeypatch.setattr(listener_tls, "MOST_WAIT_MS", 1)
+        async with Broker(tls_config(config, authority)) as broker:
+            monkeypatch.setattr(tls, "stamp", hang)
+            try:
+                for _ in range(3):
+                    await certificate_of(broker, authority.context())
+            finally:
+                goes_on.set()
 
     async def test_the_same_path_again_reads_the_file_again(self, config: BrokerConfig, authority: Authority) -> None:
         path = str(authority.folder / "broker.pem")
