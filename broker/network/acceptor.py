@@ -32,6 +32,12 @@ from .processor import Processor
 from .send_queue import ReadPiece
 from .tls_door import TlsDoor
 
+# What is said of a listener that others can reach and that asks nobody who they are.
+_OPEN = (
+    "%s is open: everybody who reaches this port may read and change everything. Start with --secure, set "
+    "listener.security.protocol.map to SASL_SSL, or keep others out by a firewall (docs/security.md)"
+)
+
 _log = logging.getLogger(__name__)
 
 
@@ -108,6 +114,8 @@ class Acceptor:
             except OSError as error:
                 raise _cannot_listen(endpoint, error) from error
             protocol = self._config.of_listener(endpoint.name).protocol
+            if not _is_guarded(endpoint, self._config.of_listener(endpoint.name)):
+                _log.warning(_OPEN, _address(server))
             _log.info("listening on %s (%s)", _address(server), _said(endpoint.name, protocol))
 
     def _listener(self, name: str, advertised: tuple[str, int] | None, host: str | None) -> Listener:
@@ -189,6 +197,13 @@ class Acceptor:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+
+
+def _is_guarded(endpoint: Endpoint, config: ListenerConfig) -> bool:
+    """Return whether only this machine reaches a listener, or its clients have to say who they are."""
+    is_local = endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
+    knows_clients = config.protocol.has_tls and config.ssl_client_auth == "required"
+    return is_local or config.protocol.has_sasl or knows_clients
 
 
 def _said(name: str, protocol: str) -> str:
