@@ -29,8 +29,10 @@ MOST_HANDSHAKES = 200
 HANDSHAKE_MS = 10_000
 # An ordinary handshake takes some milliseconds, and a few round trips.
 PATIENCE_MS = 1_000
-# Connections that are accepted in a turn, and how often the door looks for the rest of a ClientHello.
+# Connections that are accepted in a turn.
 _ACCEPTED_PER_TURN = 64
+# When the door looks for the rest of a ClientHello again: each time after twice as long, so that many strangers with
+# half of one cost little.
 _LOOK_AGAIN_MS = 20
 # After an error of the system (no descriptors) the door rests.
 _REST_MS = 1_000
@@ -50,6 +52,7 @@ class _Arrival:
         self.address = address
         self.host = host
         self.since_ms = 0
+        self.look_again_ms = _LOOK_AGAIN_MS
         self.deadline: TimerHandle | None = None
         self.again: TimerHandle | None = None
         self.handshake: asyncio.Task[None] | None = None
@@ -176,7 +179,8 @@ class TlsDoor:
             self._ready.append(arrival)
             self._schedule()
         else:
-            arrival.again = self._timers.after(_LOOK_AGAIN_MS, lambda: self._await_bytes(arrival))
+            arrival.again = self._timers.after(arrival.look_again_ms, lambda: self._await_bytes(arrival))
+            arrival.look_again_ms *= 2
 
     def _refuse(self, arrival: _Arrival, head: bytes) -> None:
         """Tell a client that it does not speak TLS, and the log what it speaks."""
