@@ -240,6 +240,7 @@ class Broker:
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         acceptor = Acceptor(
             self.config,
+            dispatch,
             dispatch if self._door is None else self._door(dispatch),
             read_piece,
             self.clock,

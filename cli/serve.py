@@ -109,6 +109,12 @@ class _Json(logging.Formatter):
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Listen by TLS and let in only users with a password: makes certificates and a first user, and prints the "
+    "file that a client needs.",
+)
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
@@ -131,6 +137,7 @@ def command(
     http: str | None,
     config_file: str | None,
     assignments: tuple[str, ...],
+    secure: bool,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -147,11 +154,16 @@ def command(
       odradek serve --http 9644
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
+      odradek serve --secure --listen 0.0.0.0:9093
     """
     set_up_logging(log_format, log_level, utc=log_utc)
     texts = texts_of(listen, data_dir, config_file, assignments)
     if http is not None:
         texts["http.listener"] = http
+    if secure:
+        from .secure_start import secure_texts
+
+        texts = secure_texts(texts)
     try:
         config, warnings = BrokerConfig.parse(texts, strict=strict)
     except ConfigError as error:

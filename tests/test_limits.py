@@ -6,14 +6,24 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.broker import turns
+from odradek.broker import server, turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
-from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
+from odradek.broker.network import (
+    connection_limits,
+    dispatcher,
+    large_messages,
+    login,
+    routes,
+    send_queue,
+    tls_door,
+)
 from odradek.broker.purgatory import KEYS_PER_TURN
+from odradek.broker.security import pem
+from odradek.broker.security.sasl import signed_tokens
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -25,6 +35,13 @@ PAGE = Path(odradek.__path__[0]) / "docs" / "limits.md"
 BY_KEY = {route.key: route for route in routes.ROUTES}
 # A row without a config: what it bounds, and the bound.
 FIXED = {
+    "time for a TLS handshake (ms)": tls_door.HANDSHAKE_MS,
+    "TLS handshakes under way": tls_door.MOST_HANDSHAKES,
+    "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
+    "time for a login by SASL (ms)": login.LOGIN_MS,
+    "logins whose token is being checked": server.SECURITY_QUEUE,
+    "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
+    "a PEM store (bytes)": pem.MAX_PEM_BYTES,
     "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,
     "any other request": dispatcher.MAX_VALUES_BYTES,
     "values (array elements) of one request": large_messages.MAX_VALUES,

@@ -51,9 +51,9 @@ class _Arrival:
         self.address = address
         self.host = host
         self.since_ms = 0
+        self.look_again_ms = _LOOK_AGAIN_MS
         self.deadline: TimerHandle | None = None
         self.again: TimerHandle | None = None
-        self.look_again_ms = _LOOK_AGAIN_MS
         self.handshake: asyncio.Task[None] | None = None
 
 
