@@ -181,7 +181,8 @@ class Session:
         if (matched := wanted.matched(view)) != wanted.topics:
             wanted.topics = matched
             self.cluster.watch(matched)
-            self._read_topics()
+            if self._group is None or self.membership is not None:  # who leaves the group must not join it again
+                self._read_topics()
         error = self._topic_errors.found(wanted.read_topics(), view)
         if error is not None:  # for the next poll
             self.error = error

@@ -162,6 +162,21 @@ async def test_a_listener_may_stop_the_consumer() -> None:
     assert asyncio.all_tasks() <= before
 
 
+async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        producer = Producer(cluster.address)
+        await producer.start()
+        for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
+            task.cancel()
+        with pytest.raises(ClientStopped):
+            while True:
+                await producer.send_and_wait("t", b"lost")
+        await producer.stop()
+        async with producer:
+            await producer.send_and_wait("t", b"x")
+        assert cluster.values("t")[-1] == b"x"
+
+
 async def test_a_handler_that_awaits_something_cancelled_has_failed() -> None:
     async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
         with pytest.raises(HandlerFailed, match="it awaited something that was cancelled"):
