@@ -253,6 +253,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
 
         After `default_api_timeout_ms` it goes on without the commit or the LeaveGroup that is not done.
         """
+        given_up = self._subscription
         try:
             if self._session is not None:
                 async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
@@ -260,7 +261,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         except TimeoutError:
             _log.warning("unsubscribe could not commit and leave the group: its time is over")
         finally:
-            self._subscribe(Subscription())
+            if self._subscription is given_up:  # the user may have subscribed meanwhile
+                self._subscribe(Subscription())
 
     def _subscribe(self, subscription: Subscription) -> None:
         self._subscription = subscription

@@ -225,7 +225,8 @@ class Session:
         except KafkaError as error:
             _log.info("the group went on without this consumer while it stopped: %s", error)
         finally:
-            self.commits.membership = None
+            if self.commits.membership is membership:  # the user may have subscribed meanwhile
+                self.commits.membership = None
             leaving = self.cluster.spawn(membership.leave("the consumer was closed"), "leave")
         await shared(leaving)
         if failure is not None:

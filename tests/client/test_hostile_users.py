@@ -177,6 +177,19 @@ async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again
         assert cluster.values("t")[-1] == b"x"
 
 
+async def test_a_subscription_during_an_unsubscribe_is_read_and_committed() -> None:
+    async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
+        assert (await consumer.getone()).topic == "t"
+        unsubscribe = asyncio.create_task(consumer.unsubscribe())
+        await asyncio.sleep(0)
+        consumer.subscribe("u")
+        await unsubscribe
+        assert consumer.subscription() == {"u"}
+        assert (await consumer.getone()).topic == "u"
+        await consumer.commit()
+        assert cluster.group.committed["u", 0] == 1
+
+
 async def test_a_handler_that_awaits_something_cancelled_has_failed() -> None:
     async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
         with pytest.raises(HandlerFailed, match="it awaited something that was cancelled"):
