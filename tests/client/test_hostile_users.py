@@ -177,6 +177,19 @@ async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again
         assert cluster.values("t")[-1] == b"x"
 
 
+async def test_batches_tell_why_they_end_also_after_a_second_start() -> None:
+    async with cluster_with_records() as cluster:
+        consumer = Consumer("t", bootstrap_servers=cluster.address)
+        for _ in range(2):
+            await consumer.start()
+            for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
+                task.cancel()
+            with pytest.raises(ClientStopped, match="was cancelled"):
+                async for _ in consumer.batches():
+                    pass
+            await consumer.stop()
+
+
 async def test_a_subscription_during_an_unsubscribe_is_read_and_committed() -> None:
     async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
         assert (await consumer.getone()).topic == "t"
