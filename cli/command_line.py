@@ -29,6 +29,7 @@ COMMANDS = {
     "groups": "Look at consumer groups, reset their offsets, delete them.",
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",
+    "acls": "List, add and remove ACLs, and explain which of them decides.",
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",

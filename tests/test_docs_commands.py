@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs.authorizer_table import AUTHORIZERS
 from odradek.tests import test_docs
 from odradek.tests.support.command import threaded_broker
 from odradek.tests.support.shell import Ended, run_line
@@ -78,7 +79,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     for made in ("bash-completion/completions", "fish/completions", "man/man1"):
         (folder / made).mkdir(parents=True)
     dirs = (str(folder / "running"),)
-    running = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6)
+    # ACLs are kept, and everybody may do everything.
+    has_acls = {"authorizer_class_name": AUTHORIZERS[0], "super_users": "User:ANONYMOUS"}
+    running = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=dirs, num_partitions=6, **has_acls)
     with Broker(running) as broker, threaded_broker(folder / "other") as other:
         yield Place(folder, broker, other)
 

@@ -10,7 +10,7 @@ from odradek.broker import server, turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.transactions import id_pattern
-from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
+from odradek.broker.handlers import acl_requests, fetch, metadata, odradek_lease_segments
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import (
     connection_limits,
@@ -21,6 +21,7 @@ from odradek.broker.network import (
     send_queue,
     tls_door,
 )
+from odradek.broker.network.access import caller
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import signed_tokens
@@ -49,6 +50,10 @@ FIXED = {
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
+    "ACLs": acl_requests.MAX_ACLS,
+    "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
+    "ACLs that one request creates or deletes": acl_requests.MAX_CHANGED,
+    "lines of the audit log for one request": caller.MAX_LINES,
     "a batch or message set when decompressed": compression.MAX_DECOMPRESSED_BYTES,
     "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,
     "batches that are rewritten or converted at a time": conversion.AT_ONCE,

@@ -19,6 +19,9 @@ Code = TypeVar("Code", bound=IntEnum)
 class ResourceType(IntEnum):
     """What an ACL protects."""
 
+    # Decisions are looked up by it: an enum's own hash is a function of Python.
+    __hash__ = int.__hash__
+
     UNKNOWN = 0
     ANY = 1
     TOPIC = 2
@@ -41,6 +44,8 @@ class PatternType(IntEnum):
 
 class Operation(IntEnum):
     """What a client does to a resource."""
+
+    __hash__ = int.__hash__
 
     UNKNOWN = 0
     ANY = 1

@@ -31,25 +31,29 @@ _log = logging.getLogger("odradek.authorizer")
 class Caller(RequestContext):
     """The context of a request, where there is an authorizer."""
 
-    __slots__ = ("_authorizer", "_lines", "services")
+    __slots__ = ("_authorizer", "_lines", "_who", "services")
 
     def __init__(self, context: RequestContext, authorizer: Authorizer, services: Services) -> None:
-        super().__init__(
-            context.api_key, context.api_version, context.correlation_id, context.client_id, context.connection
-        )
+        # Not by `super`: this is done for each request.
+        self.api_key = context.api_key
+        self.api_version = context.api_version
+        self.correlation_id = context.correlation_id
+        self.client_id = context.client_id
+        self.connection = connection = context.connection
+        self._who = connection.principal, connection.client_host
         self.services = services
         self._authorizer = authorizer
         self._lines = 0
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool:
-        found = self._authorizer.decide(self.principal, self.client_address, operation, resource_type, name)
+        found = self._authorizer.decide(*self._who, operation, resource_type, name)
         if audited and (not found.is_allowed or _log.isEnabledFor(logging.DEBUG)):
             self._note(found, operation, resource_type, name)
         return found.is_allowed
 
     def may_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the client may do this to any resource of the type."""
-        found = self._authorizer.decide_by_type(self.principal, self.client_address, operation, resource_type)
+        found = self._authorizer.decide_by_type(*self._who, operation, resource_type)
         if not found.is_allowed or _log.isEnabledFor(logging.DEBUG):
             self._note(found, operation, resource_type, "any")
         return found.is_allowed
@@ -59,7 +63,7 @@ class Caller(RequestContext):
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, audited=audited)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        return self._authorizer.operations(self.principal, self.client_address, resource_type, name)
+        return self._authorizer.operations(*self._who, resource_type, name)
 
     @property
     def acl_changes(self) -> int:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from struct import Struct as Layout
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -22,9 +21,8 @@ from .caller import Caller, Proceed
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _TOPIC = ResourceType.TOPIC
 # Where a batch says its format, and whether it is transactional.
-_MAGIC_AT, _ATTRIBUTES_AT = 16, 21
+_MAGIC_AT, _ATTRIBUTES_AT = 16, 22
 _TRANSACTIONAL = 0x10
-_attributes = Layout(">h").unpack_from
 
 
 def topic_of(caller: Caller, item: Any) -> str | None:
@@ -67,13 +65,14 @@ def produce(portions: Portions) -> Access:
 
 def _is_transactional(request: Any) -> bool:
     """Return whether any batch of a Produce request belongs to a transaction."""
-    return any(
-        len(each.records or b"") > _ATTRIBUTES_AT + 1
-        and each.records[_MAGIC_AT] == 2
-        and _attributes(each.records, _ATTRIBUTES_AT)[0] & _TRANSACTIONAL
-        for data in request.topic_data
-        for each in data.partition_data
-    )
+    for data in request.topic_data:
+        for sent in data.partition_data:
+            records = sent.records
+            if records is None or len(records) <= _ATTRIBUTES_AT or records[_MAGIC_AT] != 2:
+                continue
+            if records[_ATTRIBUTES_AT] & _TRANSACTIONAL:
+                return True
+    return False
 
 
 def _may_use_transaction(caller: Caller, transactional_id: str | None) -> bool:
