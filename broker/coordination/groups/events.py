@@ -21,7 +21,9 @@ from .consumer.events import (
     MemberSilent,
     RegexesResolved,
     Rejection,
+    RejoinLate,
     RevocationLate,
+    SyncLate,
 )
 from .records import Record
 
@@ -177,7 +179,16 @@ class SyncTimeout(NamedTuple):
     kind: int = 3
 
 
-TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout | MemberSilent | RevocationLate
+TimerEvent = (
+    SessionExpired
+    | InitialDelayPassed
+    | RebalanceTimeout
+    | SyncTimeout
+    | MemberSilent
+    | RevocationLate
+    | RejoinLate
+    | SyncLate
+)
 
 
 # -- News from the coordinator and the log
@@ -233,6 +244,8 @@ Event = (
     | SyncTimeout
     | MemberSilent
     | RevocationLate
+    | RejoinLate
+    | SyncLate
     | RegexesResolved
     | BecomeClassic
     | Create

@@ -39,6 +39,7 @@ class CauseKind(Enum):
     NOT_SYNCED = "not-synced"
     TOO_MANY = "too-many-members"
     NOT_WRITTEN = "assignment-not-written"
+    DOWNGRADED = "downgraded"
 
 
 class Ending(Enum):
@@ -102,6 +103,8 @@ class Cause:
                 return f"more members than group.max.size allows{tail}"
             case CauseKind.NOT_WRITTEN:
                 return f"the assignment could not be written{tail}"
+            case CauseKind.DOWNGRADED:
+                return f"the last member of the consumer protocol is gone{tail}"
 
 
 @dataclass(frozen=True, slots=True)

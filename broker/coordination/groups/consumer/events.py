@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .....protocol.errors import ErrorCode
 from ...outcome import Token
@@ -34,7 +34,8 @@ class Beat:
 class ConsumerHeartbeat:
     """ConsumerGroupHeartbeat. None means: as before."""
 
-    token: Token[Beat | Rejection]
+    # Answered with a Beat or a Rejection; the steps of classic members take a heartbeat too, and answer in their way.
+    token: Token[Any]
     member_id: str
     epoch: int
     client_id: str
@@ -72,6 +73,28 @@ class RevocationLate(NamedTuple):
 
     member_id: str
     kind: str = "revocation"
+
+
+class RejoinLate(NamedTuple):
+    """A member of the classic protocol has not joined again within its rebalance timeout."""
+
+    member_id: str
+    kind: str = "rejoin"
+
+
+class SyncLate(NamedTuple):
+    """A member of the classic protocol has not fetched its assignment within its rebalance timeout."""
+
+    member_id: str
+    kind: str = "sync"
+
+
+MemberTimer = MemberSilent | RevocationLate | RejoinLate | SyncLate
+
+
+def member_timers(member_id: str) -> list[MemberTimer]:
+    """Return the timers that a member may have."""
+    return [MemberSilent(member_id), RevocationLate(member_id), RejoinLate(member_id), SyncLate(member_id)]
 
 
 @dataclass(slots=True)

@@ -195,7 +195,7 @@ class World:
         self.timers = FakeTimers()
         self.clock = FakeClock()
         self.topics = FakeTopics()
-        ids = itertools.count(1)
+        self.ids = itertools.count(1)
         self.groups = GroupCoordinator(
             self.config,
             self.log,
@@ -203,7 +203,7 @@ class World:
             self.clock,
             self.topics,
             logging.getLogger("odradek.tests.groups"),
-            lambda prefix: f"{prefix}-{next(ids)}",
+            lambda prefix: f"{prefix}-{next(self.ids)}",
         )
 
     def restarted(self) -> World:
