@@ -32,13 +32,14 @@ from .log_dirs.data_dir import StartError
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
+from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .services import Assembly, Services
-from .threads import DiskThreads, in_thread
+from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
 from .topics.disk_reads import ColdReads
 from .topics.internal_topics import restore_compaction
@@ -55,6 +56,9 @@ if TYPE_CHECKING:
 STOP_DEADLINE_S = 3.0
 # How long the broker waits for the disk when it stops. Both together stay under the 10 s that operators are promised.
 CLOSE_DEADLINE_S = 5.0
+# Threads that read certificates and check tokens and passwords, and how many clients may wait for them.
+SECURITY_THREADS = 2
+SECURITY_QUEUE = 1000
 # With one thread, the fsyncs of thousands of partitions would take longer than that.
 CLOSING_THREADS = 16
 
@@ -101,6 +105,8 @@ class Broker:
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._threads = DiskThreads(self.timers, self.clock)
+        # Read certificates that have changed.
+        self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
@@ -191,14 +197,24 @@ class Broker:
             raise
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
-        dispatch = Dispatcher(services, self.watchdog, responses)
-        acceptor = Acceptor(self.config, dispatch, read_piece, self.clock, self.timers, responses)
+        dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
+        acceptor = Acceptor(
+            self.config,
+            dispatch,
+            read_piece,
+            self.clock,
+            self.timers,
+            responses,
+            self._security_workers,
+            services.metadata.scram_credential,
+        )
         self._running = _Running(services, dispatch, acceptor)
         try:
             if member is not None:
                 assert services.replicas is not None
                 await member.leave_isrs(services.replicas)
             await acceptor.bind()
+            services.reconfiguration.reconfigure_listeners = acceptor.reconfigure
             if member is not None:
                 await self._register(member, services)
             await acceptor.listen()
@@ -307,6 +323,7 @@ class Broker:
             await _close_data(services)
         finally:
             self._threads.close()
+            self._security_workers.close()
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None
@@ -335,6 +352,16 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     if row.name in config.given or config.group_initial_rebalance_delay_ms != row.default:
         return config
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
+
+
+def _guard(services: Services) -> AccessGuard | None:
+    """Return what asks the authorizer, if there is one."""
+    if services.authorizer is None:
+        return None
+    is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
+    if not is_open and not services.metadata.acls:
+        _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
+    return AccessGuard(services, services.authorizer)
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:

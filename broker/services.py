@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +26,8 @@ from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .purgatory import Purgatory
+from .security.acls import Acl
+from .security.authorizer import Authorizer
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -71,6 +73,8 @@ class Services:
     conversions: Conversions
     staging: Staging
     fetch_sessions: FetchSessions
+    # None: everyone may do everything.
+    authorizer: Authorizer | None
     segment_leases: SegmentLeases
     # -- Coordination
     groups: GroupCoordinator
@@ -92,6 +96,13 @@ class Services:
         if self.cluster is not None:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
+
+    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
+        """Remove ACLs, then add others: on disk first, then for every request that comes."""
+        assert self.authorizer is not None
+        added, removed = list(added), list(removed)
+        self.metadata.change_acls(added, removed)
+        self.authorizer.change(added, removed)
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
@@ -206,6 +217,7 @@ class Assembly:
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
+            authorizer=_authorizer(config, self._metadata),
             segment_leases=self._segment_leases(background),
             groups=groups,
             transactions=transactions,
@@ -251,6 +263,12 @@ class Assembly:
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
             *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
         )
+
+
+def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+    if not config.authorizer_class_name:
+        return None
+    return Authorizer(metadata.acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 
 
 def _metadata_cache() -> MetadataCache:

@@ -254,3 +254,40 @@ def in_thread(work: Callable[[], None], name: str) -> asyncio.Future[None]:
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
+
+
+class Workers:
+    """A few threads for work whose result one client waits for. The queue has a bound; past it `run` returns None."""
+
+    def __init__(self, name: str, threads: int, most_queued: int) -> None:
+        self._pool = ThreadPool(name, threads)
+        self._most = most_queued
+        self._queued = 0
+
+    def run(self, work: Callable[[], Result]) -> asyncio.Future[Result] | None:
+        """Run `work` in a thread. The future has its result or its exception. None: too much waits already."""
+        if self._queued >= self._most:
+            return None
+        self._queued += 1
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Result] = loop.create_future()
+
+        def finish(set_result: Callable[[], None]) -> None:
+            self._queued -= 1
+            if not future.done():
+                set_result()
+
+        def run() -> None:
+            try:
+                done = partial(future.set_result, work())
+            except Exception as raised:  # noqa: BLE001 - passed on to the future, not swallowed
+                done = partial(future.set_exception, raised)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(finish, done)
+
+        self._pool.submit(run)
+        return future
+
+    def close(self) -> None:
+        """End the threads when their work is done."""
+        self._pool.close()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .consumer.simple_consumer import SimpleConsumer
     from .consumer.streams import Stream
     from .consumer.workers import DeadLetterTopic
+    from .core.cluster import wait_for_broker
     from .core.descriptions import ConfigChange, ConfigResource, NewTopic
     from .core.metrics import Metric, PrometheusBridge
-    from .core.waiting import wait_for_broker
     from .errors import KafkaError
     from .producer import Producer
     from .producer.batch import BulkMetadata
@@ -135,7 +135,7 @@ _HOMES = {
     "TopicPartition": "record",
     "read_topic": "topic_table",
     "record_code": ".kernel.door",
-    "wait_for_broker": "core.waiting",
+    "wait_for_broker": "core.cluster",
 }
 
 

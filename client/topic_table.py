@@ -1,6 +1,7 @@
 """A topic as a table: `await read_topic("flights", start=datetime(...))` is a `pyarrow.Table`, or pandas, or Polars.
 
-With `path="direct"` they come from the broker's files, where this program can read these (direct_topic.py).
+With `path="direct"` they come from the broker's files, where this program can read these: in a thread, because files
+are read without the event loop.
 
 The end is decided when the call begins, so it ends also while others write. Records come partition by partition, each
 in the order of its offsets.
@@ -8,18 +9,25 @@ in the order of its offsets.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Unpack
 
+from .arrow.brokers import Brokers
+from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
+from .arrow.direct_read import DirectRead
+from .arrow.fetch import OffsetRange
 from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
+from .core.lifetime import without_cancelling
+from .core.option_values import bootstrap_addresses
 from .core.options import check_choice, security_options
 from .core.security import SecurityArguments
-from .direct_topic import DirectPartition
 from .errors import DirectReadNotPossible, InvalidOption
 from .record import TopicPartition
 
@@ -84,10 +92,15 @@ async def read_topic(
         filled = {place: ArrowColumns(columns, place, ends[place], kept=True) for place in places}
         tables: list[Any] = []
         if path != "fetch":
-            options = security_options("read_topic", security)
-            direct = [DirectPartition(place, columns, starts[place], ends[place], options) for place in places]
-            texts = _source_options(bootstrap_servers, isolation_level, request_timeout_ms)
-            await _read_directly(direct, texts, progress, must=path == "direct")
+            given = {
+                "client.id": "odradek-read-topic",
+                "isolation.level": isolation_level,
+                "request.timeout.ms": round(request_timeout_ms),
+            }
+            servers, checked = bootstrap_addresses(bootstrap_servers), security_options("read_topic", security)
+            client = client_options(servers, checked, given)
+            direct = [_DirectPartition(place, columns, starts[place], ends[place]) for place in places]
+            await _read_directly(direct, client, progress, must=path == "direct")
             tables = [filled[each.place].table_of(each.batches) for each in direct]
             starts = {each.place: each.position for each in direct}
         await _read(consumer, starts, ends, filled, progress)
@@ -122,18 +135,8 @@ async def _offsets(
     return offsets
 
 
-def _source_options(servers: str | Sequence[str], isolation_level: str, request_timeout_ms: float) -> dict[str, str]:
-    """Return what a direct read shares with the consumer, as options of the Spark source."""
-    return {
-        "kafka.bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers),
-        "kafka.isolation.level": isolation_level,
-        "kafka.request.timeout.ms": str(round(request_timeout_ms)),
-        "kafka.client.id": "odradek-read-topic",
-    }
-
-
 async def _read_directly(
-    partitions: Sequence[DirectPartition], options: Mapping[str, str], progress: Progress | None, *, must: bool
+    partitions: Sequence[_DirectPartition], options: ClientOptions, progress: Progress | None, *, must: bool
 ) -> None:
     """Read each partition as far as its files can be read. Raises DirectReadNotPossible if they `must` be."""
     total = sum(each.end - each.start for each in partitions)
@@ -149,6 +152,59 @@ async def _read_directly(
             if must:
                 raise
             log.warning("%s; the records are fetched from the broker instead", error.message)
+
+
+class _DirectPartition:
+    """The records of one partition from `start` up to `end`. `batches` are those below `position`."""
+
+    def __init__(self, place: TopicPartition, columns: Sequence[str], start: int, end: int) -> None:
+        self.place = place
+        self.start, self.position, self.end = start, start, end
+        self.batches: list[Any] = []
+        self._columns = tuple(columns)
+        self._stopped = threading.Event()
+
+    async def read(self, options: ClientOptions, passed: Callable[[], object]) -> None:
+        """Read all of it, and call `passed` when `position` has moved.
+
+        Raises DirectReadNotPossible, after which the rest can be fetched, and the errors of a fetch.
+        """
+        loop = asyncio.get_running_loop()
+        reading = loop.run_in_executor(None, self._read, options, lambda: loop.call_soon_threadsafe(passed))
+        try:
+            await without_cancelling(reading)
+        except asyncio.CancelledError:
+            # The thread ends at the next section, and gives its lease back.
+            self._stopped.set()
+            await asyncio.wait([reading])
+            raise
+
+    def _read(self, options: ClientOptions, passed: Callable[[], object]) -> None:
+        from .arrow.decoder import ArrowDecoder, schema_of
+
+        topic, number = self.place
+        reading = ReadOptions(options, fail_on_data_loss=False, path=ReadPath.DIRECT)
+        brokers = Brokers(options)
+        topic_id = brokers.retry(lambda: brokers.view([topic])).topic_id(topic)
+        wanted = OffsetRange(topic, topic_id, number, self.start, self.end)
+        schema, most = schema_of(self._columns), reading.arrow_batch_rows
+        decoder = ArrowDecoder(schema, topic, number, self.start, self.end, max_rows=most)
+        reader = DirectRead(wanted, reading, brokers)
+        sections = reader.sections()
+        try:
+            for section in sections:
+                self.batches += decoder.feed(section.source, section.table)
+                self.position = min(reader.position, self.end)
+                passed()
+                if self._stopped.is_set():
+                    return
+            self.position = self.end
+            passed()
+        finally:
+            sections.close()
+            rest = decoder.rest()
+            if rest is not None:
+                self.batches.append(rest)
 
 
 async def _read(

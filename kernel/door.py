@@ -7,8 +7,8 @@ and objects that are usual:
     decode_values, encode_values  protocol.records.columns        spread                     client.producer.appender
     encode_records                protocol.records.record         prepare                    client.producer.preparation
     scan_batches                  client.arrow.batches            places                     client.producer.batch
-    OpenColumns                   client.arrow.python_columns     OpenBatches and its rows   client.producer.producer
-    join_objects                  client.arrow.json_lines
+    OpenColumns                   client.arrow.columns            OpenBatches and its rows   client.producer.producer
+    join_objects                  client.spark.typed_values
 
 For anything else they say so, mostly by None, and Python decides. So what is broken, and how the error reads, stands in
 Python alone. A caller looks at `compiled` at each call.

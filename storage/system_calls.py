@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -41,6 +42,21 @@ def send(socket_fd: int, fd: int, position: int, size: int) -> int:
     if not hasattr(os, "sendfile"):
         return 0
     return os.sendfile(socket_fd, fd, position, size)
+
+
+def memory_file(data: bytes) -> tuple[int, str]:
+    """Return the descriptor of an unnamed file with this content, to be closed by the caller, and a path to read it.
+
+    It is in memory; on a system without such files it is on the disk for as long as the descriptor is open.
+    """
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("odradek")
+    else:
+        with tempfile.TemporaryFile() as file:
+            fd = os.dup(file.fileno())
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd, f"/dev/fd/{fd}"
 
 
 def will_need(fd: int, position: int) -> None:

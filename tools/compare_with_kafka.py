@@ -2,6 +2,7 @@
 
     python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
     python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
+    python tools/compare_with_kafka.py A_HOST:PORT --codes          # just the error codes of each answer
 
 The comparison leaves out ids that a broker makes up, addresses, clocks, and the wording of error messages (but not
 whether there is one; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
@@ -24,6 +25,8 @@ SUBJECTS = (
     "cluster", "acls", "topics", "recreation", "configs", "features", "produce", "verification", "fetch", "groups",
     "garbage",
 )  # fmt: skip
+# Only for brokers with the configs that the module names.
+SECURED = ("access",)
 MADE_UP = {
     "TopicId",
     "ClusterId",
@@ -50,18 +53,39 @@ Key = tuple[str, str, int, int]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("addresses", nargs="+", metavar="HOST:PORT")
-    parser.add_argument("--only", action="append", choices=SUBJECTS)
+    parser.add_argument("--only", action="append", choices=(*SUBJECTS, *SECURED))
     parser.add_argument("--case", default="", help="only cases whose name or API contains this")
     parser.add_argument("--messages", action="store_true")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--codes", action="store_true")
     options = parser.parse_args()
     prefix = f"cmp{time.time_ns() // 1_000_000 % 10_000_000}"
     runs = [ask(address, options.only or SUBJECTS, prefix) for address in options.addresses]
     runs = [{key: exchange for key, exchange in run.items() if options.case in f"{key[1]} {key[0]}"} for run in runs]
-    if options.show:
+    if options.codes:
+        print_codes(runs[0])
+    elif options.show:
         show(runs[0])
     elif differences(*runs, prefix, options.messages):
         sys.exit(1)
+
+
+def print_codes(run: dict[Key, Exchange]) -> None:
+    """Print case, API, version and the error codes of each answer, in the order of its fields."""
+    for (case, api, version, _), exchange in run.items():
+        answer = " ".join(codes_of(exchange.body)) if exchange.outcome == "answered" else exchange.outcome
+        print(case, api, version, answer, sep="\t")
+
+
+def codes_of(value: Any, name: str = "") -> list[str]:
+    """Return the error codes and authorized operations in a response, and how long its lists are."""
+    if isinstance(value, dict):
+        return [code for key, inner in value.items() for code in codes_of(inner, key)]
+    if isinstance(value, list):
+        items = sorted(codes_of(each, name) for each in value)
+        return [f"{name}:", *(code for item in items for code in item)] if any(items) else []
+    is_code = name.endswith(("ErrorCode", "AuthorizedOperations"))
+    return [str(value)] if is_code else []
 
 
 def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:

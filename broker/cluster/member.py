@@ -386,7 +386,7 @@ def _registration(broker_id: int, config: BrokerConfig, addresses: list[str], no
             # As it was given: a name stays a name.
             address = listener._replace(port=int(address.rpartition(":")[2])).address
         endpoints.append(f"{listener.name}://{address}")
-    protocols = {each.name: "PLAINTEXT" for each in config.endpoints}
+    protocols = {each.name: str(config.of_listener(each.name).protocol) for each in config.endpoints}
     return Registration(broker_id, tuple(endpoints), protocols, config.broker_rack, now_ms)
 
 

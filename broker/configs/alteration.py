@@ -54,6 +54,10 @@ class Resource(Protocol):
         """Return the effective value of a config."""
         ...
 
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        """Return whether these configs are others, or read again what they name."""
+        ...
+
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         """Give the resource these configs and no others. ConfigError or KafkaError where they cannot be used."""
         ...
@@ -121,7 +125,7 @@ def alter_each(
 
 
 def _apply(resource: Resource, configs: dict[str, str], validate_only: bool) -> None:
-    if resource.exists and configs == resource.overrides():
+    if resource.exists and not resource.is_changed_by(configs):
         return
     try:
         resource.alter(configs, validate_only)

@@ -1,9 +1,10 @@
 """BrokerConfig: every config of a broker, checked, under Kafka's names.
 
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
-The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in four tables: `server_table`,
-`log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults are those of Kafka 4.3.1, or of 3.9.1
-for what ZooKeeper needs; a test compares them and lists the few that differ, with the reason.
+The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in six tables: `server_table`,
+`security_table`, `authorizer_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults
+are those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with
+the reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
 server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
@@ -18,28 +19,42 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .authorizer_table import AuthorizerTable, check_authorizer
 from .cluster_table import ClusterTable
 from .coordinator_table import CoordinatorTable
-from .definition import ConfigDef, ConfigError, Value, definitions_of
+from .definition import HIDDEN, ConfigDef, ConfigError, Value, definitions_of
 from .dynamic_configs import DynamicConfigs
-from .endpoint import Endpoint, check_advertised, check_protocols, parse_endpoint
+from .endpoint import (
+    Endpoint,
+    SecurityProtocol,
+    check_advertised,
+    check_protocols,
+    parse_endpoint,
+    protocols_of,
+)
 from .group_config import check_group_bounds
+from .listener_config import PREFIX, ListenerConfig, listener_config, listener_of, listener_row
 from .log_table import LogTable
+from .security_table import SecurityTable
 from .server_table import ServerTable
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ServerTable),
+    **definitions_of(SecurityTable),
     **definitions_of(LogTable),
     **definitions_of(CoordinatorTable),
     **definitions_of(ClusterTable),
+    **definitions_of(AuthorizerTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
+class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ClusterTable, AuthorizerTable):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
+    # What listeners have for themselves, by names with their prefix (listener_config.py).
+    listener_configs: Mapping[str, Value] = field(default_factory=dict[str, Value], repr=False)
     # The names that were given as texts; DescribeConfigs tells them from defaults.
     # Invariant: a subset of the tables' names.
     given: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
@@ -52,7 +67,10 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
             if value != row.default:
                 row.validate(value)
         self._unite_ids()
+        check_authorizer(self, self.zookeeper_connect is not None)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
+        self._check_listener_configs()
+        self._check_inter_broker_listener()
         check_advertised(self.advertised.values(), self.listeners)
         check_group_bounds(self)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
@@ -69,14 +87,21 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
         With `strict` a name that neither Odradek nor Kafka knows is a ConfigError.
         """
         values: dict[str, Any] = {}
+        own: dict[str, Value] = {}
         warnings: list[str] = []
+        listeners = _names_of(texts.get("listeners"))
         for name, text in texts.items():
             row = BROKER_CONFIGS.get(name)
             if row is not None:
                 values[row.attribute] = row.parse(text)
-            elif said := warning(name, text, BROKER_CONFIGS, strict):
+            elif listener_of(name, listeners) is not None and (row := listener_row(name)):
+                own[name] = row.parse(text)
+            elif said := warning(name, text, BROKER_CONFIGS, strict, listeners):
                 warnings.append(said)
-        return cls(**values, given=frozenset(texts.keys() & BROKER_CONFIGS.keys())), warnings
+        if "sasl.jaas.config" in texts:
+            warnings.append("config sasl.jaas.config: has no use without the prefix of a listener and a mechanism")
+        given = frozenset(texts.keys() & BROKER_CONFIGS.keys())
+        return cls(**values, listener_configs=own, given=given), warnings
 
     @property
     def has_generated_id(self) -> bool:
@@ -105,26 +130,83 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
         """The advertised listeners by name. A client of a listener without one is told the address that it used."""
         return {each.name: each for each in map(parse_endpoint, self.advertised_listeners or ())}
 
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener at which the brokers of a cluster reach each other."""
+        if self.inter_broker_listener_name is not None:
+            return self.inter_broker_listener_name.upper()
+        asked = self.security_inter_broker_protocol
+        is_default = asked == BROKER_CONFIGS["security.inter.broker.protocol"].default
+        return self.endpoints[0].name if is_default else asked
+
+    def of_listener(self, name: str) -> ListenerConfig:
+        """Return what TLS and SASL are on the listener `name`."""
+        protocol = protocols_of(self.listener_security_protocol_map)[name]
+        return listener_config(self, self.listener_configs, name, protocol)
+
+    def row(self, name: str) -> ConfigDef | None:
+        """Return the definition of a config of this broker, also of one of its listeners; None for an unknown name."""
+        if name in BROKER_CONFIGS:
+            return BROKER_CONFIGS[name]
+        return listener_row(name) if listener_of(name, (each.name for each in self.endpoints)) else None
+
+    def value(self, name: str) -> Value:
+        """Return the value of a config; None for one of a listener's that it does not have for itself."""
+        if name.startswith(PREFIX):
+            return self.listener_configs.get(name)
+        return getattr(self, BROKER_CONFIGS[name].attribute)
+
     def alter(self, broker: Mapping[str, str], cluster: Mapping[str, str]) -> set[str]:
         """Replace the dynamic configs of this broker and of the cluster. Return the names whose value has changed.
 
         ConfigError where one value, or two together, cannot be used; then nothing has changed.
         """
+        for name in cluster:
+            if name.startswith(PREFIX):
+                raise ConfigError(name, HIDDEN, "each broker has its own value, so it cannot be set for all of them")
         texts = {**cluster, **broker}
-        changes = {name: _dynamic_row(name, text).parse(text) for name, text in texts.items()}
+        changes = {name: self._dynamic_row(name).parse(text) for name, text in texts.items()}
         values = {**self.dynamic.replaced, **changes}
-        altered = replace(self, **{BROKER_CONFIGS[name].attribute: value for name, value in values.items()})
-        changed = {name for name in values if values[name] != getattr(self, BROKER_CONFIGS[name].attribute)}
+        own = {**self.listener_configs, **{name: value for name, value in values.items() if name.startswith(PREFIX)}}
+        own = {name: value for name, value in own.items() if value is not None}
+        plain = {BROKER_CONFIGS[name].attribute: value for name, value in values.items() if name in BROKER_CONFIGS}
+        altered = replace(self, listener_configs=own, **plain)
+        changed = {name for name in values if values[name] != self.value(name)}
         replaced = {name: self.value_at_start(name) for name in texts}
         self.dynamic.broker, self.dynamic.cluster, self.dynamic.replaced = dict(broker), dict(cluster), replaced
-        for name in changed:
-            attribute = BROKER_CONFIGS[name].attribute
+        for attribute in ("listener_configs", *plain):
             object.__setattr__(self, attribute, getattr(altered, attribute))
         return changed
 
     def value_at_start(self, name: str) -> Value:
         """Return the value that the broker was started with, whatever has changed since."""
-        return self.dynamic.replaced.get(name, getattr(self, BROKER_CONFIGS[name].attribute))
+        return self.dynamic.replaced[name] if name in self.dynamic.replaced else self.value(name)
+
+    def _check_listener_configs(self) -> None:
+        for name, value in self.listener_configs.items():
+            row = self.row(name)
+            if row is None:
+                raise ConfigError(name, HIDDEN, "no listener of this broker has such a config")
+            row.validate(value)
+
+    def _check_inter_broker_listener(self) -> None:
+        name, names = self.inter_broker_listener, [each.name for each in self.endpoints]
+        is_protocol = self.security_inter_broker_protocol != "PLAINTEXT"
+        if self.inter_broker_listener_name is not None and is_protocol:
+            why = "only one of inter.broker.listener.name and security.inter.broker.protocol may be set"
+            raise ConfigError("inter.broker.listener.name", name, why)
+        if name not in names:
+            which = "security.inter.broker.protocol" if is_protocol else "inter.broker.listener.name"
+            raise ConfigError(which, name, f"must be one of the listeners {', '.join(names)}")
+        if self.zookeeper_connect is not None and self.of_listener(name).protocol is not SecurityProtocol.PLAINTEXT:
+            why = "brokers reach each other by PLAINTEXT only, so the cluster needs a listener with it for them"
+            raise ConfigError("inter.broker.listener.name", name, why)
+
+    def _dynamic_row(self, name: str) -> ConfigDef:
+        row = self.row(name)
+        if row is None or not row.dynamic:
+            raise ConfigError(name, HIDDEN, "cannot be changed while the broker runs")
+        return row
 
     def _unite_ids(self) -> None:
         """Give node.id and broker.id the same value: they are one number under two names, as in Kafka.
@@ -148,8 +230,7 @@ class BrokerConfig(ServerTable, LogTable, CoordinatorTable, ClusterTable):
             raise ConfigError("broker.id", number, f"must be at most reserved.broker.max.id, {most}")
 
 
-def _dynamic_row(name: str, text: str) -> ConfigDef:
-    row = BROKER_CONFIGS.get(name)
-    if row is None or not row.dynamic:
-        raise ConfigError(name, text, "cannot be changed while the broker runs")
-    return row
+def _names_of(listeners: str | None) -> list[str]:
+    """Return the names of the listeners of a text. One that cannot be read has its error elsewhere."""
+    texts = listeners.split(",") if listeners is not None else BrokerConfig.listeners
+    return [text.partition("://")[0].strip().upper() for text in texts]

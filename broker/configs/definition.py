@@ -23,6 +23,8 @@ LONG_MAX = 2**63 - 1
 
 # An error is one line that people read: a pasted file must not fill the terminal.
 _SHOWN_VALUE_CHARS = 200
+# What stands for a password in logs and errors.
+HIDDEN = "[hidden]"
 # A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
 _MAX_DIGITS = 19
 
@@ -43,6 +45,7 @@ class ConfigType(IntEnum):
 
 BOOLEAN, STRING, INT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
 DOUBLE, LIST, SHORT = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.SHORT
+CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
 
 _PYTHON_TYPES: dict[ConfigType, type | tuple[type, ...]] = {
     ConfigType.BOOLEAN: bool,
@@ -165,10 +168,15 @@ class ConfigDef:
             return
         is_typed = isinstance(value, _PYTHON_TYPES[self.type])
         if not is_typed or (isinstance(value, bool) and self.type != ConfigType.BOOLEAN):
-            raise ConfigError(self.name, value, f"must be {_TYPE_WORDS[self.type]}")
+            shown = HIDDEN if self.type is ConfigType.PASSWORD else value
+            raise ConfigError(self.name, shown, f"must be {_TYPE_WORDS[self.type]}")
         reason = self._out_of_range(value) or (self.check(value) if self.check else None)
         if reason:
-            raise ConfigError(self.name, self.format(value), reason)
+            raise ConfigError(self.name, self.shown(value), reason)
+
+    def shown(self, value: Value) -> str | None:
+        """Return the text of a value for a log or an error, where a password must not stand."""
+        return HIDDEN if self.type is ConfigType.PASSWORD and value is not None else self.format(value)
 
     def format(self, value: Value) -> str | None:
         """Return the text of a value, as DescribeConfigs and a properties file write it."""
@@ -229,7 +237,7 @@ def define(
     row = ConfigDef(
         "", type, cast(Value, default), doc, low, high, choices, check, dynamic, topic, topic_low, topic_default
     )
-    return field(default=default, metadata={"config": row})
+    return field(default=default, metadata={"config": row}, repr=type is not ConfigType.PASSWORD)
 
 
 def definitions_of(table: type) -> Mapping[str, ConfigDef]:

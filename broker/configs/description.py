@@ -54,8 +54,9 @@ class ConfigEntry:
 
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """Return the configs of a broker: all, or those of `names` that exist."""
-    wanted = BROKER_CONFIGS if names is None else [name for name in names if name in BROKER_CONFIGS]
-    return [_broker_entry(config, BROKER_CONFIGS[name]) for name in wanted]
+    known = (*BROKER_CONFIGS, *sorted(config.listener_configs))
+    wanted = known if names is None else [name for name in names if name in known]
+    return [_broker_entry(config, row) for name in wanted if (row := config.row(name)) is not None]
 
 
 def describe_cluster(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
@@ -96,7 +97,7 @@ def _group_entry(broker: BrokerConfig, row: ConfigDef, overrides: Mapping[str, s
 
 
 def _broker_entry(config: BrokerConfig, row: ConfigDef) -> ConfigEntry:
-    text, source = row.format(getattr(config, row.attribute)), _broker_source(config, row)
+    text, source = row.format(config.value(row.name)), _broker_source(config, row)
     synonyms = tuple(_broker_synonyms(config, row))
     return ConfigEntry(row.name, text, source, row.type, row.doc, synonyms, read_only=not row.dynamic)
 

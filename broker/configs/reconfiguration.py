@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from ...protocol.errors import KafkaError
@@ -44,6 +44,8 @@ class Reconfiguration:
         self._journal = journal
         self._reconfigure_topics = reconfigure_topics
         self._reconfigure_tasks = reconfigure_tasks
+        # Checks the listeners whose configs were given, by the names of these, and returns the call that applies them.
+        self.reconfigure_listeners: Callable[[Collection[str]], Callable[[], None]] = lambda names: lambda: None
 
     def overrides(self, node: str) -> Mapping[str, str]:
         """Return the dynamic configs of a node."""
@@ -59,6 +61,7 @@ class Reconfiguration:
         self.config.alter(*_layers(self.config, {**self._journal.broker_configs, node: configs}))
         try:
             apply = self._reconfigure_topics()
+            apply_listeners = self.reconfigure_listeners({*configs, *before[0]})
             if not validate_only:
                 self._journal.put_broker_configs(node, configs)
         except KafkaError:
@@ -68,6 +71,7 @@ class Reconfiguration:
             self.config.alter(*before)
             return
         apply()
+        apply_listeners()
         self._reconfigure_tasks()
         _log.info("configs of %s were changed", f"broker {node}" if node else "every broker")
 

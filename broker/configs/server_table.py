@@ -37,7 +37,7 @@ class ServerTable:
             "where that is every interface, the address that the client used.")
     listener_security_protocol_map: str = define(STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", check=check_protocol_map,
-        doc="The security protocol of each listener name. Only PLAINTEXT is supported yet.")
+        doc="The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
     controller_listener_names: tuple[str, ...] = define(LIST, (),
         doc="Listeners of a Kafka controller. Odradek has no controller and does not open them.")
 

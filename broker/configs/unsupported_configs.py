@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .cluster_table import ClusterTable
-from .definition import ConfigError, definitions_of, nearest
+from .definition import HIDDEN, ConfigError, definitions_of, nearest
 
 # Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
 # made for Kafka may keep them.
@@ -194,23 +194,39 @@ _PLACES = frozenset({*_LISTENER_NAMES, "node.id", "broker.id", *definitions_of(C
 _MISSPELT = 0.75
 
 
-def warning(name: str, text: str, names: Iterable[str], strict: bool = False) -> str | None:
+def warning(
+    name: str, text: str, names: Iterable[str], strict: bool = False, listeners: Iterable[str] = ()
+) -> str | None:
     """Return a warning for a config that is not one of Odradek's `names`; None for one that it does not need.
 
-    ConfigError where it would be unsafe to ignore it, and with `strict` for every unknown name.
+    `listeners` are the names of the listeners that there are. ConfigError where it would be unsafe to ignore the
+    config, and with `strict` for every unknown name.
     """
-    if name == "authorizer.class.name" and text.strip():
-        raise ConfigError(name, text, "there is no authorizer yet, and a broker that should refuse must not start open")
     if name.startswith(_ZOOKEEPER_SECURITY) and text.strip().lower() not in ("", "false"):
         raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
     if name in _COPIES:
         return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name in _KNOWN:
         return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
-    if name.startswith(_OF_A_LISTENER) and name.split(".", 3)[-1] in _KNOWN:
-        return f"config {name}: known to Kafka, not acted on by Odradek yet"
+    if name.startswith(_OF_A_LISTENER):
+        return _listener_warning(name, listeners)
     close, likeness = nearest(name, _KNOWN.union(names))
     said = f"unknown (did you mean {close}?)" if close else "unknown"
     if strict or (close in _PLACES and likeness >= _MISSPELT):
         raise ConfigError(name, text, said)
     return f"config {name}: {said}"
+
+
+def _listener_warning(name: str, listeners: Iterable[str]) -> str:
+    """Return the warning for a listener's config that is not acted on. ConfigError for a misspelt one.
+
+    A listener would be open that was to ask for certificates.
+    """
+    owner = next((each for each in listeners if name.startswith(f"{_OF_A_LISTENER}{each.lower()}.")), None)
+    if owner is None:
+        return f"config {name}: there is no listener of this name, which must be in lower case"
+    config = name.removeprefix(f"{_OF_A_LISTENER}{owner.lower()}.")
+    if config in _KNOWN or any(config.endswith("." + known) for known in _KNOWN):
+        return f"config {name}: known to Kafka, not acted on by Odradek yet"
+    close, _ = nearest(config, _KNOWN)
+    raise ConfigError(name, HIDDEN, f"unknown (did you mean {close}?)" if close else "unknown")

@@ -15,7 +15,7 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ..network.request import RequestContext
-from .metadata import CLUSTER_OPERATIONS, controller_id, live_brokers
+from .metadata import cluster_operations, controller_id, live_brokers
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -37,5 +37,5 @@ def handle(services: Services, context: RequestContext, request: DescribeCluster
         brokers=[DescribeClusterBroker(*each) for each in live_brokers(services, context)],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
+        response.cluster_authorized_operations = cluster_operations(context)
     return response

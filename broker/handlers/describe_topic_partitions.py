@@ -18,10 +18,12 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...protocol.messages.metadata import MetadataResponsePartition
+from ..network.access.access import split
 from ..network.request import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
-from .metadata import TOPIC_OPERATIONS, known, partition_states
+from .metadata import known, partition_states
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -35,17 +37,36 @@ def handle(
     An invalid cursor is INVALID_REQUEST for each topic that the request names.
     """
     requested = sorted({each.name for each in request.topics})
-    names = requested or [topic.name for topic in services.topics.all() if known(services, topic) is not None]
+    names = requested or _visible(services, context)
     start = request.cursor
     if start is not None:
         names = [name for name in names if name >= start.topic_name]
         if start.partition_index < 0 or (requested and start.topic_name not in names):
             return _reject_all(requested)
+    names, denied = split(names, lambda name: context.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
     limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
-    return _page(services, names, start, max(limit, 1))
+    response = _page(services, context, names, start, max(limit, 1))
+    response.topics.extend(map(_denied, denied))
+    return response
 
 
-def _page(services: Services, names: Sequence[str], start: Cursor | None, room: int) -> DescribeTopicPartitionsResponse:
+def _visible(services: Services, context: RequestContext) -> list[str]:
+    """Return the names of all topics that the client may see."""
+    return [
+        topic.name
+        for topic in services.topics.all()
+        if known(services, topic) is not None
+        and context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, audited=False)
+    ]
+
+
+def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name)
+
+
+def _page(
+    services: Services, context: RequestContext, names: Sequence[str], start: Cursor | None, room: int
+) -> DescribeTopicPartitionsResponse:
     response = DescribeTopicPartitionsResponse()
     for name in names:
         if not room:
@@ -53,12 +74,12 @@ def _page(services: Services, names: Sequence[str], start: Cursor | None, room: 
             break
         topic = known(services, services.topics.get(name))
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown(name, context))
             continue
         first = start.partition_index if start is not None and start.topic_name == name else 0
         states = partition_states(services, topic)
         shown = states[first : first + room]
-        response.topics.append(_describe(services, topic, shown))
+        response.topics.append(_describe(context, topic, shown))
         room -= len(shown)
         if first + len(shown) < len(states):
             response.next_cursor = Cursor(name, first + len(shown))
@@ -67,7 +88,7 @@ def _page(services: Services, names: Sequence[str], start: Cursor | None, room: 
 
 
 def _describe(
-    services: Services, topic: Topic, shown: Sequence[MetadataResponsePartition]
+    context: RequestContext, topic: Topic, shown: Sequence[MetadataResponsePartition]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -87,18 +108,19 @@ def _describe(
             )
             for each in shown
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=context.operations(ResourceType.TOPIC, topic.name),
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _unknown(name: str, context: RequestContext) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_name(name)
     except KafkaError as error:
         code = error.code
+    operations = context.operations(ResourceType.TOPIC, name)
     return DescribeTopicPartitionsResponseTopic(
-        int(code), name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=TOPIC_OPERATIONS
+        int(code), name, is_internal=name in INTERNAL_TOPICS, topic_authorized_operations=operations
     )
 
 

@@ -39,6 +39,7 @@ from ...storage.log_view import LogView
 from ...storage.segments.location import Location
 from ..configs.server_table import RACK_AWARE_SELECTOR
 from ..network.request import RequestContext
+from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import Partition
@@ -70,6 +71,8 @@ COLD_AT_ONCE = 256
 _OTHER_LEADER = frozenset({int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH)})
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+# Errors of a partition that the broker does not look at.
+_NOT_LOOKED_AT = frozenset({*_PATIENT, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 
 def handle(
@@ -315,6 +318,10 @@ class _Fetch:
             return list(self._partitions)
         changed = purgatory.changed_since(session.seen_wakes)
         session.seen_wakes = purgatory.wakes
+        if session.seen_acl_changes != self._context.acl_changes:
+            # What the client could read may be denied now, also where nothing is new.
+            session.seen_acl_changes = self._context.acl_changes
+            changed = None
         return session.news(changed)
 
     def _begin(self, news: list[FetchedPartition]) -> _Walk:
@@ -352,8 +359,16 @@ class _Fetch:
             return self._error_of_unknown_id(each)
         if topic is None and self._version >= FIRST_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
+        if not self._may_read(each.topic if topic is None else topic.name):
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         found = topic.partition(each.partition) if topic is not None else None
         return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def _may_read(self, topic: str) -> bool:
+        """Return whether the client may fetch a topic. A follower needs the right of a broker."""
+        if self._replica_id >= 0:
+            return self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self._context.may(Operation.READ, ResourceType.TOPIC, topic)
 
     def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:
         """Return the error for a topic id that no topic has.
@@ -372,7 +387,7 @@ class _Fetch:
     ) -> PartitionData:
         if isinstance(partition, ErrorCode):
             # As in Kafka: an empty list of aborted transactions here, null where the partition itself has the error.
-            return _error_data(each, partition, aborted_transactions=[] if partition in _PATIENT else None)
+            return _error_data(each, partition, aborted_transactions=[] if partition in _NOT_LOOKED_AT else None)
         isolation_level = self._isolation_level
         records: FileRange | None = None
         aborted: list[AbortedTransaction] | None = [] if isolation_level == READ_COMMITTED else None

@@ -13,13 +13,11 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from ..configs.alteration import Change, Operation, Resource, alter, alter_each
+from ..configs.alteration import Change, Operation, Resource, alter
 from ..network.request import RequestContext
-from ..topics.config_resources import resource_of
-from .cluster_configs import alter_in_cluster
+from .config_changes import alter_resources
 
 if TYPE_CHECKING:
-    from ..cluster.member import Member
     from ..services import Services
 
 
@@ -27,23 +25,11 @@ def handle(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse | asyncio.Future[IncrementalAlterConfigsResponse]:
     """Make all changes of a resource or none. A resource that a request names twice is rejected."""
-    if services.cluster is not None:
-        return asyncio.ensure_future(_alter_in_cluster(services, services.cluster, request))
 
-    def alter_one(asked: AlterConfigsResource) -> None:
-        resource = resource_of(services.topics, services.reconfiguration, asked.resource_type, asked.resource_name)
-        _alter(resource, asked, request.validate_only)
-
-    return _respond(alter_each(request.resources, alter_one))
-
-
-async def _alter_in_cluster(
-    services: Services, member: Member, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
     def alter_one(resource: Resource, asked: AlterConfigsResource) -> None:
-        _alter(resource, asked, request.validate_only)
+        alter(resource, map(_change, asked.configs), request.validate_only)
 
-    return _respond(await alter_in_cluster(services, member, request.resources, alter_one))
+    return alter_resources(services, request.resources, alter_one, _respond)
 
 
 def _respond(results: list[tuple[AlterConfigsResource, int, str | None]]) -> IncrementalAlterConfigsResponse:
@@ -53,10 +39,6 @@ def _respond(results: list[tuple[AlterConfigsResource, int, str | None]]) -> Inc
             for asked, code, why in results
         ]
     )
-
-
-def _alter(resource: Resource, asked: AlterConfigsResource, validate_only: bool) -> None:
-    alter(resource, map(_change, asked.configs), validate_only)
 
 
 def _change(config: AlterableConfig) -> Change:

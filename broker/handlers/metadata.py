@@ -24,6 +24,7 @@ from ...protocol.messages.metadata import (
 from ...protocol.primitives import ZERO_UUID
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
+from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
@@ -31,9 +32,6 @@ from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 if TYPE_CHECKING:
     from ..services import Services
 
-# Every operation of Kafka on a topic or a cluster, as bits: without an authorizer everyone may perform all of them.
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 # Topics that one request may create in a turn of the event loop: each takes some milliseconds.
 CREATED_PER_TURN = 8
 # What a topic that is created counts for, beside those that are only described.
@@ -54,21 +52,56 @@ def handle(
         controller_id=controller_id(services),
     )
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
-        response.cluster_authorized_operations = CLUSTER_OPERATIONS
-    wants_operations = request.include_topic_authorized_operations
+        response.cluster_authorized_operations = cluster_operations(context)
+    view = _View(services, context, request)
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _add_all(services, response, wants_operations)
-    create = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
-    return _add_requested(services, response, request.topics, create, wants_operations)
+        return _add_all(view, response)
+    return _add_requested(view, response, request.topics)
 
 
-def _add_all(
-    services: Services, response: MetadataResponse, wants_operations: bool
-) -> MetadataResponse | LargeResponse[MetadataResponse]:
+class _View:
+    """The topics of the broker as one client sees them."""
+
+    __slots__ = ("context", "creates", "services", "wants_operations")
+
+    def __init__(self, services: Services, context: RequestContext, request: MetadataRequest) -> None:
+        self.services = services
+        self.context = context
+        self.creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
+        self.wants_operations = request.include_topic_authorized_operations
+
+    def may_create(self, name: str) -> bool:
+        """Return whether the client may create a topic: on the cluster, or this one."""
+        may_all = self.context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, audited=False)
+        return may_all or self.context.may(Operation.CREATE, ResourceType.TOPIC, name)
+
+    def describe(self, topic: Topic) -> MetadataResponseTopic:
+        """Return a topic that the client may see."""
+        found = MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.is_internal,
+            partitions=partition_states(self.services, topic),
+        )
+        self.add_operations(found)
+        return found
+
+    def add_operations(self, topic: MetadataResponseTopic) -> None:
+        """Tell what the client may do to a topic, if it asks for that."""
+        if self.wants_operations:
+            topic.topic_authorized_operations = self.context.operations(ResourceType.TOPIC, topic.name or "")
+
+
+def _add_all(view: _View, response: MetadataResponse) -> MetadataResponse | LargeResponse[MetadataResponse]:
+    services, context = view.services, view.context
+
     def add(topic: Topic) -> int:
-        # One that was deleted between two turns is left out.
-        if services.topics.get(topic.name) is topic and known(services, topic) is not None:
-            response.topics.append(_describe(services, topic, wants_operations))
+        # One that was deleted between two turns is left out, and one that the client may not see.
+        if services.topics.get(topic.name) is not topic or known(services, topic) is None:
+            return 1
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, audited=False):
+            return 1
+        response.topics.append(view.describe(topic))
         return 1 + len(topic.partitions)
 
     topics = services.topics.all()
@@ -90,6 +123,13 @@ def live_brokers(services: Services, context: RequestContext) -> list[tuple[int,
     return [(each.id, *each.address(context.listener_name), each.rack) for each in found.values()]
 
 
+def cluster_operations(context: RequestContext) -> int:
+    """Return the bits of what a client may do to the cluster; 0 where it may not describe it."""
+    if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
+
+
 def controller_id(services: Services) -> int:
     """Return the broker that changes topics and configs; -1 while the cluster has none."""
     return services.config.node_id if services.replicas is None else services.replicas.view.controller_id
@@ -103,17 +143,14 @@ def known(services: Services, topic: Topic | None) -> Topic | None:
 
 
 def _add_requested(
-    services: Services,
-    response: MetadataResponse,
-    topics: list[MetadataRequestTopic],
-    create: bool,
-    wants_operations: bool,
+    view: _View, response: MetadataResponse, topics: list[MetadataRequestTopic]
 ) -> MetadataResponse | LargeResponse[MetadataResponse]:
     """Add each topic once, however often it is named. One that is missing may be created."""
+    services, create = view.services, view.creates
     added: set[tuple[str | None, bytes]] = set()
 
     def add(requested: MetadataRequestTopic, topic: Topic | None) -> int:
-        result = _result(services, requested, topic, create, wants_operations)
+        result = _result(view, requested, topic)
         # A topic may be requested by its name and by its id too.
         if (result.name, result.topic_id) not in added:
             added.add((result.name, result.topic_id))
@@ -158,18 +195,28 @@ def _find(services: Services, requested: MetadataRequestTopic) -> Topic | None:
     return topic if services.replicas is None else known(services, topic)
 
 
-def _result(
-    services: Services, requested: MetadataRequestTopic, topic: Topic | None, create: bool, wants_operations: bool
-) -> MetadataResponseTopic:
+def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -> MetadataResponseTopic:
+    is_by_id = requested.topic_id != ZERO_UUID or requested.name is None
+    if topic is None and is_by_id:
+        return MetadataResponseTopic(int(ErrorCode.UNKNOWN_TOPIC_ID), None, requested.topic_id)
+    name = topic.name if topic is not None else requested.name or ""
+    if not view.context.may(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        # A client that may not see the topic does not learn its name or its id, nor whether it exists.
+        shown = None if is_by_id else requested.name
+        return MetadataResponseTopic(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), shown, requested.topic_id)
     if topic is not None:
-        return _describe(services, topic, wants_operations)
-    if requested.topic_id != ZERO_UUID or requested.name is None:
-        return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, requested.topic_id)
+        return view.describe(topic)
+    if view.creates and not view.may_create(name):
+        return MetadataResponseTopic(
+            int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name, ZERO_UUID, name in INTERNAL_TOPICS
+        )
     try:
-        return _describe(services, _create(services, requested.name, create), wants_operations)
+        return view.describe(_create(view.services, name, view.creates))
     except KafkaError as error:
+        failed = MetadataResponseTopic(int(error.code), name, ZERO_UUID, name in INTERNAL_TOPICS)
         # As in Kafka: operations are authorized on the name, whether the topic exists or not.
-        return _error(error.code, requested.name, ZERO_UUID, wants_operations)
+        view.add_operations(failed)
+        return failed
 
 
 def _create(services: Services, name: str, create: bool) -> Topic:
@@ -193,16 +240,6 @@ def _ask_for(services: Services, name: str, create: bool) -> NoReturn:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     services.cluster.auto_creation.begin(name)
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-
-
-def _describe(services: Services, topic: Topic, wants_operations: bool) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.is_internal,
-        partitions=partition_states(services, topic),
-        **({"topic_authorized_operations": TOPIC_OPERATIONS} if wants_operations else {}),
-    )
 
 
 def partition_states(services: Services, topic: Topic) -> list[MetadataResponsePartition]:
@@ -232,10 +269,3 @@ def partition_states(services: Services, topic: Topic) -> list[MetadataResponseP
             )
         )
     return states
-
-
-def _error(code: ErrorCode, name: str | None, topic_id: bytes, wants_operations: bool = False) -> MetadataResponseTopic:
-    topic = MetadataResponseTopic(int(code), name, topic_id, name in INTERNAL_TOPICS)
-    if wants_operations:
-        topic.topic_authorized_operations = TOPIC_OPERATIONS
-    return topic

@@ -71,7 +71,7 @@ async def _lease(
                 return response
             segments = partition.log.segments
             try:
-                lease = await services.segment_leases.grant(partition.log.directory, extent)
+                lease = await services.segment_leases.grant(partition.log.directory, extent, partition.topic)
             except StorageError:
                 if partition.log.segments is segments or attempt + 1 == MAX_ATTEMPTS:
                     raise

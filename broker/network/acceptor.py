@@ -7,19 +7,30 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from itertools import cycle
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST, Endpoint
+from ..configs.listener_config import ListenerConfig, listener_of
 from ..log_dirs.data_dir import StartError
+from ..security.listener_tls import ListenerTls
+from ..security.pem import StoreError
+from ..security.sasl.logins import FindCredential, Logins
+from ..security.sasl.scram import HASHES
+from ..threads import Workers
 from ..timers import Timers
-from .connection import Bounds, Connection, Dispatch, Listener
+from .connection import Bounds, Connection, Listener
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
+from .dispatcher import Dispatcher
+from .login import LoginDoor
 from .processor import Processor
 from .send_queue import ReadPiece
+from .tls_door import TlsDoor
 
 _log = logging.getLogger(__name__)
 
@@ -30,15 +41,24 @@ class Acceptor:
     def __init__(
         self,
         config: BrokerConfig,
-        dispatch: Dispatch,
+        dispatch: Dispatcher,
         read_piece: ReadPiece,
         clock: Clock,
         timers: Timers,
         responses: ConnectionMemory,
+        workers: Workers,
+        find_credential: FindCredential,
     ) -> None:
         self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._dispatch = dispatch
+        self._workers = workers
+        self._find_credential = find_credential
+        self._tls: dict[str, ListenerTls] = {}
+        self._doors: dict[str, TlsDoor] = {}
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
-        limits = ConnectionLimits(config)
+        limits = self._limits = ConnectionLimits(config)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
             Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses)
@@ -53,17 +73,25 @@ class Acceptor:
         return list(map(_address, self._servers))
 
     @property
+    def has_arrivals(self) -> bool:
+        """Whether clients have connected by TLS that have not shaken hands."""
+        return any(door.has_arrivals for door in self._doors.values())
+
+    @property
     def sockets(self) -> list[socket.socket]:
         """The sockets that it listens on."""
         return [each for server in self._servers for each in server.sockets]
 
     async def bind(self) -> None:
-        """Take the address of every listener. Raises StartError if one is not free; `close` then frees the others."""
+        """Read certificates and take the address of every listener.
+
+        Raises StartError if one cannot be used or is not free; `close` then frees the others.
+        """
         advertised = self._config.advertised
         for endpoint in self._config.endpoints:
             where = advertised.get(endpoint.name)
             host = None if endpoint.host in ANY_HOST else endpoint.host
-            listener = Listener(endpoint.name, where and (where.host, where.port), host)
+            listener = self._listener(endpoint.name, where and (where.host, where.port), host)
             try:
                 await self._bind(endpoint, listener)
             except OSError as error:
@@ -73,10 +101,66 @@ class Acceptor:
         """Accept connections. `bind` comes first. Raises StartError where the system does not let it listen."""
         for endpoint, server in zip(self._config.endpoints, self._servers, strict=True):
             try:
-                await server.start_serving()
+                if endpoint.name in self._doors:
+                    self._doors[endpoint.name].listen(server.sockets, self._config.socket_listen_backlog_size)
+                else:
+                    await server.start_serving()
             except OSError as error:
                 raise _cannot_listen(endpoint, error) from error
-            _log.info("listening on %s (%s)", _address(server), endpoint.name)
+            protocol = self._config.of_listener(endpoint.name).protocol
+            _log.info("listening on %s (%s)", _address(server), _said(endpoint.name, protocol))
+
+    def _listener(self, name: str, advertised: tuple[str, int] | None, host: str | None) -> Listener:
+        """Make a listener and what stands before its connections. Raises StartError."""
+        config = self._config.of_listener(name)
+        protocol, identify, log_in = config.protocol, None, None
+        try:
+            if protocol.has_tls:
+                tls = self._tls[name] = ListenerTls(config, self._clock, self._workers)
+                # Where clients log in by SASL, a certificate does not say who they are.
+                identify = None if protocol.has_sasl else tls.principal_of
+            if protocol.has_sasl:
+                log_in = self._login_door(config).open
+        except StoreError as error:
+            raise StartError(f"listener {name}: {error}") from error
+        listener = Listener(name, advertised, host, protocol, log_in, identify)
+        if protocol.has_tls:
+            connect, delay_ms = partial(self._connect, listener), self._config.connection_failed_authentication_delay_ms
+            door = TlsDoor(name, self._tls[name], connect, self._limits, self._clock, self._timers, delay_ms)
+            self._doors[name] = door
+        return listener
+
+    def _login_door(self, config: ListenerConfig) -> LoginDoor:
+        if self._config.zookeeper_connect is not None and HASHES.keys() & set(config.sasl_enabled_mechanisms):
+            raise StoreError("SCRAM does not work in a cluster yet: its passwords are not kept in ZooKeeper")
+        logins, dispatch = Logins(config, self._find_credential, self._clock), self._dispatch
+        delay_ms = self._config.connection_failed_authentication_delay_ms
+        return LoginDoor(logins, dispatch, dispatch.reject, self._workers, self._clock, self._timers, delay_ms)
+
+    def _connect(self, listener: Listener) -> Connection:
+        """Make a connection that the limits have let in."""
+        return Connection(next(self._next_processor), listener, is_counted=True)
+
+    def reconfigure(self, changed: Collection[str]) -> Callable[[], None]:
+        """Check the listeners whose configs have changed, by these names, and return what puts them in use.
+
+        KafkaError where a certificate cannot be used.
+        """
+        try:
+            uses = [
+                tls.reconfigure(self._config.of_listener(name))
+                for name, tls in self._tls.items()
+                if any(listener_of(each, [name]) for each in changed)
+            ]
+        except StoreError as error:
+            why = f"Validation of dynamic config update of SSLFactory failed: {error}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why) from error
+
+        def apply() -> None:
+            for use in uses:
+                use()
+
+        return apply
 
     async def _bind(self, endpoint: Endpoint, listener: Listener) -> None:
         server = await asyncio.get_running_loop().create_server(
@@ -91,6 +175,8 @@ class Acceptor:
 
     def stop(self) -> None:
         """Accept no new connection and no new request. Requests that were received get their responses."""
+        for door in self._doors.values():
+            door.stop()
         for server in self._servers:
             server.close()
         for processor in self.processors:
@@ -99,9 +185,14 @@ class Acceptor:
     async def close(self, deadline_s: float) -> None:
         """Wait at most `deadline_s` until responses are written, then close every connection. `stop` comes first."""
         await asyncio.gather(*(processor.close(deadline_s) for processor in self.processors))
+        await asyncio.gather(*(door.close() for door in self._doors.values()))
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+
+
+def _said(name: str, protocol: str) -> str:
+    return name if name == protocol else f"{name}, {protocol}"
 
 
 def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None:

@@ -22,9 +22,11 @@ from typing import Any, NamedTuple, Protocol, cast
 from ..clock import Clock
 from ..configs.endpoint import SecurityProtocol
 from ..purgatory import Parked
-from ..security.principals import ANONYMOUS, address_text
+from ..security.listener_tls import Unmapped
+from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
 from .connection_memory import ConnectionMemory
+from .first_bytes import guess
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 from .small_responses import has_small_response
@@ -68,6 +70,20 @@ class Listener(NamedTuple):
     # The host of the listener, which clients are told as it was given; None: every interface.
     host: str | None = None
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    # Has a new connection log in before anything else (login.py).
+    login: Callable[[Connection], None] | None = None
+    # Returns the principal of a client by the certificate that it has shown, where that is who it is. Raises Unmapped.
+    identify: Callable[[bytes | None], Principal] | None = None
+
+
+class LoginStep(Protocol):
+    """What handles the frames of a client that has not logged in."""
+
+    def __call__(self, connection: Connection, data: memoryview) -> EncodedResponse | Pending: ...
+
+    def close(self) -> None:
+        """Forget it: the connection is closed."""
+        ...
 
 
 class Owner(Protocol):
@@ -102,11 +118,17 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     """One client's connection, owned by a processor."""
 
-    def __init__(self, owner: Owner, listener: Listener) -> None:
+    def __init__(self, owner: Owner, listener: Listener, is_counted: bool = False) -> None:
+        """`is_counted`: the limits on connections have let it in already."""
+        self.is_counted = is_counted
+        self.is_adopted = False
         self.listener = listener
         self.name = "?"
         # Who the client is. SASL and TLS change it when the client has proved that it is somebody.
         self.principal = ANONYMOUS
+        # What stands before dispatch while the client logs in, and while its session has an end.
+        self.login: LoginStep | None = None
+        self.most_request_bytes = owner.bounds.max_request_bytes
         self.client_host = ""
         # The number of its socket in this process.
         self.descriptor = -1
@@ -169,9 +191,29 @@ class Connection(asyncio.BufferedProtocol):
         self.name, self._local_name = f"{peer[0]}:{peer[1]}", f"{local[0]}:{local[1]}"
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()
-        if not self._owner.adopt(self):
+        self.is_adopted = self._owner.adopt(self)
+        if not self.is_adopted or not self._identify(transport):
             self._stopping = True
             self._transport.abort()
+        elif self.listener.login is not None:
+            self.listener.login(self)
+
+    def let_in(self, principal: Principal) -> None:
+        """Let a client that has logged in send any request."""
+        self.principal, self.login = principal, None
+        self.most_request_bytes = self._owner.bounds.max_request_bytes
+
+    def _identify(self, transport: asyncio.BaseTransport) -> bool:
+        """Take the principal of the client's certificate. False: no rule makes one of it."""
+        if self.listener.identify is None:
+            return True
+        try:
+            certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            self.principal = self.listener.identify(certificate)
+        except Unmapped as error:
+            _log.warning("%s: closed: %s", self.name, error)
+            return False
+        return True
 
     def get_buffer(self, sizehint: int) -> memoryview:
         received = self._received
@@ -211,6 +253,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
+        if self.login is not None:
+            self.login.close()
         self._responses.close()
         self._received.discard()
         if self._waiting is not None:
@@ -267,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _take_frames(self, buffer: memoryview, position: int, end: int) -> int:
         """Handle the whole frames in buffer[position:end]; return the position of the first unhandled byte."""
-        limit = self._owner.bounds.max_request_bytes
+        limit = self.most_request_bytes
         responses, unread = self._responses, self._owner.responses
         turns = FRAMES_PER_TURN
         while end - position >= LENGTH_BYTES and not self._stopping:
@@ -315,11 +359,8 @@ class Connection(asyncio.BufferedProtocol):
     def _reject(self, buffer: memoryview, position: int, size: int, limit: int) -> None:
         """Close a connection whose client announced an impossible length."""
         start = bytes(buffer[position : position + 4])
-        hint = ""
-        if start[:1] == b"\x16":
-            hint = " (a TLS client? this listener speaks PLAINTEXT)"
-        elif start in (b"GET ", b"POST", b"HEAD", b"PUT "):
-            hint = " (an HTTP client?)"
+        hint = "" if start[0] == 0 or start[0] >= 0x80 else f" ({guess(start)}? listener {self.listener.name} speaks "
+        hint += f"{self.listener.protocol})" if hint else ""
         _log.warning("%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s", self.name, size, limit, hint)
         self._close()
 
@@ -328,7 +369,7 @@ class Connection(asyncio.BufferedProtocol):
     def _handle(self, frame: memoryview) -> bool:
         """Handle one request; False if the connection was closed instead."""
         try:
-            response = self._owner.dispatch(self, frame)
+            response = (self.login or self._owner.dispatch)(self, frame)
         except CloseConnection as why:
             _log.warning("%s: closed: %s", self.name, why)
             self._close()

@@ -118,6 +118,14 @@ class Dispatcher:
         except EncodeError as error:
             raise _unencodable(context, error) from error
 
+    def reject(self, connection: Connection, data: memoryview, code: ErrorCode, why: str) -> EncodedResponse:
+        """Answer a request with an error without handling it. CloseConnection where its API has no field for one."""
+        which = _key_and_version(data)
+        served = self._served.get(which) or self._prepare(*which, data)
+        header = frame.decode_request_header(data)[0]
+        context = RequestContext(*header[:3], header.client_id or "", connection)
+        return _encode(context, served, _error_response(context, KafkaError(code, why)))
+
     async def ask_self(self, request: Message, version: int) -> Message:
         """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
 
@@ -280,18 +288,15 @@ def _error_response(context: RequestContext, error: BaseException) -> Message:
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error("%s failed", _name_of(context), exc_info=error)
     response = message(key_of(context.api_key), "response")()
-    if not _has_error(response, context.api_version):
+    field = next((each for each in response.FIELDS if each.name == "error_code"), None)
+    # ApiVersions has one in every version, also in those that are unknown here.
+    is_told = response.KEY == ApiKey.API_VERSIONS or (field and context.api_version in span(field.versions))
+    if not is_told:
         raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
     response.error_code = int(code)  # type: ignore[attr-defined]
     if hasattr(response, "error_message"):
         response.error_message = str(error)  # type: ignore[attr-defined]
     return response
-
-
-def _has_error(response: Message, version: int) -> bool:
-    """Return whether a response of this version has an error for the whole request."""
-    field = next((each for each in response.FIELDS if each.name == "error_code"), None)
-    return field is not None and (version in span(field.versions) or response.KEY == ApiKey.API_VERSIONS)
 
 
 def _name_of(context: RequestContext) -> str:

@@ -66,7 +66,9 @@ class Processor:
         """Own a new connection until it closes. False: the broker stops, or a limit refuses the connection."""
         if self._stopping:
             return False
-        exceeded = self._limits.acquire(connection.client_host, connection.descriptor)
+        exceeded = None
+        if not connection.is_counted:
+            exceeded = self._limits.acquire(connection.client_host, connection.descriptor)
         if exceeded is not None:
             _log.warning("%s: refused: %s", connection.name, exceeded)
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..configs.endpoint import SecurityProtocol
+from ..security.acls import ALL_OPERATIONS, Operation, ResourceType
 from ..security.principals import Principal
 from .connection import Connection
 
@@ -55,3 +56,19 @@ class RequestContext:
     def advertised_address(self) -> tuple[str, int]:
         """The host and port that this client is told to connect to."""
         return self.connection.advertised_address
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool:
+        """Return whether the client may do this to a resource. Without an authorizer it may.
+
+        A denial is a line of the audit log, unless what is denied is left out of a response (`audited`).
+        """
+        return True
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        """Return the bits of what the client may do to a resource."""
+        return ALL_OPERATIONS[resource_type]
+
+    @property
+    def acl_changes(self) -> int:
+        """How often the ACLs have changed: what the client was allowed before may be denied after the next change."""
+        return 0

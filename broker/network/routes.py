@@ -16,6 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
+from ..security.acls import Operation
+from .access import cluster as cluster_access
+from .access import groups, topics, transactions
+from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
@@ -31,6 +35,8 @@ class Route:
     """One API that is served."""
 
     key: AnyKey
+    # What it requires of the client, where there is an authorizer.
+    access: Access
     # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
     method: Callable[[Services], Handler] | None = None
     # The highest version that is served, where messages/ declares more.
@@ -86,6 +92,25 @@ def _by_group(group: Any) -> str:
 _TOPICS = (Portions("topics", "topics", Portions("partitions", "partitions")),)
 _BATCHES = Portions("partition_data", "partition_responses", weight=_batch_values)
 _INDEXES = Portions("topics", "topics", Portions("partition_indexes", "partitions"))
+_PRODUCED = Portions("topic_data", "responses", _BATCHES)
+_MARKERS = Portions("markers", "markers", _INDEXES)
+_VERIFIED = Portions(
+    "transactions",
+    "results_by_transaction",
+    Portions("topics", "topic_results", Portions("partitions", "results_by_partition")),
+)
+_ADDED = Portions(
+    "v3_and_below_topics", "results_by_topic_v3_and_below", Portions("partitions", "results_by_partition")
+)
+_DESCRIBED_GROUPS = Portions("groups", "groups", identity=_by_name)
+_DESCRIBED_CONSUMER_GROUPS = Portions("group_ids", "groups", identity=_by_name)
+_DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name)
+_DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name)
+_DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
+_ALTERED_CONFIGS = Portions("resources", "responses")
+_NEW_PARTITIONS = Portions("topics", "results")
+_ELECTED = Portions("topic_partitions", "replica_election_results", Portions("partitions", "partition_result"))
+_REASSIGNED = Portions("topics", "responses", Portions("partitions", "partitions"))
 # The bytes of a batch that count as one of the 2,000 values of a turn.
 VALUE_BYTES = 2048
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
@@ -101,128 +126,181 @@ ROUTES = (
     # message sets instead of record batches.
     Route(
         ApiKey.PRODUCE,
-        portions=(Portions("topic_data", "responses", _BATCHES),),
+        topics.produce(_PRODUCED),
+        portions=(_PRODUCED,),
     ),
-    Route(ApiKey.FETCH, max_values=_MANY),
-    Route(ApiKey.LIST_OFFSETS, portions=_TOPICS),
-    Route(ApiKey.METADATA, portions=(Portions("topics", "topics", identity=_by_name_and_id),)),
+    Route(
+        ApiKey.FETCH, by_handler("READ on each TOPIC; CLUSTER_ACTION on the cluster for followers"), max_values=_MANY
+    ),
+    Route(ApiKey.LIST_OFFSETS, topics.each_topic(_TOPICS[0], Operation.DESCRIBE), portions=_TOPICS),
+    Route(
+        ApiKey.METADATA,
+        by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for; CREATE to create one"),
+        portions=(Portions("topics", "topics", identity=_by_name_and_id),),
+    ),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
-    Route(ApiKey.OFFSET_COMMIT, max_values=1_000, portions=_TOPICS),
+    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.OFFSET_FETCH,
+        groups.fetch_offsets(_INDEXES),
         portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
     ),
-    Route(ApiKey.FIND_COORDINATOR, portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),)),
-    Route(ApiKey.JOIN_GROUP, lambda services: services.groups.join),
-    Route(ApiKey.HEARTBEAT, lambda services: services.groups.heartbeat),
-    Route(ApiKey.LEAVE_GROUP, lambda services: services.groups.leave, portions=(Portions("members", "members"),)),
-    Route(ApiKey.SYNC_GROUP, lambda services: services.groups.sync, max_values=_MANY),
+    Route(
+        ApiKey.FIND_COORDINATOR,
+        groups.coordinators(),
+        portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),),
+    ),
+    Route(ApiKey.JOIN_GROUP, groups.join(), lambda services: services.groups.join),
+    Route(ApiKey.HEARTBEAT, groups.member(), lambda services: services.groups.heartbeat),
+    Route(
+        ApiKey.LEAVE_GROUP,
+        groups.member(),
+        lambda services: services.groups.leave,
+        portions=(Portions("members", "members"),),
+    ),
+    Route(ApiKey.SYNC_GROUP, groups.member(), lambda services: services.groups.sync, max_values=_MANY),
     Route(
         ApiKey.DESCRIBE_GROUPS,
+        groups.describe(_DESCRIBED_GROUPS),
         lambda services: services.groups.describe,
-        portions=(Portions("groups", "groups", identity=_by_name),),
+        portions=(_DESCRIBED_GROUPS,),
     ),
-    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda services: services.groups.consumer_heartbeat, max_values=_MANY),
+    Route(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        groups.consumer_member(),
+        lambda services: services.groups.consumer_heartbeat,
+        max_values=_MANY,
+    ),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        groups.describe_consumers(_DESCRIBED_CONSUMER_GROUPS),
         lambda services: services.groups.describe_consumers,
-        portions=(Portions("group_ids", "groups", identity=_by_name),),
+        portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
-    Route(ApiKey.LIST_GROUPS, lambda services: services.groups.list),
-    Route(ApiKey.API_VERSIONS),
-    Route(ApiKey.CREATE_TOPICS, max_values=_MANY, is_whole=True),
+    Route(ApiKey.LIST_GROUPS, groups.list_all(), lambda services: services.groups.list),
+    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
+    Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
+    Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
+        topics.delete(),
         max_values=_FEW,
         portions=(
             Portions("topics", "responses", identity=_by_name_and_id),
             Portions("topic_names", "responses", identity=_by_name),
         ),
     ),
-    Route(ApiKey.DELETE_RECORDS, max_values=500, portions=_TOPICS),
+    Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, max_version=5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, portions=_TOPICS),
+    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
     Route(
         ApiKey.WRITE_TXN_MARKERS,
-        portions=(Portions("markers", "markers", _INDEXES),),
+        transactions.write_markers(_MARKERS),
+        portions=(_MARKERS,),
     ),
-    Route(ApiKey.TXN_OFFSET_COMMIT, max_values=1_000, portions=_TOPICS),
+    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
+        transactions.add_partitions(_ADDED),
         lambda services: services.transactions.add_partitions,
-        portions=(
-            Portions(
-                "transactions",
-                "results_by_transaction",
-                Portions("topics", "topic_results", Portions("partitions", "results_by_partition")),
-            ),
-            Portions(
-                "v3_and_below_topics",
-                "results_by_topic_v3_and_below",
-                Portions("partitions", "results_by_partition"),
-            ),
-        ),
+        portions=(_VERIFIED, _ADDED),
     ),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, lambda services: services.transactions.add_offsets),
-    Route(ApiKey.END_TXN, lambda services: services.transactions.end),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets(), lambda services: services.transactions.add_offsets),
+    Route(ApiKey.END_TXN, transactions.end(), lambda services: services.transactions.end),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
-    Route(ApiKey.DESCRIBE_ACLS),
-    Route(ApiKey.CREATE_ACLS, portions=(Portions("creations", "results"),)),
-    Route(ApiKey.DELETE_ACLS, portions=(Portions("filters", "filter_results"),)),
+    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
+    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
+    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DESCRIBE_CONFIGS,
+        cluster_access.configs(_DESCRIBED_CONFIGS, Operation.DESCRIBE_CONFIGS),
         max_values=_FEW,
-        portions=(Portions("resources", "results", identity=_by_resource),),
+        portions=(_DESCRIBED_CONFIGS,),
     ),
-    Route(ApiKey.ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
-    Route(ApiKey.CREATE_PARTITIONS, max_values=_MANY, portions=(Portions("topics", "results"),)),
-    Route(ApiKey.INCREMENTAL_ALTER_CONFIGS, max_values=_FEW, portions=(Portions("resources", "responses"),)),
-    Route(ApiKey.ELECT_LEADERS, max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, max_values=_MANY),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, max_values=_MANY),
-    Route(ApiKey.LIST_CONFIG_RESOURCES),
-    Route(ApiKey.DESCRIBE_TOPIC_PARTITIONS, max_values=_MANY),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, max_values=_MANY),
+    Route(
+        ApiKey.ALTER_CONFIGS,
+        cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
+        max_values=_FEW,
+        portions=(_ALTERED_CONFIGS,),
+    ),
+    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
+    Route(
+        ApiKey.CREATE_PARTITIONS,
+        topics.each_topic(_NEW_PARTITIONS, Operation.ALTER),
+        max_values=_MANY,
+        portions=(_NEW_PARTITIONS,),
+    ),
+    Route(
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
+        max_values=_FEW,
+        portions=(_ALTERED_CONFIGS,),
+    ),
+    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster_access.list_reassignments(_INDEXES), max_values=_MANY),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
+        max_values=_MANY,
+    ),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
     Route(
         ApiKey.DELETE_GROUPS,
+        groups.each_group(_DELETED_GROUPS, Operation.DELETE),
         lambda services: services.groups.delete,
         max_values=500,
-        portions=(Portions("groups_names", "results", identity=_by_name),),
+        portions=(_DELETED_GROUPS,),
     ),
-    Route(ApiKey.OFFSET_DELETE, lambda services: services.groups.delete_offsets, portions=_TOPICS),
-    Route(ApiKey.UPDATE_FEATURES),
-    Route(ApiKey.DESCRIBE_CLUSTER),
-    Route(ApiKey.DESCRIBE_PRODUCERS, portions=(_INDEXES,)),
+    Route(
+        ApiKey.OFFSET_DELETE,
+        groups.delete_offsets(_TOPICS[0]),
+        lambda services: services.groups.delete_offsets,
+        portions=_TOPICS,
+    ),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
+    Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
+    Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
+    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
+        transactions.describe(_DESCRIBED_TRANSACTIONS),
         lambda services: services.transactions.describe,
-        portions=(Portions("transactional_ids", "transaction_states", identity=_by_name),),
+        portions=(_DESCRIBED_TRANSACTIONS,),
     ),
-    Route(ApiKey.LIST_TRANSACTIONS, lambda services: services.transactions.list),
+    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
 )
 
+_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
-    Route(ApiKey.LEADER_AND_ISR, max_values=MAX_VALUES),
-    Route(ApiKey.STOP_REPLICA, max_values=MAX_VALUES),
-    Route(ApiKey.UPDATE_METADATA, max_values=MAX_VALUES),
-    Route(ApiKey.CONTROLLED_SHUTDOWN),
-    Route(ApiKey.ALTER_PARTITION, max_values=MAX_VALUES),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS),
+    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS),
+    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS),
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
 OWN_ROUTES: tuple[Route, ...] = (
-    Route(OwnApiKey.ODRADEK_JOIN_QUERY, lambda services: services.transactions.queries.join),
+    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query(), lambda services: services.transactions.queries.join),
     Route(
         OwnApiKey.ODRADEK_END_QUERY_BATCH,
+        transactions.end_query_batch(),
         lambda services: services.transactions.queries.end,
         max_values=MAX_PARTICIPANTS,
     ),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, lambda services: services.transactions.queries.describe),
-    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE),
+    Route(
+        OwnApiKey.ODRADEK_DESCRIBE_QUERIES,
+        transactions.describe_queries(),
+        lambda services: services.transactions.queries.describe,
+    ),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
+    Route(OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease")),
 )
 
 

@@ -103,9 +103,13 @@ class SendQueue:
     def open(self, transport: asyncio.Transport) -> None:
         """Send to `transport` from now on."""
         self._transport = transport
+        if transport.get_extra_info("sslcontext") is not None:
+            # With TLS a transport pauses from its limit on: with 0 it would never go on.
+            transport.set_write_buffer_limits(high=1, low=0)
+            return
         transport.set_write_buffer_limits(high=0)
         socket = transport.get_extra_info("socket")
-        if socket is not None and transport.get_extra_info("sslcontext") is None:
+        if socket is not None:
             self._socket_fd = socket.fileno()
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ class ControllerDoor:
         found = self._view.brokers.get(self._view.controller_id)
         if found is None:
             raise PeerLost("the cluster has no controller at the moment")
-        host, port = found.address(self._config.endpoints[0].name)
+        host, port = found.address(self._config.inter_broker_listener)
         if self._peer is None or (self._peer.host, self._peer.port) != (host, port):
             self.close()
             self._peer = Peer(host, port, f"broker-{self._config.node_id}")

@@ -12,7 +12,7 @@ class Peers:
 
     def __init__(self, config: BrokerConfig, view: MetadataCache, purpose: str) -> None:
         self._view = view
-        self._listener = config.endpoints[0].name
+        self._listener = config.inter_broker_listener
         self._client_id = f"broker-{config.node_id}-{purpose}"
         self._peers: dict[tuple[str, int], Peer] = {}
 

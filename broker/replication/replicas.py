@@ -507,7 +507,7 @@ class Replicas:
 
     def _address_of(self, broker: int) -> tuple[str, int] | None:
         found = self.view.brokers.get(broker)
-        return found.address(self._config.endpoints[0].name) if found is not None else None
+        return found.address(self._config.inter_broker_listener) if found is not None else None
 
     def _rack_of(self, broker: int) -> str | None:
         found = self.view.brokers.get(broker)

@@ -11,9 +11,10 @@ from enum import IntEnum
 from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import Resource
 from ..configs.broker_config import BROKER_CONFIGS
-from ..configs.definition import ConfigDef, Value, suggestion
+from ..configs.definition import ConfigDef, ConfigType, Value, suggestion
 from ..configs.group_bounds import effective_ms
 from ..configs.group_config import GROUP_CONFIGS
+from ..configs.listener_config import PREFIX
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
 from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
@@ -94,6 +95,9 @@ class TopicResource:
     def value(self, row: ConfigDef) -> Value:
         return row.default if self._topic is None or row.unsupported else getattr(self._topic.config, row.attribute)
 
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        return configs != self.overrides()
+
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._topics.check_config(configs)
         if self._topic is None:
@@ -116,7 +120,7 @@ class BrokerResource:
         return self._reconfiguration.overrides(self._name)
 
     def row(self, name: str) -> ConfigDef:
-        row = BROKER_CONFIGS.get(name)
+        row = self._reconfiguration.config.row(name)
         if row is None:
             unknown = "no broker config has this name" + suggestion(name, BROKER_CONFIGS)
             known = "Odradek does not act on it" if name in KAFKA_CONFIGS or name in THROTTLES else unknown
@@ -127,7 +131,11 @@ class BrokerResource:
         return row
 
     def value(self, row: ConfigDef) -> Value:
-        return getattr(self._reconfiguration.config, row.attribute)
+        return self._reconfiguration.config.value(row.name)
+
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        # As in Kafka, the same path again has a listener read the file again.
+        return configs != self.overrides() or any(name.startswith(PREFIX) for name in configs)
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._reconfiguration.alter(self._name, configs, validate_only)
@@ -158,6 +166,9 @@ class GroupResource:
     def value(self, row: ConfigDef) -> Value:
         return effective_ms(self._reconfiguration.config, self.overrides(), row.name)
 
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        return configs != self.overrides()
+
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._reconfiguration.alter_group(self._group_id, configs, validate_only)
 
@@ -175,10 +186,17 @@ class CheckedResource:
         return self._resource.overrides()
 
     def row(self, name: str) -> ConfigDef:
-        return self._resource.row(name)
+        row = self._resource.row(name)
+        if row.type is ConfigType.PASSWORD:
+            why = f"{name}: a password is not kept in ZooKeeper; give it to a broker that starts"
+            raise KafkaError(self.invalid, why)
+        return row
 
     def value(self, row: ConfigDef) -> Value:
         return self._resource.value(row)
+
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        return self._resource.is_changed_by(configs)
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._resource.alter(configs, True)
@@ -203,6 +221,9 @@ class EmptyResource:
 
     def value(self, row: ConfigDef) -> Value:
         return row.default
+
+    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
+        return configs != self.overrides()
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         """Do nothing: `row` rejects every name before."""

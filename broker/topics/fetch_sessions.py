@@ -104,6 +104,8 @@ class FetchSession:
         self._unsettled: dict[Key, FetchedPartition] = {}
         # `wakes` of the purgatory at the last look at what has changed.
         self.seen_wakes = 0
+        # How often the ACLs had changed at that look.
+        self.seen_acl_changes = 0
         self._places = count()
 
     def news(self, changed: Iterable[object] | None) -> list[FetchedPartition]:

@@ -1,4 +1,4 @@
-"""The metadata of the broker: cluster id, topics, dynamic configs, features, producer ids, leader epoch.
+"""The metadata of the broker: cluster id, topics, dynamic configs, features, users, producer ids, leader epoch.
 
 They are a small state that changes by records in a journal (`storage.journal`). A change is appended and forced to disk
 first, then applied; a start applies the same records in the same order. Every `SNAPSHOT_RECORDS` records the state is
@@ -15,6 +15,10 @@ A record is a dict with a `type`:
     broker_configs   node, configs                       dynamic configs of a node, or of all where `node` is ""
     group_configs    group, configs                      the configs that a consumer group has of its own
     features         epoch, levels                       levels of the features that were changed
+    scram            user, mechanism, salt, stored_key,  what is kept of a user's password
+                     server_key, iterations
+    scram_deleted    user, mechanism
+    acls             added, removed                      ACLs, each a list of its fields (security/acls.py)
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
 from ..log_dirs.data_dir import JOURNAL_NAME
+from ..security.acls import Acl
+from ..security.sasl.scram import Credential
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
 SNAPSHOT_RECORDS = 1000
@@ -73,6 +79,10 @@ class Metadata:
         # Feature -> level, of the features that were ever changed. The epoch counts the changes.
         self.features: dict[str, int] = {}
         self.features_epoch = 0
+        # By user and mechanism. A user without a password has no entry.
+        self.scram: dict[str, dict[str, Credential]] = {}
+        # A dict for its order.
+        self.acls: dict[Acl, None] = {}
         self._next_producer_id = 0
         self._producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
@@ -128,6 +138,18 @@ class Metadata:
     def put_features(self, levels: dict[str, int]) -> None:
         """Replace the levels of features."""
         self._commit({"type": "features", "epoch": self.features_epoch + 1, "levels": levels})
+
+    def put_scram(self, changes: Iterable[tuple[str, str, Credential | None]]) -> None:
+        """Set or delete (None) what is kept of passwords, by user and mechanism, with one write to the disk."""
+        self._commit(*(_scram_record(*change) for change in changes))
+
+    def scram_credential(self, mechanism: str, user: str) -> Credential | None:
+        """Return what is kept of a user's password."""
+        return self.scram.get(user, {}).get(mechanism)
+
+    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
+        """Remove ACLs, then add others."""
+        self._commit(_acls_record(added, removed))
 
     @property
     def producer_id_limit(self) -> int:
@@ -201,10 +223,27 @@ class Metadata:
             case "features":
                 self.features_epoch = int(record["epoch"])
                 self.features = dict(cast("dict[str, int]", record["levels"]))
+            case "scram" | "scram_deleted":
+                self._apply_scram(record)
+            case "acls":
+                for acl in cast("list[list[Any]]", record["removed"]):
+                    self.acls.pop(Acl(*acl), None)
+                self.acls.update(dict.fromkeys(Acl(*acl) for acl in cast("list[list[Any]]", record["added"])))
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}, which a newer Odradek wrote"
                 )
+
+    def _apply_scram(self, record: JournalRecord) -> None:
+        user, mechanism = str(record["user"]), str(record["mechanism"])
+        if record["type"] == "scram":
+            salt, stored_key, server_key = (bytes(record[each]) for each in ("salt", "stored_key", "server_key"))
+            kept = Credential(salt, stored_key, server_key, int(record["iterations"]))
+            self.scram.setdefault(user, {})[mechanism] = kept
+            return
+        self.scram.get(user, {}).pop(mechanism, None)
+        if not self.scram.get(user, {}):
+            self.scram.pop(user, None)
 
     def _state(self) -> list[JournalRecord]:
         """Return the records that lead from nothing to the present state."""
@@ -225,12 +264,24 @@ class Metadata:
                 if self.features_epoch
                 else []
             ),
+            *(_scram_record(user, *each) for user, kept in self.scram.items() for each in kept.items()),
+            *([_acls_record(self.acls)] if self.acls else []),
             *(_topic_record(topic) for topic in self.topics.values()),
         ]
 
 
 class UnknownMetadata(Exception):
     """The journal has a record that this version does not know. The broker refuses to start rather than guess."""
+
+
+def _scram_record(user: str, mechanism: str, credential: Credential | None) -> JournalRecord:
+    if credential is None:
+        return {"type": "scram_deleted", "user": user, "mechanism": mechanism}
+    return {"type": "scram", "user": user, "mechanism": mechanism, **credential._asdict()}
+
+
+def _acls_record(added: Iterable[Acl], removed: Iterable[Acl] = ()) -> JournalRecord:
+    return {"type": "acls", "added": [list(acl) for acl in added], "removed": [list(acl) for acl in removed]}
 
 
 def _topic_record(topic: TopicRecord) -> JournalRecord:

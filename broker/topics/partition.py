@@ -28,7 +28,6 @@ from .validation import (
     ColdLog,
     LargeBatch,
     PreparedBatch,
-    ValidationRules,
     check_compression,
     check_size,
     is_large,
@@ -36,8 +35,8 @@ from .validation import (
     prepare,
     read_batch,
     reject_small_timestamps,
-    validation_rules,
 )
+from .validation_rules import ValidationRules, validation_rules
 
 # From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
 FIRST_IMPLICIT = 12

@@ -28,6 +28,7 @@ class Lease:
 
     id: int
     directory: Path
+    topic: str
     last_ms: int
     deadline_ms: int
 
@@ -69,8 +70,8 @@ class SegmentLeases:
             why = f"{self._most} leases are held at this broker: raise direct.read.max.leases, or read again later"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, why)
 
-    async def grant(self, directory: Path, extent: Extent) -> Lease:
-        """Return a lease of the files of `extent`, which lie in `directory`.
+    async def grant(self, directory: Path, extent: Extent, topic: str) -> Lease:
+        """Return a lease of the files of `extent`, which lie in `directory` and belong to a topic.
 
         Raises the errors of `check_room`, and StorageError where the files cannot be linked. That is no failure of the
         disk: the files may have gone since, or the file system has no hard links.
@@ -79,7 +80,7 @@ class SegmentLeases:
         now_ms = self._clock.monotonic_ms()
         number = secrets.randbits(63)
         target = lease_path(directory, f"lease{number:x}")
-        lease = Lease(number, target, now_ms + self.max_life_ms, now_ms + self.lease_ms)
+        lease = Lease(number, target, topic, now_ms + self.max_life_ms, now_ms + self.lease_ms)
         # Known before the links are made: where the client leaves meanwhile, the lease expires.
         self._leases[number] = lease
         self._watch(lease)
@@ -92,20 +93,27 @@ class SegmentLeases:
             raise
         return lease
 
+    def topic_of(self, number: int) -> str:
+        """Return the topic of a lease. Raises RESOURCE_NOT_FOUND."""
+        return self._find(number).topic
+
     def renew(self, number: int) -> int:
         """Return for how many milliseconds the lease holds from now on. Raises RESOURCE_NOT_FOUND."""
-        lease = self._leases.get(number)
-        if lease is None:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "the lease has ended")
+        lease = self._find(number)
         now_ms = self._clock.monotonic_ms()
         lease.deadline_ms = min(now_ms + self.lease_ms, lease.last_ms)
         return lease.deadline_ms - now_ms
 
-    def end(self, number: int) -> None:
-        """End a lease; its files go. Raises RESOURCE_NOT_FOUND."""
-        lease = self._leases.pop(number, None)
+    def _find(self, number: int) -> Lease:
+        lease = self._leases.get(number)
         if lease is None:
             raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "the lease has ended")
+        return lease
+
+    def end(self, number: int) -> None:
+        """End a lease; its files go. Raises RESOURCE_NOT_FOUND."""
+        lease = self._find(number)
+        del self._leases[number]
         self._remove([lease.directory])
 
     def _watch(self, lease: Lease) -> None:

@@ -9,13 +9,12 @@ It is opened, record by record, only where the header does not say enough:
     compression.type is another codec than the batch's                  it is compressed again
     it is a message set (Produce 0-2)                                   it is converted into a batch
 
-`ValidationRules` are those of one topic. An ordinary topic has none (None), so that its batches do not pay for them.
+The rules of a topic are in validation_rules.py. An ordinary topic has none, so that its batches do not pay for them.
 Nothing here has a clock or a log, so that a thread may validate a large batch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -30,10 +29,10 @@ from ...protocol.records.errors import (
 )
 from ...protocol.records.record import NO_TIMESTAMP
 from ..configs.definition import INT_MAX, LONG_MAX
+from .validation_rules import NO_RULES, ValidationRules
 
 if TYPE_CHECKING:
     from ...protocol.records.batch import BatchHeader
-    from ..configs.topic_config import TopicConfig
 
 # The first Produce version with record batches; older ones carry message sets.
 FIRST_WITH_BATCHES = 3
@@ -80,62 +79,6 @@ class LargeBatch(BatchRejected):
 
 class ColdLog(KafkaError):
     """The first append since the start would read the log's end from the disk: `warm_up` in a thread comes first."""
-
-
-# -- Rules of a topic ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationRules:
-    """What a topic requires of every batch. The defaults require nothing."""
-
-    # None: the producer's codec stays.
-    compression: Compression | None = None
-    level: int | None = None
-    requires_keys: bool = False
-    # Invariant: LONG_MAX also where the broker sets the timestamps.
-    before_max_ms: int = LONG_MAX
-
-    @property
-    def opens_every_batch(self) -> bool:
-        """Whether the header of a batch never says enough."""
-        return self.requires_keys or self.before_max_ms < LONG_MAX
-
-
-NO_RULES = ValidationRules()
-
-
-def validation_rules(config: TopicConfig) -> ValidationRules | None:
-    """Return the rules of a topic with these configs, None where its batches are appended as they are."""
-    append_time = config.message_timestamp_type == "LogAppendTime"
-    rules = ValidationRules(
-        compression=_COMPRESSIONS.get(config.compression_type),
-        level=_level(config),
-        requires_keys=config.is_compacted,
-        before_max_ms=LONG_MAX if append_time else config.message_timestamp_before_max_ms,
-    )
-    return None if rules == NO_RULES else rules
-
-
-def _level(config: TopicConfig) -> int | None:
-    match config.compression_type:
-        case "gzip":
-            return config.compression_gzip_level
-        case "lz4":
-            return config.compression_lz4_level
-        case "zstd":
-            return config.compression_zstd_level
-        case _:
-            return None
-
-
-_COMPRESSIONS = {
-    "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
-}
 
 
 # -- Closed batches --------------------------------------------------------------------------------
@@ -270,7 +213,7 @@ def prepare(
     except TruncatedBatch as error:
         raise BatchRejected(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     except (CorruptCompression, DecompressionLimit) as error:
-        # As in Kafka: the CRC is right, so nothing was damaged on the way.
+        # The CRC is right, so nothing was damaged on the way: the producer has made it so.
         raise BatchRejected(ErrorCode.INVALID_RECORD, str(error)) from error
     except RecordError as error:
         raise BatchRejected(error.code, str(error)) from error

@@ -43,7 +43,7 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from ..core import log_offsets
+from ..core import leaders
 from ..core.arguments import check_apart, check_list, check_mapping
 from ..core.clock import api_result
 from ..core.cluster import Cluster
@@ -209,12 +209,12 @@ async def list_offsets(
     Leaders are asked. With `node_id` that broker is asked, once, for its own replicas: LATEST is where its log
     ends, whatever is committed.
     """
-    check_choice("isolation_level", isolation_level, log_offsets.ISOLATION_LEVELS)
+    check_choice("isolation_level", isolation_level, leaders.ISOLATION_LEVELS)
     check_mapping("list_offsets", wanted, "TopicPartition and time")
     if node_id is not None:
         limit_ms = cluster.options.default_api_timeout_ms
-        return await api_result(log_offsets.list_replica_offsets(cluster, node_id, wanted), limit_ms)
-    return await log_offsets.list_offsets(cluster, wanted, log_offsets.ISOLATION_LEVELS[isolation_level])
+        return await api_result(leaders.list_replica_offsets(cluster, node_id, wanted), limit_ms)
+    return await leaders.list_offsets(cluster, wanted, leaders.ISOLATION_LEVELS[isolation_level])
 
 
 # -- Leaders and replicas

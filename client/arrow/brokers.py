@@ -20,7 +20,6 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -28,10 +27,9 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from ...protocol.records.batch import iter_headers, iter_records
-from ..core.addresses import Address
-from ..core.backoff import Backoff
 from ..core.metadata import ClusterView
+from ..core.option_values import Address
+from ..core.retries import Backoff
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
 from .connection import BlockingConnection, ClientOptions
@@ -194,7 +192,7 @@ class Brokers:
         A caller that has just asked for the leaders passes its `view`.
         """
         found: dict[TopicPartition, int] = {}
-        for address, led in self._by_leader(times, view).items():
+        for address, led in self.by_leader(times, view).items():
             with self.to(address) as connection:
                 response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
             found.update(_offsets_of(response))
@@ -206,7 +204,7 @@ class Brokers:
     def sizes(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
         found: dict[TopicPartition, int] = {}
-        for address, led in self._by_leader(partitions).items():
+        for address, led in self.by_leader(partitions).items():
             request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in _by_topic(led).items()])
             with self.to(address) as connection:
                 found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
@@ -216,31 +214,15 @@ class Brokers:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{why} of {missing}")
         return found
 
-    def timestamps(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return the time in ms of each partition's first record at or after an offset; it lacks where none is there.
-
-        Reads one batch of each partition. Raises KafkaError.
-        """
-        view = self.view({partition.topic for partition in offsets})
-        found: dict[TopicPartition, int] = {}
-        for address, led in self._by_leader(offsets, view).items():
-            with self.to(address) as connection:
-                # One by one: a broker returns a batch for the first partition of a request whatever its size.
-                for each in led:
-                    wanted = FetchPartition(each.partition, fetch_offset=offsets[each], partition_max_bytes=1)
-                    topic = FetchTopic(each.topic, topic_id=view.topic_id(each.topic), partitions=[wanted])
-                    response = connection.request(_one_batch(topic), FetchResponse)
-                    found.update(_timestamp_of(response, each, offsets[each]))
-        return found
-
-    def _by_leader(
+    def by_leader(
         self, partitions: Collection[TopicPartition], view: ClusterView | None = None
     ) -> dict[Address, list[TopicPartition]]:
+        """Return what each leader leads. Raises UnknownTopic, and KafkaError where a partition has none."""
         view = view or self.view({partition.topic for partition in partitions})
-        by_leader: dict[Address, list[TopicPartition]] = {}
+        found: dict[Address, list[TopicPartition]] = {}
         for each in partitions:
-            by_leader.setdefault(leader_address(view, each), []).append(each)
-        return by_leader
+            found.setdefault(leader_address(view, each), []).append(each)
+        return found
 
     def _offsets_request(
         self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
@@ -288,22 +270,6 @@ def known_leader(view: ClusterView, partition: TopicPartition) -> Address | None
         return leader_address(view, partition)
     except KafkaError:
         return None
-
-
-def _one_batch(topic: FetchTopic) -> FetchRequest:
-    return FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=[topic])
-
-
-def _timestamp_of(response: FetchResponse, of: TopicPartition, offset: int) -> dict[TopicPartition, int]:
-    """Return the time of the first record at or after an offset; nothing where the log has ended or gone."""
-    if response.error_code or not response.responses or response.responses[0].partitions[0].error_code:
-        return {}
-    data = memoryview(response.responses[0].partitions[0].records or b"")
-    for at, header in iter_headers(data):
-        for record in iter_records(data, at, header, True):
-            if record.offset >= offset:
-                return {of: record.timestamp_ms}
-    return {}
 
 
 def _sizes_of(response: DescribeLogDirsResponse) -> dict[TopicPartition, int]:

@@ -3,7 +3,7 @@
 It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
 valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-TLS and SASL are those of the asyncio client (`core/tls.py`, `core/authentication.py`). A broker may end a session
+TLS and SASL are those of the asyncio client (`core/tls.py`, `core/sasl.py`). A broker may end a session
 some time after it began (KIP-368): `is_expiring` says when the caller should connect again.
 
 Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion, AuthenticationFailed. After
@@ -17,21 +17,21 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
-from ..core.addresses import Address
-from ..core.authentication import ask_for_token_now, authentication
-from ..core.exchange import Exchange, api_versions_version
-from ..core.frame_buffer import MAX_FRAME_BYTES
+from ..core.exchange import MAX_FRAME_BYTES, Exchange, api_versions_version
+from ..core.option_table import CONFIGS
+from ..core.option_values import Address, Number
+from ..core.sasl import ask_for_token_now, authentication
 from ..core.security import PLAINTEXT, SecurityOptions
 from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
@@ -63,6 +63,46 @@ class ClientOptions:
     # Where progress is committed to.
     group_id: str | None = None
     security: SecurityOptions = PLAINTEXT
+
+
+def client_options(bootstrap: Iterable[Address], security: SecurityOptions, given: Mapping[str, Any]) -> ClientOptions:
+    """Return the options that values by Kafka's names give, with the defaults of the others."""
+    rows = {name: row for name, row in CONFIGS.items() if row.is_of("source")}
+    values = {name: row.default_of("source") for name, row in rows.items()} | dict(given)
+    return ClientOptions(
+        tuple(bootstrap),
+        values["client.id"],
+        IsolationLevel[values["isolation.level"].upper()],
+        values["check.crcs"],
+        {name: values[name] for name, row in rows.items() if isinstance(row.values, Number)},
+        values["group.id"],
+        security,
+    )
+
+
+class ReadPath(Enum):
+    """How the bytes of a range are read."""
+
+    # From the broker.
+    FETCH = "fetch"
+    # From the broker's files, or not at all.
+    DIRECT = "direct"
+    # From the files where that is possible.
+    AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """How ranges are read."""
+
+    client: ClientOptions
+    # Whether offsets that are gone end the read.
+    fail_on_data_loss: bool = True
+    # How long a read waits for a record before the end of its range.
+    poll_timeout_ms: int = 120_000
+    # The most rows of an Arrow batch.
+    arrow_batch_rows: int = 32_768
+    path: ReadPath = ReadPath.FETCH
 
 
 class BlockingConnection:

@@ -25,9 +25,7 @@ import pyarrow as pa
 
 from ...kernel import door
 from .batches import BatchTable, Bytes, Section, check_crcs, decompressed
-from .compiled_columns import CompiledColumns
-from .memory import Memory, pool, repeated
-from .python_columns import PythonColumns
+from .columns import CompiledColumns, Memory, PythonColumns, pool, repeated
 
 ArrowBatch = Any  # pyarrow.RecordBatch: pyarrow has no types
 

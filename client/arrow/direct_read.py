@@ -31,11 +31,11 @@ from ...protocol.messages.odradek_lease_segments import (
 )
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.records.errors import CorruptBatch
-from ..core.addresses import Address
+from ..core.option_values import Address
 from ..errors import DirectReadNotPossible, UnsupportedVersion
 from .brokers import Brokers
-from .connection import BlockingConnection, ClientOptions, IsolationLevel
-from .fetch import OffsetRange, RangeFetch, ReadOptions, ReadPath
+from .connection import BlockingConnection, ClientOptions, IsolationLevel, ReadOptions, ReadPath
+from .fetch import OffsetRange, RangeFetch
 
 if TYPE_CHECKING:
     from .batches import BatchTable, Section

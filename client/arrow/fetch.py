@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -28,12 +27,12 @@ from ...protocol.messages.fetch import (
     PartitionData,
 )
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
-from ..core.addresses import Address
-from ..core.frame_buffer import MAX_FRAME_BYTES
+from ..core.exchange import MAX_FRAME_BYTES
+from ..core.option_values import Address
 from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, leader_address
-from .connection import BlockingConnection, ClientOptions, IsolationLevel
+from .connection import BlockingConnection, IsolationLevel, ReadOptions
 
 if TYPE_CHECKING:
     from .batches import Section
@@ -49,31 +48,6 @@ class DataLoss(OffsetOutOfRange):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; set failOnDataLoss to false to read what is left")
-
-
-class ReadPath(Enum):
-    """How the bytes of a range are read."""
-
-    # From the broker.
-    FETCH = "fetch"
-    # From the broker's files, or not at all.
-    DIRECT = "direct"
-    # From the files where that is possible.
-    AUTO = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOptions:
-    """How ranges are read."""
-
-    client: ClientOptions
-    # Whether offsets that are gone end the read.
-    fail_on_data_loss: bool = True
-    # How long a read waits for a record before the end of its range.
-    poll_timeout_ms: int = 120_000
-    # The most rows of an Arrow batch.
-    arrow_batch_rows: int = 32_768
-    path: ReadPath = ReadPath.FETCH
 
 
 @dataclass(frozen=True, slots=True)

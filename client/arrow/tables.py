@@ -89,7 +89,7 @@ class ArrowColumns:
         return table
 
     def _opened(self, start: int, is_large: bool) -> ArrowDecoder:
-        from .memory import large_pages
+        from .columns import large_pages
 
         sizes: dict[str, Any] = {"max_rows": self._max_rows}
         if is_large:

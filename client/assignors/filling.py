@@ -159,11 +159,8 @@ class Filling:
     def _take_cost(self, bundle: int, member: int) -> int:
         """Return the cost of taking a partition back: the ones that the member did not have go first."""
         far = self._far if member in self._is_far[bundle] else 0
-        return (1 if self._stayed(bundle, member) else 0) - far
-
-    def _stayed(self, bundle: int, member: int) -> bool:
-        """Return whether `member` had all that it now gets of the bundle."""
-        return self.given[bundle][member] <= self._bundles[bundle].previous.get(member, 0)
+        had_all = self.given[bundle][member] <= self._bundles[bundle].previous.get(member, 0)
+        return (1 if had_all else 0) - far
 
     # -- Giving out
 

@@ -7,7 +7,7 @@ also in a notebook, where an event loop runs already.
 from __future__ import annotations
 
 from .. import topic_table
-from ..core import waiting
+from ..core import cluster
 from .admin import Admin
 from .callbacks import OffsetStore, RebalanceListener, ThreadedOffsetStore
 from .consumer import Consumer, SimpleConsumer, Stream
@@ -15,7 +15,7 @@ from .derivation import waiting_function
 from .loop_thread import ClientForked, LoopThreadCall
 from .producer import Producer, Transaction
 
-wait_for_broker = waiting_function(waiting.wait_for_broker)
+wait_for_broker = waiting_function(cluster.wait_for_broker)
 read_topic = waiting_function(topic_table.read_topic)
 
 __all__ = [

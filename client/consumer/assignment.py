@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...protocol.errors import ErrorCode, KafkaError
 from ..core.cluster import Cluster
+from ..core.lifetime import of_the_user
 from ..core.metadata import ClusterView
-from ..core.task_ends import of_the_user
 from ..errors import ListenerFailed
 from ..record import EARLIEST, TopicPartition
 from .offset_commits import OffsetCommits
@@ -69,6 +70,35 @@ class Subscription:
             return self.topics
         known = (info for info in view.topics.values() if not info.is_internal)
         return {info.name for info in known if self.pattern.fullmatch(info.name)}
+
+
+class TopicErrors:
+    """Why subscribed topics cannot be read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._retries = cluster.retries
+        # Errors that were told already.
+        self.raised: dict[str, ErrorCode] = {}
+        # Topics that do not exist yet, or have no leader.
+        self._retried: frozenset[str] = frozenset()
+
+    def found(self, topics: Collection[str], view: ClusterView) -> KafkaError | None:
+        """Return an error of one of these topics that is new in this view.
+
+        A topic that does not exist may be created yet: that is logged after a second.
+        """
+        found = {topic: view.errors[topic] for topic in topics if topic in view.errors}
+        final = {topic: code for topic, code in found.items() if not code.retriable}
+        new = [topic for topic, code in final.items() if self.raised.get(topic) is not code]
+        self.raised = final
+        retried = {topic: code for topic, code in found.items() if code.retriable}
+        for topic in self._retried - retried.keys():
+            self._retries.done(("topic", topic))
+        for topic, code in retried.items():
+            text = f"topic {topic!r} cannot be read yet: {code.text}"
+            self._retries.failed(("topic", topic), KafkaError(code, text))
+        self._retried = frozenset(retried)
+        return KafkaError(final[new[-1]], f"topic {new[-1]!r} cannot be read: {final[new[-1]].text}") if new else None
 
 
 class Assignment:

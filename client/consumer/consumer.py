@@ -32,8 +32,8 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
 from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..core.clock import monotonic_ms
+from ..core.leaders import list_offsets
 from ..core.lifetime import Lifetime
-from ..core.log_offsets import list_offsets
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments
@@ -54,12 +54,12 @@ from .assignment import RebalanceListener, Subscription
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore
-from .options import fetch_options, group_options
+from .options import WorkOptions, fetch_options, group_options
 from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
 from .session import Session, SessionOptions, lose
 from .streams import Stream, Streams
-from .workers import DeadLetters, Handler, Workers, WorkOptions
+from .workers import DeadLetters, Handler, Workers
 
 _log = logging.getLogger(__name__)
 
@@ -366,7 +366,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         that signal is called as well. Raises GroupRequired without a `group_id` or an `offset_store`.
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
-        self._running().committed_offsets()
+        self._running().commits.kept()
         workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one)
         self._workers = workers
         try:
@@ -500,10 +500,11 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         poll returned their records. Raises GroupRequired without a `group_id`.
         """
         session = self._running()
-        session.committed_offsets()
+        session.commits.kept()
         if offsets is not None:
             check_mapping("commit", offsets, "TopicPartition and the offset of the next record to read")
         given = None if offsets is None else {place: checked_offset(offset) for place, offset in offsets.items()}
+        session.polls.check_lost(given)
         await session.commits.commit(given)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -516,7 +517,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
         check_apart("committed", partitions)
-        return await self._running().committed_offsets().fetch(partitions or self._positions.partitions())
+        return await self._running().commits.kept().fetch(partitions or self._positions.partitions())
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""

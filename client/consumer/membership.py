@@ -34,7 +34,7 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
 from ..core.coordinator import Coordinator
-from ..core.task_ends import end_tasks
+from ..core.lifetime import end_tasks
 from ..errors import ListenerFailed
 from ..record import TopicPartition
 from .explanation import ConsumerCounts

@@ -14,8 +14,8 @@ from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..core.task_ends import of_the_user
-from ..errors import CommitFailed, OffsetStoreFailed, RequestTimedOut
+from ..core.lifetime import of_the_user
+from ..errors import CommitFailed, GroupRequired, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .explanation import ConsumerCounts
 from .membership import Membership, MemberState
@@ -68,13 +68,18 @@ class OffsetCommits:
         self.membership: Membership | None = None
         self._lock = asyncio.Lock()
 
+    def kept(self) -> Offsets:
+        """Return the offsets of the group or the store. Raises GroupRequired."""
+        if self._committed is None:
+            raise GroupRequired("offsets are kept by groups: give the consumer a group_id, or an offset_store")
+        return self._committed
+
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> None:
         """Commit for the user, within `default_api_timeout_ms`, these offsets, or those of all returned records.
 
         While tasks say which records are done, these in the place of all. Raises CommitFailed if a partition was taken
         away after its records were returned, RequestTimedOut, KafkaError.
         """
-        self._polls.check_lost(offsets)
         if offsets is None:
             by_record, positions = self._polls.by_record is not None, self._positions
             offsets = positions.processed_offsets() if by_record else positions.returned_offsets()
@@ -156,13 +161,12 @@ class OffsetCommits:
         """Commit offsets, and note them in the states of the partitions that are still assigned."""
         if not offsets:
             return
-        assert self._committed is not None
         generation = Generation() if self.membership is None else self.membership.generation
         states = {partition: self._positions.get(partition) for partition in offsets}
         read = {each.partition: each.topic_id for each in states.values() if each is not None and each.topic_id}
         began_ms = monotonic_ms()
         try:
-            await self._committed.commit(offsets, generation, read)
+            await self.kept().commit(offsets, generation, read)
         except KafkaError:
             self._counts.failed_commits += 1
             raise

@@ -1,16 +1,16 @@
-"""The options of a consumer that concern fetching and its group."""
+"""The options of a consumer that concern fetching and its group, and those of `consume`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
-from ..core.log_offsets import ISOLATION_LEVELS
-from ..core.options import check_choice, part_of
+from ..core.leaders import ISOLATION_LEVELS
+from ..core.options import check_choice, check_numbers, check_switches, part_of
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
 
@@ -116,3 +116,20 @@ def _assignors(strategies: Sequence[object]) -> list[Assignor]:
             raise InvalidOption(text)
         found.append(each())
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOptions:
+    """How `consume` works. Raises InvalidOption."""
+
+    concurrency: int
+    by_key: bool
+    attempts: int
+    retry_backoff_ms: float
+    retry_backoff_max_ms: float
+    drain_timeout_ms: float
+
+    def __post_init__(self) -> None:
+        given = asdict(self)
+        check_switches(by_key=given.pop("by_key"))
+        check_numbers(**given)

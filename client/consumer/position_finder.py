@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
-from ..core.log_offsets import list_offsets
+from ..core.leaders import list_offsets
 from ..errors import ItemsFailed, NoOffsetForPartition
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_commits import Offsets

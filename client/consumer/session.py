@@ -12,16 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
+from ..core.lifetime import broken_task, end_tasks, shared
 from ..core.metadata import ClusterView
 from ..core.options import ClusterOptions
-from ..core.task_ends import broken_task, end_tasks, shared
 from ..errors import GroupRequired, ListenerFailed
 from ..record import ConsumerGroupMetadata
-from .assignment import Assignment, Subscription
+from .assignment import Assignment, Subscription, TopicErrors
 from .explanation import ConsumerCounts, Explanation, explained
 from .fetcher import Fetcher
 from .membership import Membership
@@ -61,6 +61,7 @@ class Session:
         self.counts = ConsumerCounts()
         self.polls = Polls()
         self._group = options.group
+        self._group_id = None if options.group is None else options.group.group_id
         self._coordinator = None if options.group is None else Coordinator(cluster, options.group.group_id)
         self._committed: Offsets | None = None if self._coordinator is None else CommittedOffsets(self._coordinator)
         if options.offset_store is not None:
@@ -79,16 +80,13 @@ class Session:
         self.subscription = Subscription()
         # None while the consumer is in no group.
         self.membership: Membership | None = None
-        self._member_task: asyncio.Task[Any] | None = None
+        self._member_task: asyncio.Task[Any]
         # For the next poll: an error that had to wait for the records before it, or of a topic.
         self.error: KafkaError | None = None
         # Why a task has ended that must go on, for each poll.
         self._broken: KafkaError | None = None
         self._watched: set[asyncio.Task[Any]] = set()
-        # Topics that cannot be read, as a poll has raised.
-        self._topic_errors: dict[str, ErrorCode] = {}
-        # Those that do not exist yet, or have no leader.
-        self._retried_topics: frozenset[str] = frozenset()
+        self._topic_errors = TopicErrors(cluster)
         # Set at the begin of a stop: no more records are returned.
         self.stopping = False
         # Set at the end of a stop: who waits is told.
@@ -102,7 +100,7 @@ class Session:
         session.watch_task(cluster.spawn(session._fetcher.run(), "fetcher"))
         session.commit_by_record(False)
         session.subscribe(subscription)
-        session._note_topic_errors(cluster.view)
+        session._metadata_changed(cluster.view)
         cluster.on_update(session._metadata_changed)
         return session
 
@@ -116,7 +114,6 @@ class Session:
 
     def watch_task(self, task: asyncio.Task[Any]) -> None:
         """Have each poll raise why a task has ended, if it breaks, or is cancelled by others than this session."""
-
         self._watched.add(task)
 
         def ended(task: asyncio.Task[Any]) -> None:
@@ -152,17 +149,17 @@ class Session:
         """Read this instead of what was read before."""
         self.cluster.forget(self.subscription.read_topics() - subscription.read_topics())
         self.subscription = subscription
-        self._topic_errors = {}  # the user of the new subscription has heard of none
+        self._topic_errors.raised.clear()  # who subscribes anew has heard of none
         self._assignment.listener = subscription.listener
         self.cluster.watch_all(subscription.pattern is not None)
+        self.cluster.watch(subscription.read_topics())
+        if subscription.is_made and (self._group is None or not subscription.topics):
+            self.cluster.refresh_soon()  # the member of a group asks for its topics itself
         self._read_topics()
-        if subscription.pattern is not None or (subscription.is_made and self.membership is None):
-            self.cluster.refresh_soon()
 
     def _read_topics(self) -> None:
         """Join the group, or assign the partitions that are to be read without one."""
         wanted = self.subscription
-        self.cluster.watch(wanted.read_topics())
         if wanted.partitions is not None:
             self._find_positions(self.positions.replace(wanted.partitions))
         elif self._group is None or not (wanted.is_made or self.membership):
@@ -181,33 +178,16 @@ class Session:
 
     def _metadata_changed(self, view: ClusterView) -> None:
         wanted = self.subscription
-        matched = wanted.matched(view)
-        if matched != wanted.topics:
+        if (matched := wanted.matched(view)) != wanted.topics:
             wanted.topics = matched
+            self.cluster.watch(matched)
             self._read_topics()
-        self._note_topic_errors(view)
+        error = self._topic_errors.found(wanted.read_topics(), view)
+        if error is not None:  # for the next poll
+            self.error = error
+            self.signals.poll.set()
         if self._group is None:
             self._follow_topics()
-
-    def _note_topic_errors(self, view: ClusterView) -> None:
-        """Have the next poll raise why a topic cannot be read, once for each new error.
-
-        A topic that does not exist may be created yet: that is logged after a second.
-        """
-        found = {topic: view.errors[topic] for topic in self.subscription.read_topics() if topic in view.errors}
-        final = {topic: code for topic, code in found.items() if not code.retriable}
-        for topic, code in final.items():
-            if self._topic_errors.get(topic) is not code:
-                self.error = KafkaError(code, f"topic {topic!r} cannot be read: {code.text}")
-                self.signals.poll.set()
-        self._topic_errors = final
-        retried = {topic: code for topic, code in found.items() if code.retriable}
-        for topic in self._retried_topics - retried.keys():
-            self.cluster.retries.done(("topic", topic))
-        for topic, code in retried.items():
-            text = f"topic {topic!r} cannot be read yet: {code.text}"
-            self.cluster.retries.failed(("topic", topic), KafkaError(code, text))
-        self._retried_topics = frozenset(retried)
 
     # -- The group
 
@@ -234,12 +214,10 @@ class Session:
     async def _leave_group(self, membership: Membership) -> None:
         """Stop heartbeating, commit, and leave. If the caller is cancelled, the member leaves without it."""
         self.membership = None
-        task, self._member_task = self._member_task, None
-        assert task is not None
-        self._watched.discard(task)
+        self._watched.discard(self._member_task)
         failure: ListenerFailed | None = None
         try:
-            await end_tasks((task,))
+            await end_tasks((self._member_task,))
             await membership.give_up_all()
         except ListenerFailed as error:
             failure = error
@@ -252,19 +230,13 @@ class Session:
         if failure is not None:
             raise failure
 
-    def committed_offsets(self) -> Offsets:
-        """Return the committed offsets of the group or the store. Raises GroupRequired."""
-        if self._committed is None:
-            raise GroupRequired("offsets are kept by groups: give the consumer a group_id, or an offset_store")
-        return self._committed
-
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the consumer's place in its group. Raises GroupRequired, CommitFailed."""
-        if self._group is None:
+        if self._group_id is None:
             raise GroupRequired("the consumer is in no group: give it a group_id")
         self.polls.check_lost()
         at = self._generation
-        return ConsumerGroupMetadata(self._group.group_id, at.generation_id, at.member_id, at.group_instance_id)
+        return ConsumerGroupMetadata(self._group_id, at.generation_id, at.member_id, at.group_instance_id)
 
     @property
     def _generation(self) -> Generation:
@@ -274,29 +246,22 @@ class Session:
 
     def may_return_records(self) -> bool:
         """Whether a poll may return records now. Raises an error that waits for the next poll."""
-        if self.stopping:
-            self.signals.poll.clear()
-            return False
-        if self.error is not None:
-            error, self.error = self.error, None
-            raise error
-        if self._broken is not None:
-            raise self._broken
         membership = self.membership
-        if membership is None:
-            return True
-        if membership.error is not None:
-            raise membership.error
-        if membership.pauses_polls:
-            self.signals.poll.clear()
-            return False
-        return True
+        if not self.stopping:
+            error = self.error or self._broken or (None if membership is None else membership.error)
+            self.error = None
+            if error is not None:
+                raise error
+            if membership is None or not membership.pauses_polls:
+                return True
+        self.signals.poll.clear()
+        return False
 
     def explain(self) -> Explanation:
         """Return what the consumer has, how far behind it is, and what it waits for."""
         membership = self.membership
         return Explanation(
-            None if self._group is None else self._group.group_id,
+            self._group_id,
             self._generation.member_id,
             self._generation.generation_id,
             "" if membership is None else membership.state.name,

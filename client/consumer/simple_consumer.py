@@ -34,13 +34,13 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from ..core.addresses import broker_address
 from ..core.arguments import KnowsOtherNames
 from ..core.clock import api_result
 from ..core.connection import Connection
+from ..core.leaders import ISOLATION_LEVELS
 from ..core.lifetime import Lifetime
-from ..core.log_offsets import ISOLATION_LEVELS
 from ..core.metadata import ClusterView, Node
+from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, security_options
 from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts

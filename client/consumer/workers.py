@@ -18,18 +18,17 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from ..core.backoff import Backoff
 from ..core.clock import monotonic_ms
-from ..core.options import check_numbers, check_switches
+from ..core.lifetime import end_tasks, of_the_user
+from ..core.retries import Backoff
 from ..core.serialization import Serialized
-from ..core.task_ends import end_tasks, of_the_user
 from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
+from .options import WorkOptions
 from .poller import Poller
 
 if TYPE_CHECKING:
@@ -52,28 +51,6 @@ MAX_QUEUED = 16
 
 # The workers whose handlers the code that runs now belongs to, also in tasks and threads that a handler waits for.
 _around: ContextVar[frozenset[Workers]] = ContextVar("workers around", default=frozenset())
-
-
-@dataclass(frozen=True, slots=True)
-class WorkOptions:
-    """How `consume` works. Raises InvalidOption."""
-
-    concurrency: int
-    by_key: bool
-    attempts: int
-    retry_backoff_ms: float
-    retry_backoff_max_ms: float
-    drain_timeout_ms: float
-
-    def __post_init__(self) -> None:
-        check_switches(by_key=self.by_key)
-        check_numbers(
-            concurrency=self.concurrency,
-            attempts=self.attempts,
-            retry_backoff_ms=self.retry_backoff_ms,
-            retry_backoff_max_ms=self.retry_backoff_max_ms,
-            drain_timeout_ms=self.drain_timeout_ms,
-        )
 
 
 class Workers:
@@ -146,7 +123,7 @@ class Workers:
     async def _feed(self) -> None:
         """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
         while not self.halt.is_set():
-            await unless(self.halt, self._wait_for_room())
+            await unless(self.halt, self._wait_until(lambda: self._room > 0))
             try:
                 found = await unless(self.halt, self._poller.records_in_flight(lambda: self._room))
             except ClientStopped:
@@ -166,9 +143,6 @@ class Workers:
         """How many records may be queued now; 0 while one of the queues is full."""
         return max(0, MAX_QUEUED - max(queue.qsize() for queue in self._queues))
 
-    async def _wait_for_room(self) -> None:
-        await self._wait_until(lambda: self._room > 0)
-
     async def _wait_until(self, ready: Callable[[], bool]) -> None:
         """Wait for the workers. Raises HandlerFailed if a handler has failed for good."""
         while True:
@@ -183,7 +157,7 @@ class Workers:
             await self._moved.wait()
 
     async def _finish(self) -> None:
-        """Finish the records that are queued, up to `drain_timeout_ms`. Raises HandlerFailed."""
+        """Finish what is queued, up to `drain_timeout_ms`. Raises HandlerFailed."""
         try:
             async with asyncio.timeout(self._options.drain_timeout_ms / 1000):
                 await self._wait_until(lambda: not self._at_work and not self._in_flight.count())
@@ -243,8 +217,7 @@ class Workers:
                 return  # another consumer has it now
 
     async def _bury(self, dead_letters: DeadLetters, record: ConsumerRecord, error: Exception) -> None:
-        place = f"{record.topic}-{record.partition} at offset {record.offset}"
-        _log.warning("consume: %s goes to the dead letters: %r", place, error)
+        _log.warning("consume: %s-%d at offset %d goes to the dead letters: %r", *record[:3], error)
         await of_the_user(dead_letters(record, error))
 
 

@@ -12,24 +12,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ...protocol.schema import Message
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
-from .addresses import Address, bootstrap_addresses
 from .arguments import check_topic
-from .backoff import Backoff
 from .connection import Connection
 from .connection_pool import GENERAL, Broker, ConnectionPool
-from .metadata import NO_LEADER, ClusterView, TopicInfo
-from .options import ClusterOptions
-from .retry_notice import RetryNotice
-from .task_ends import end_tasks, shared, to_the_end
+from .lifetime import end_tasks, shared, to_the_end
+from .metadata import NO_LEADER, ClusterView, Node, TopicInfo
+from .option_values import Address, bootstrap_addresses
+from .options import ClusterOptions, check_numbers, security_options
+from .retries import Backoff, RetryNotice
+from .security import SecurityArguments
 
 _log = logging.getLogger(__name__)
 
@@ -405,3 +405,48 @@ class Cluster:
                 self.retries.failed(attempt, error)
                 _log.debug("%s: attempt %d failed, the next one comes in %.2f s", error, failures, pause)
             await asyncio.sleep(pause)
+
+
+_PAUSE_S = 0.05
+
+
+async def wait_for_broker(
+    bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+    *,
+    timeout_ms: float = 30_000,
+    brokers: int = 1,
+    **security: Unpack[SecurityArguments],
+) -> list[Node]:
+    """Wait until so many brokers of the cluster are known, and one of them answers. Return the known brokers.
+
+    Raises NoBrokerReachable after `timeout_ms`, with the last reason.
+    """
+    check_numbers(timeout_ms=timeout_ms)
+    options = ClusterOptions(
+        bootstrap_servers,
+        client_id="odradek-wait",
+        request_timeout_ms=max(timeout_ms, 1),
+        security=security_options("wait_for_broker", security),
+    )
+    loop = asyncio.get_running_loop()
+    deadline, why, listens = loop.time() + timeout_ms / 1000, "no answer", False
+    while True:
+        try:
+            async with asyncio.timeout_at(deadline):
+                cluster = await Cluster.open(options)
+            nodes = list(cluster.view.nodes.values())
+            await cluster.close()
+            if len(nodes) >= brokers:
+                return nodes
+            why, listens = f"{len(nodes)} of {brokers} brokers are there", len(nodes) > 0
+        except TimeoutError:
+            pass
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            why, listens = error.message, True
+            if isinstance(error, NoBrokerReachable):
+                why, listens = error.tried, error.listens
+        if loop.time() + _PAUSE_S > deadline:
+            raise NoBrokerReachable(f"the cluster within {timeout_ms:g} ms: {why}", listens=listens)
+        await asyncio.sleep(_PAUSE_S)

@@ -28,10 +28,8 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
-from .authentication import ask_for_token, authentication
-from .exchange import Exchange, api_name, api_versions_version
-from .frame_buffer import FrameBuffer
-from .sasl import Token
+from .exchange import Exchange, FrameBuffer, api_name, api_versions_version
+from .sasl import Token, ask_for_token, authentication
 from .security import PLAINTEXT, SecurityOptions
 from .tls import closed_in_handshake, handshake_error
 
@@ -45,6 +43,8 @@ MAX_IN_FLIGHT = 100
 _AGAIN_FROM, _AGAIN_TO = 0.85, 0.95
 # A peer that does not end its side of TLS is left after so long.
 _TLS_SHUTDOWN_S = 0.2
+# How long an address may take for the connection, and for the answer to its first request, which no broker holds back.
+CONNECT_TIMEOUT_MS = 5_000
 
 # What asyncio says of several failed attempts, one for each address of a host name.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -123,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         *,
         client_id: str,
         request_timeout_ms: float = 30_000,
-        connect_timeout_ms: float = 10_000,
+        connect_timeout_ms: float = CONNECT_TIMEOUT_MS,
         security: SecurityOptions = PLAINTEXT,
         tls: ssl.SSLContext | None = None,
     ) -> Connection:
@@ -135,7 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         connection = cls(f"{host}:{port}", client_id, request_timeout_ms, security)
         await connection._connect(host, port, connect_timeout_ms, tls)
         try:
-            await connection._agree_on_versions()
+            await connection._agree_on_versions(min(request_timeout_ms, connect_timeout_ms))
             if security.uses_sasl:
                 await connection._authenticate(await ask_for_token(security))
         except BaseException:
@@ -162,11 +162,15 @@ class Connection(asyncio.BufferedProtocol):
         except (ValueError, OverflowError) as error:  # a name as ".a", with a zero, or of 64 letters; a port as 70000
             raise NotConnected(f"cannot connect to {host}:{port}: that is no address") from error
 
-    async def _agree_on_versions(self) -> None:
+    async def _agree_on_versions(self, timeout_ms: float) -> None:
         request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        response = await self._send(request, ApiVersionsResponse, api_versions_version(), None)
+        try:
+            response = await self._send(request, ApiVersionsResponse, api_versions_version(), timeout_ms)
+        except RequestTimedOut as error:
+            why = f"{self.address} takes the connection and does not answer within {timeout_ms:g} ms"
+            raise RequestTimedOut(f"{why}: is a Kafka broker there?") from error
         if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            response = await self._send(request, ApiVersionsResponse, api_versions_version(response), None)
+            response = await self._send(request, ApiVersionsResponse, api_versions_version(response), timeout_ms)
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
         self._exchange.learn_versions(response)

@@ -6,10 +6,10 @@ import asyncio
 import logging
 
 from ..errors import AuthenticationFailed, ClientStopped
-from .addresses import Address
 from .connection import Connection
+from .lifetime import shared
+from .option_values import Address
 from .options import ClusterOptions
-from .task_ends import shared
 from .tls import TlsContexts
 
 _log = logging.getLogger(__name__)

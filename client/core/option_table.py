@@ -1,8 +1,8 @@
 """The table of options: every option of the clients and of the Spark source and sink, in one row each.
 
 A row has the option's name, the values that it takes, its default, who takes it, and what it means. Checks, messages,
-`-X` and profiles of the command line, Spark's `kafka.` options and the table in docs/client.md are made from these
-rows. `fetch_min_bytes` is Kafka's `fetch.min.bytes`: -X, profiles and Spark write the dots.
+`-X` and profiles of the command line, Spark's `kafka.` options and docs/options.md are made from these rows.
+`fetch_min_bytes` is Kafka's `fetch.min.bytes`: -X, profiles and Spark write the dots.
 
 Ranges are those of Kafka's ConfigDef. They are narrower where a value could only do harm: with a pause of 0 a client
 would ask without an end, and with 0 bytes it would never fetch.
@@ -23,6 +23,7 @@ CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case
 ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
 _PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
 _COUNT, _OFFSET = Number(1, INT64_MAX), Number(0, INT64_MAX)
@@ -157,7 +158,8 @@ _ROWS = (
     Option("group_instance_id", TEXT, None, "member",
         "makes a static member, which may be away for a session time-out"),
     Option("enable_auto_commit", SWITCH, True, "member connector", "whether processed records are committed by time"),
-    Option("auto_commit_interval_ms", PAUSE, 5_000, "member connector", "how often", own={"connector": 60_000}),
+    Option("auto_commit_interval_ms", PAUSE, 5_000, "member connector", "how often they are committed",
+        own={"connector": 60_000}),
     Option("session_timeout_ms", Number(1), 45_000, "member", "how long a member may be silent"),
     Option("heartbeat_interval_ms", PAUSE, 3_000, "member", "how often a member says that it is there"),
     Option("max_poll_interval_ms", Number(1), 300_000, "member", "how long a member may work between polls",
@@ -185,8 +187,8 @@ _ROWS = (
     Option("ssl_password", TEXT, None, _ALL, "the password of the key", "ssl.key.password"),
     Option("ssl_check_hostname", SWITCH, True, _ALL, "whether the broker's certificate must name its host"),
     Option("ssl_context", Values("an ssl.SSLContext"), None, "admin producer consumer simple connector",
-        "takes the place of all these; its files are not read again"),
-    Option("sasl_mechanism", Values("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"), None, _ALL,
+        "takes the place of the other `ssl_` options; its files are not read again"),
+    Option("sasl_mechanism", Values(f"one of {', '.join(MECHANISMS)}"), None, _ALL,
         "how the client authenticates", "sasl.mechanisms"),
     Option("sasl_plain_username", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.username"),
     Option("sasl_plain_password", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.password"),
@@ -219,12 +221,13 @@ _SPARK_ROWS = (
     Option("partitions", ANY_TEXT, None, "source", "the partitions to read, by number"),
     Option("path", _PATHS, "fetch", "source", "from the broker, or from its files"),
     Option("valueFormat", FORMATS, None, "source sink", "how values become bytes"),
-    Option("valueSchema", ANY_TEXT, None, "source", "their fields, in DDL"),
-    Option("valueAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
+    Option("valueSchema", ANY_TEXT, None, "source", "the fields of values, in DDL"),
+    Option("valueAvroSchema", ANY_TEXT, None, "source sink", "the schema of values in Avro"),
     Option("keyFormat", FORMATS, None, "source sink", "how keys become bytes"),
-    Option("keySchema", ANY_TEXT, None, "source", "their fields, in DDL"),
-    Option("keyAvroSchema", ANY_TEXT, None, "source sink", "their schema of Avro"),
-    Option("mode", Choice(("PERMISSIVE", "DROPMALFORMED", "FAILFAST")), "PERMISSIVE", "source", "what of bad records"),
+    Option("keySchema", ANY_TEXT, None, "source", "the fields of keys, in DDL"),
+    Option("keyAvroSchema", ANY_TEXT, None, "source sink", "the schema of keys in Avro"),
+    Option("mode", Choice(("PERMISSIVE", "DROPMALFORMED", "FAILFAST")), "PERMISSIVE", "source",
+        "what becomes of bad records"),
     Option("endingOffsets", ANY_TEXT, "latest", "batch", "where to end"),
     Option("endingOffsetsByTimestamp", ANY_TEXT, None, "batch", "where to end: a time for each partition"),
     Option("endingTimestamp", _OFFSET, None, "batch", "where to end: one time"),

@@ -16,9 +16,8 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from ..errors import InvalidOption
-from .addresses import bootstrap_addresses
 from .option_table import CALL_NUMBERS, OPTIONS, OTHER_NAMES
-from .option_values import SWITCH, check_value
+from .option_values import SWITCH, bootstrap_addresses, check_value
 from .security import PLAINTEXT, SecurityArguments, SecurityOptions
 
 T = TypeVar("T")

@@ -22,9 +22,8 @@ from typing import Any, Protocol, TypedDict, cast
 from urllib.parse import unquote, urlparse
 
 from ..errors import InvalidOption
-from .option_table import CONFIGS, OPTIONS, OTHER_NAMES
+from .option_table import CONFIGS, MECHANISMS, OPTIONS, OTHER_NAMES
 from .option_values import SWITCH, check_value
-from .sasl import MECHANISMS
 
 
 class TokenProvider(Protocol):

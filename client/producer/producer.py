@@ -21,12 +21,12 @@ from typing import Generic, Self, Unpack
 
 from ..core.arguments import KnowsOtherNames, check_mapping, check_records, checked_offset
 from ..core.clock import wall_clock_ms
+from ..core.lifetime import retrieve
 from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments
 from ..core.serialization import Serializer, serializer
-from ..core.task_ends import retrieve
 from ..errors import KafkaError
 from ..record import ConsumerGroupMetadata, HeadersLike, K, OffsetAndMetadata, RecordMetadata, TopicPartition, V
 from .accumulator import RecordAccumulator

@@ -27,8 +27,8 @@ from ...protocol.messages.produce import (
 from ...protocol.primitives import ZERO_UUID
 from ..core.cluster import Cluster
 from ..core.connection import Connection
+from ..core.lifetime import retrieve
 from ..core.metadata import NO_LEADER
-from ..core.task_ends import retrieve
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch, done_after

@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection
 
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
-from ..core.lifetime import Lifetime
+from ..core.lifetime import Lifetime, broken_task
 from ..core.metadata import TopicInfo
 from ..core.options import ClusterOptions
-from ..core.task_ends import broken_task
 from ..errors import ClientStopped, DeliveryStopped, InvalidTransactionState, KafkaError
 from .accumulator import RecordAccumulator
 from .listeners import Listeners

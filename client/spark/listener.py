@@ -24,6 +24,8 @@ from pyspark.sql.streaming.listener import (
 )
 
 from ...protocol.errors import KafkaError
+from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ...protocol.records.batch import iter_headers, iter_records
 from ..arrow.brokers import Brokers
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import ForeignOffsets
@@ -115,7 +117,7 @@ class LagListener(StreamingQueryListener):
             return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, 0, 0.0)
         earliest, sizes = self._brokers.offsets(list(unread), EARLIEST), self._brokers.sizes(list(unread))
         total = sum(sizes[each] * behind[each] / max(latest[each] - earliest[each], 1) for each in unread)
-        oldest = min(self._brokers.timestamps(unread).values(), default=None)
+        oldest = min(timestamps(self._brokers, unread).values(), default=None)
         seconds = None if oldest is None else max(self._clock() - oldest / 1000, 0.0)
         return Lag(lag.query_id, lag.name, lag.batch_id, lag.rows, lag.offsets, behind, round(total), seconds)
 
@@ -126,3 +128,37 @@ def _offsets(text: str | None) -> Ends:
         return from_json(json.loads(text or "null"))
     except (ValueError, ForeignOffsets):
         return {}
+
+
+def timestamps(brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    """Return the time in ms of each partition's first record at or after an offset; it lacks where none is there.
+
+    Reads one batch of each partition. Raises KafkaError.
+    """
+    view = brokers.view({partition.topic for partition in offsets})
+    found: dict[TopicPartition, int] = {}
+    for address, led in brokers.by_leader(offsets, view).items():
+        with brokers.to(address) as connection:
+            # One by one: a broker returns a batch for the first partition of a request whatever its size.
+            for each in led:
+                wanted = FetchPartition(each.partition, fetch_offset=offsets[each], partition_max_bytes=1)
+                topic = FetchTopic(each.topic, topic_id=view.topic_id(each.topic), partitions=[wanted])
+                response = connection.request(_one_batch(topic), FetchResponse)
+                found.update(_timestamp_of(response, each, offsets[each]))
+    return found
+
+
+def _one_batch(topic: FetchTopic) -> FetchRequest:
+    return FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1, session_epoch=-1, topics=[topic])
+
+
+def _timestamp_of(response: FetchResponse, of: TopicPartition, offset: int) -> dict[TopicPartition, int]:
+    """Return the time of the first record at or after an offset; nothing where the log has ended or gone."""
+    if response.error_code or not response.responses or response.responses[0].partitions[0].error_code:
+        return {}
+    data = memoryview(response.responses[0].partitions[0].records or b"")
+    for at, header in iter_headers(data):
+        for record in iter_records(data, at, header, True):
+            if record.offset >= offset:
+                return {of: record.timestamp_ms}
+    return {}

@@ -1,21 +1,20 @@
-"""Offsets in the options of users, and ranges of offsets for tasks: JSON, sentinels, and the division of ranges.
+"""Offsets, partitions and patterns of topics in the options of users.
 
-    {"topic": {"0": 23, "1": -2}}     offsets: -2 is the earliest, -1 the latest
-    {"topic": [0, 1]}                 partitions (`assign`)
+{"topic": {"0": 23, "1": -2}}     offsets: -2 is the earliest, -1 the latest
+{"topic": [0, 1]}                 partitions (`assign`)
 
-A range is [start, end), and one task reads it. Dividing ranges loses no offset and repeats none. All of it is pure.
+flights-.*                        topics (`subscribePattern`)
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from heapq import heapify, heapreplace
-from itertools import pairwise
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
-from ..arrow.fetch import OffsetRange
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import OptionError
 
@@ -110,42 +109,45 @@ def _partition(option: str, topic: str, number: str | int) -> int:
     return partition
 
 
-def divide(
-    ranges: list[OffsetRange],
-    min_pieces: int | None = None,
-    max_size: int | None = None,
-    bytes_each: Mapping[TopicPartition, float] | None = None,
-) -> list[OffsetRange]:
-    """Return the ranges that are not empty, cut into at least `min_pieces`, none with more than `max_size` offsets.
+# -- Patterns of topics: the part of Java's regular expressions that Python shares. A pattern means the same in both, or
+# it is rejected with the reason: one that quietly means something else would read the wrong topics. As in Spark's own
+# connector, a pattern is searched anywhere in the name unless it is anchored.
 
-    Cuts for `min_pieces` go where a piece has the most bytes, by the mean bytes of an offset in each partition; without
-    `bytes_each` where it has the most offsets. The number of offsets bounds the number of pieces.
-    """
-    ranges = [found for found in ranges if found.size > 0]
-    counts = [1 if max_size is None else -(-found.size // max_size) for found in ranges]
-    if min_pieces is not None:
-        means = bytes_each or {}
-        weights = [found.size * means.get(TopicPartition(found.topic, found.partition), 1.0) for found in ranges]
-        _raise_to(min_pieces, [found.size for found in ranges], weights, counts)
-    return [piece for found, count in zip(ranges, counts, strict=True) for piece in _cut(found, count)]
+_PIECE = re.compile(r"\\.?|\(\?(?:<[=!]|[^<]|<)|\[\^?\]?|\]|&&|\{,|.", re.DOTALL)
+# Letters and digits behind a backslash, and what follows "(?", which mean the same in both.
+_ESCAPES, _ESCAPES_OF_A_CLASS = frozenset("dDwWsSbB123456789tnrfax"), frozenset("dDwWsStnrfax")
+_GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i", "(?m", "(?s", "(?-"})
 
 
-def _raise_to(wanted: int, sizes: list[int], weights: list[float], counts: list[int]) -> None:
-    """Grow the numbers of pieces until their sum is `wanted`, always cutting where a piece is heaviest."""
+def compile_pattern(option: str, text: str) -> re.Pattern[str]:
+    """Return Python's pattern for Java's. `search` it. Raises OptionError."""
+    if not text:
+        raise OptionError(option, "the pattern is empty")
+    for piece in _not_shared(text):
+        raise OptionError(option, f"'{text}': Python does not read {piece} as Java does: write it in another way")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return re.compile(text, re.ASCII)
+    except (re.error, OverflowError, FutureWarning, DeprecationWarning) as error:
+        raise OptionError(option, f"'{text}' is not a regular expression: {error}") from None
 
-    def place(number: int) -> tuple[float, int]:
-        # A range of as many pieces as offsets comes last: it cannot be cut again.
-        return (-weights[number] / counts[number] if counts[number] < sizes[number] else 1.0), number
 
-    heap = [place(number) for number in range(len(counts))]
-    heapify(heap)
-    for _ in range(min(wanted, sum(sizes)) - sum(counts)):
-        _, number = heap[0]
-        counts[number] += 1
-        heapreplace(heap, place(number))
-
-
-def _cut(found: OffsetRange, count: int) -> list[OffsetRange]:
-    edges = [found.start + found.size * number // count for number in range(count + 1)]
-    pieces = [replace(found, start=start, end=end) for start, end in pairwise(edges)]
-    return [pieces[0], *(replace(each, is_first=False) for each in pieces[1:])]
+def _not_shared(text: str) -> Iterator[str]:
+    in_class = False
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        if piece[0] == "\\":
+            known = _ESCAPES_OF_A_CLASS if in_class else _ESCAPES
+            if piece[1:].isalnum() and piece[1:] not in known:
+                yield piece
+        elif in_class:
+            if piece[0] == "[" or piece == "&&":
+                yield f"{piece} inside of []"
+            in_class = piece != "]"
+        elif piece[0] == "[":
+            if piece[-1] == "]":
+                yield piece
+            in_class = True
+        elif piece == "{," or (piece.startswith("(?") and piece not in _GROUPS):
+            yield piece

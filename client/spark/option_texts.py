@@ -16,9 +16,8 @@ from importlib.util import find_spec
 from json import loads
 from typing import Any
 
-from ..core.addresses import Address, bootstrap_addresses
 from ..core.option_table import CODECS, CONFIGS, SPARK_OPTIONS, Option
-from ..core.option_values import SWITCH, Number, Values, read_text
+from ..core.option_values import SWITCH, Address, Number, Values, bootstrap_addresses, read_text
 from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
 from ..errors import InvalidOption
 from .errors import OptionError

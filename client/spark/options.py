@@ -20,16 +20,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ..arrow.connection import ClientOptions, IsolationLevel
-from ..arrow.fetch import ReadOptions, ReadPath
-from ..core.option_table import CONFIGS, SPARK_OPTIONS
-from ..core.option_values import Number
+from ..arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
+from ..core.option_table import SPARK_OPTIONS
 from ..core.security import SecurityOptions
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError
-from .java_pattern import compile_pattern
-from .offsets import OffsetLimit, parse_assign, parse_limit, parse_times
+from .offsets import OffsetLimit, compile_pattern, parse_assign, parse_limit, parse_times
 from .option_texts import check_names, format_of, security_of, servers_of, values_of
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -140,19 +137,8 @@ def _reason_without_effect(name: str, *, streaming: bool) -> str | None:
 
 
 def _client(texts: Mapping[str, str], values: Mapping[str, Any]) -> ClientOptions:
-    return ClientOptions(
-        servers_of(texts),
-        values["kafka.client.id"],
-        IsolationLevel[values["kafka.isolation.level"].upper()],
-        values["kafka.check.crcs"],
-        {
-            name: values[f"kafka.{name}"]
-            for name, row in CONFIGS.items()
-            if row.is_of("source") and isinstance(row.values, Number)
-        },
-        values["kafka.group.id"],
-        SecurityOptions(**security_of(texts)),
-    )
+    given = {name.removeprefix("kafka."): value for name, value in values.items() if name.startswith("kafka.")}
+    return client_options(servers_of(texts), SecurityOptions(**security_of(texts)), given)
 
 
 def _subscription(values: Mapping[str, Any]) -> Subscription:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from heapq import heapify, heapreplace
+from itertools import pairwise
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..arrow.brokers import Brokers, known_leader
@@ -18,7 +20,7 @@ from ..core.metadata import ClusterView
 from ..errors import UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import DataLoss, OptionError
-from .offsets import OffsetLimit, divide
+from .offsets import OffsetLimit
 from .options import Slice, SourceOptions, Subscription
 
 log = logging.getLogger(__name__)
@@ -200,3 +202,87 @@ def note_loss(options: SourceOptions, what: str) -> None:
     if options.fail_on_data_loss:
         raise DataLoss(what)
     log.warning("%s: going on with the records that exist", what)
+
+
+# -- Shares: of tasks, and of the batches of a stream
+
+
+def divide(
+    ranges: list[OffsetRange],
+    min_pieces: int | None = None,
+    max_size: int | None = None,
+    bytes_each: Mapping[TopicPartition, float] | None = None,
+) -> list[OffsetRange]:
+    """Return the ranges that are not empty, cut into at least `min_pieces`, none with more than `max_size` offsets.
+
+    Cuts for `min_pieces` go where a piece has the most bytes, by the mean bytes of an offset in each partition; without
+    `bytes_each` where it has the most offsets. The number of offsets bounds the number of pieces.
+    """
+    ranges = [found for found in ranges if found.size > 0]
+    counts = [1 if max_size is None else -(-found.size // max_size) for found in ranges]
+    if min_pieces is not None:
+        means = bytes_each or {}
+        weights = [found.size * means.get(TopicPartition(found.topic, found.partition), 1.0) for found in ranges]
+        _raise_to(min_pieces, [found.size for found in ranges], weights, counts)
+    return [piece for found, count in zip(ranges, counts, strict=True) for piece in _cut(found, count)]
+
+
+def _raise_to(wanted: int, sizes: list[int], weights: list[float], counts: list[int]) -> None:
+    """Grow the numbers of pieces until their sum is `wanted`, always cutting where a piece is heaviest."""
+
+    def place(number: int) -> tuple[float, int]:
+        # A range of as many pieces as offsets comes last: it cannot be cut again.
+        return (-weights[number] / counts[number] if counts[number] < sizes[number] else 1.0), number
+
+    heap = [place(number) for number in range(len(counts))]
+    heapify(heap)
+    for _ in range(min(wanted, sum(sizes)) - sum(counts)):
+        _, number = heap[0]
+        counts[number] += 1
+        heapreplace(heap, place(number))
+
+
+def _cut(found: OffsetRange, count: int) -> list[OffsetRange]:
+    edges = [found.start + found.size * number // count for number in range(count + 1)]
+    pieces = [replace(found, start=start, end=end) for start, end in pairwise(edges)]
+    return [pieces[0], *(replace(each, is_first=False) for each in pieces[1:])]
+
+
+def share(begun: dict[TopicPartition, int], ends: dict[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
+    """Return ends so that a batch has at most `most` offsets, shared out by how much each partition has.
+
+    Each partition that has more gets one offset at least, also where that is more than `most` in all: it would wait as
+    long as others are behind, and its rows would come behind the query's watermark.
+    """
+    sizes = _sizes(begun, ends)
+    total = sum(sizes.values())
+    if total <= most:
+        return dict(ends)
+    portions = {each: max(size * most // total, 1) for each, size in sizes.items()}
+    # What rounding leaves over goes to those that have the most; what the small ones have too much comes from them.
+    left = most - sum(portions.values())
+    for each in sorted(portions, key=lambda each: -sizes[each]):
+        change = min(left, 1) if left > 0 else max(left, 1 - portions[each])
+        portions[each] += change
+        left -= change
+    return dict(ends) | {each: ends[each] - sizes[each] + portion for each, portion in portions.items()}
+
+
+def share_bytes(
+    begun: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+    each_bytes: Mapping[TopicPartition, float],
+    most: int,
+) -> dict[TopicPartition, int]:
+    """Return ends so that a batch has about `most` bytes: of each partition the same part, and one offset at least."""
+    sizes = _sizes(begun, ends)
+    total = sum(size * each_bytes.get(each, 0) for each, size in sizes.items())
+    if total <= most:
+        return dict(ends)
+    return dict(ends) | {each: ends[each] - size + max(int(size * most / total), 1) for each, size in sizes.items()}
+
+
+def _sizes(begun: dict[TopicPartition, int], ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return how many offsets the partitions have that have more."""
+    sizes = {each: end - begun.get(each, 0) for each, end in sorted(ends.items())}
+    return {each: size for each, size in sizes.items() if size > 0}

@@ -27,7 +27,7 @@ from ...protocol.messages.offset_commit import (
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ClientOptions
 from ..arrow.fetch import OffsetRange
-from ..core.addresses import Address
+from ..core.option_values import Address
 from .options import SourceOptions
 
 # The name of the query's id among the local properties of a task.

@@ -16,9 +16,8 @@ import pyarrow as pa
 
 from ..arrow.decoder import TYPES, ArrowBatch, ArrowDecoder
 from ..arrow.fetch import OffsetRange
-from .columns import Column
+from .columns import Column, arrow_type
 from .errors import SchemaError
-from .spark_types import arrow_type
 
 
 class RowDecoder(ArrowDecoder):
@@ -52,17 +51,17 @@ class RowDecoder(ArrowDecoder):
 
     def _typed_arrays(self, batch: ArrowBatch) -> list[Any]:
         """Return the columns with typed keys and values, without the rows that `mode` drops."""
-        from . import typed_columns
+        from . import typed_values
 
         arrays = batch.columns[: len(self._columns)]
         dropped = np.zeros(batch.num_rows, np.bool_)
         for number, column in enumerate(self._columns):
             if column.format is None:
                 continue
-            decoded = typed_columns.decode(arrays[number], column.format, column.kind)
+            decoded = typed_values.decode(arrays[number], column.format, column.kind)
             arrays[number] = decoded.array
             if column.format.mode == "FAILFAST":
-                typed_columns.fail_on(decoded, column.name, batch.column("offset"))
+                typed_values.fail_on(decoded, column.name, batch.column("offset"))
             if column.format.mode == "DROPMALFORMED":
                 dropped |= decoded.bad
         if not dropped.any():

@@ -3,7 +3,7 @@
     value binary or string | key binary or string | topic string | partition int | headers array<struct<key,value>>
 
 The columns are those of Spark's own sink; others are left out. With `valueFormat` and `keyFormat` a column may have any
-type. On Odradek a batch is one transaction over all tasks (sink_batch.py). Elsewhere Spark may run a task again that
+type. On Odradek a batch is one transaction over all tasks (writers.py). Elsewhere Spark may run a task again that
 failed, or play a batch again that was cut off, and then records come twice; within a task nothing is doubled, because
 `acks=all` and idempotence are the defaults.
 """
@@ -11,26 +11,27 @@ failed, or play a batch again that was cut off, and then records come twice; wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...kernel import door
-from ..core.clock import wall_clock_ms
+from ..core.clock import monotonic_ms, wall_clock_ms
+from ..core.retries import Backoff
+from ..errors import NoBrokerReachable
 from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
+from .columns import check_written
 from .errors import OptionError, SchemaError
-from .sink_batch import Place, TaskResult, join, reached
 from .sink_options import SinkOptions
-from .spark_types import check_written
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from ..arrow.encoder import Rows
-    from .sink_sender import BatchSender
+    from .sink_sender import BatchSender, Rows
 
+T = TypeVar("T")
 # A pyarrow.RecordBatch and a pyarrow.Array, which have no types that a checker could read.
 ArrowBatch = ArrowArray = Any
 
@@ -81,40 +82,12 @@ def columns_of_rows(schema: StructType, options: SinkOptions) -> SinkColumns:
     return SinkColumns(frozenset(used), frozenset(texts), time)
 
 
-def write_task(
-    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
-) -> TaskResult:
-    """Write the rows of a task, and leave its transaction to the driver. Raises KafkaError, OptionError."""
-    return asyncio.run(_write_task(batches, columns, options, place))
+async def write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
+    async with await started(options, **options.producer) as producer:
+        return await send(producer, batches, columns, options)
 
 
-async def _write_task(
-    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
-) -> TaskResult:
-    joined = await join(place, options)
-    if joined is None:
-        return TaskResult(await _write(batches, columns, options))
-    if joined.transactional_id is None:
-        # Spark wants its rows to be taken.
-        count = sum([batch.num_rows async for batch in _in_thread(batches)])
-        return TaskResult(count, place, was_done=True)
-    async with await _started(options, **options.producer, transactional_id=joined.transactional_id) as producer:
-        async with producer.transaction() as transaction:
-            count = await _send(producer, batches, columns, options)
-            return TaskResult(count, place, await transaction.hand_over())
-
-
-def write_rows(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    """Send all rows at least once and return their number, once all are acknowledged. Raises KafkaError."""
-    return asyncio.run(_write(batches, columns, options))
-
-
-async def _write(batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
-    async with await _started(options, **options.producer) as producer:
-        return await _send(producer, batches, columns, options)
-
-
-async def _started(options: SinkOptions, **arguments: Any) -> Producer:
+async def started(options: SinkOptions, **arguments: Any) -> Producer:
     async def start() -> Producer:
         producer = Producer(**arguments, **options.security)
         await producer.start()
@@ -123,9 +96,28 @@ async def _started(options: SinkOptions, **arguments: Any) -> Producer:
     return await reached(start, options)
 
 
-async def _send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
+async def reached(attempt: Callable[[], Awaitable[T]], options: SinkOptions) -> T:
+    """Return what `attempt` returns once a broker can be reached: one may be starting again.
+
+    Waits for `kafka.max.block.ms`, as Java's producer does. Raises NoBrokerReachable after it.
+    """
+    given = options.producer
+    backoff = Backoff(given["retry_backoff_ms"], given["retry_backoff_max_ms"])
+    deadline_ms, failures = monotonic_ms() + options.producer["max_block_ms"], 0
+    while True:
+        try:
+            return await attempt()
+        except NoBrokerReachable:
+            failures += 1
+            pause_ms = backoff.pause_ms(failures)
+            if monotonic_ms() + pause_ms > deadline_ms:
+                raise
+            await asyncio.sleep(pause_ms / 1000)
+
+
+async def send(producer: Producer, batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions) -> int:
     count, failures, senders = 0, _Failures(), None
-    async for batch in _in_thread(batches):
+    async for batch in in_thread(batches):
         if senders is None and door.compiled is not None:
             # Heavy, and a task without rows needs none of it.
             senders = import_module(".sink_sender", __package__).TopicSenders(producer, options, failures.note)
@@ -155,7 +147,7 @@ async def _send_columns(
     async def alone(row: int) -> None:
         await _send_each(producer, _rows(topic, batch.slice(row, 1), columns, options), failures)
 
-    rows: type[Rows] = import_module("..arrow.encoder", __package__).Rows
+    rows: type[Rows] = import_module(".sink_sender", __package__).Rows
     value, key = (_binary(batch, name, columns, options) for name in ("value", "key"))
     assert value is not None
     partition = batch.column("partition") if "partition" in columns.names else None
@@ -204,7 +196,7 @@ async def _send_each(producer: Producer, rows: Iterator[Row], failures: _Failure
         sent.add_done_callback(failures.note)
 
 
-async def _in_thread(batches: Iterator[ArrowBatch]) -> AsyncIterator[ArrowBatch]:
+async def in_thread(batches: Iterator[ArrowBatch]) -> AsyncIterator[ArrowBatch]:
     """Yield batches that Spark hands over, while the producer goes on."""
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch

@@ -26,7 +26,7 @@ from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
 from .errors import ForeignOffsets, TopicRecreated
 from .options import SourceOptions
-from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve
+from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve, share, share_bytes
 
 # Before the name of a topic: where the first batch began.
 START = "start:"
@@ -185,15 +185,14 @@ class MicroBatches:
 
     def _ends(self) -> Ends:
         """Return the end of the log of each partition that the options mean."""
-        partitions = self._partitions()
-        for topic in sorted({each.topic for each in partitions}):
-            self._check_id(topic, self._view.topic_id(topic))
-        self._seen = self._offsets(partitions, LATEST)
+        self._seen = self._offsets(self._partitions(), LATEST)
         return self._seen
 
     def _partitions(self) -> list[TopicPartition]:
-        """Return the partitions that the options mean now."""
+        """Return the partitions that the options mean now. Raises TopicRecreated for a topic that was made again."""
         self._view, partitions = resolve(self._options.subscription, self._brokers)
+        for topic in sorted({each.topic for each in partitions}):
+            self._check_id(topic, self._view.topic_id(topic))
         return partitions
 
     def _offsets(self, partitions: Collection[TopicPartition], sentinel: int) -> Ends:
@@ -247,41 +246,6 @@ class MicroBatches:
             start = earliest
         leader = known_leader(self._view, of)
         return OffsetRange(of.topic, self._view.topic_id(of.topic), of.partition, start, max(start, end), leader)
-
-
-def share(begun: Ends, ends: Ends, most: int) -> Ends:
-    """Return ends so that a batch has at most `most` offsets, shared out by how much each partition has.
-
-    Each partition that has more gets one offset at least, also where that is more than `most` in all: it would wait as
-    long as others are behind, and its rows would come behind the query's watermark.
-    """
-    sizes = _sizes(begun, ends)
-    total = sum(sizes.values())
-    if total <= most:
-        return dict(ends)
-    portions = {each: max(size * most // total, 1) for each, size in sizes.items()}
-    # What rounding leaves over goes to those that have the most; what the small ones have too much comes from them.
-    left = most - sum(portions.values())
-    for each in sorted(portions, key=lambda each: -sizes[each]):
-        change = min(left, 1) if left > 0 else max(left, 1 - portions[each])
-        portions[each] += change
-        left -= change
-    return dict(ends) | {each: ends[each] - sizes[each] + portion for each, portion in portions.items()}
-
-
-def share_bytes(begun: Ends, ends: Ends, each_bytes: Mapping[TopicPartition, float], most: int) -> Ends:
-    """Return ends so that a batch has about `most` bytes: of each partition the same part, and one offset at least."""
-    sizes = _sizes(begun, ends)
-    total = sum(size * each_bytes.get(each, 0) for each, size in sizes.items())
-    if total <= most:
-        return dict(ends)
-    return dict(ends) | {each: ends[each] - size + max(int(size * most / total), 1) for each, size in sizes.items()}
-
-
-def _sizes(begun: Ends, ends: Ends) -> dict[TopicPartition, int]:
-    """Return how many offsets the partitions have that have more."""
-    sizes = {each: end - begun.get(each, 0) for each, end in sorted(ends.items())}
-    return {each: size for each, size in sizes.items() if size > 0}
 
 
 def to_json(offsets: Ends) -> Offsets:

@@ -1,10 +1,16 @@
 """The writers that Spark sees: a frame or the batches of a stream become records of topics.
 
-Executors: `write`, which sends the rows of one task. Driver: `commit` and `abort`, which end a batch for all tasks.
+    task      `write` joins the batch, writes in a transaction of its own, and leaves it open: TaskResult
+    driver    `commit` and `abort` end the transactions of all tasks by one request
+
+So a batch of a query is one transaction over all tasks. Only Odradek has these requests (docs/decisions/0022).
+Elsewhere, and with `transactional=never`, a task writes at least once. A batch that was committed before is not written
+again, so a driver may play it again after a crash at any point.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +21,15 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ...protocol.errors import KafkaError
+from ..core.cluster import Cluster
+from ..core.options import ClusterOptions
+from ..core.security import SecurityOptions
 from ..errors import UnsupportedVersion
+from ..producer.transactions.query_batches import QueryBatches, has_query_batches
+from ..producer.transactions.transactions import OpenTransaction
+from .errors import OptionError
 from .progress import QUERY_ID
-from .sink import SinkColumns, columns_of_rows, reject_mode, write_task
-from .sink_batch import Place, TaskResult, end
+from .sink import SinkColumns, columns_of_rows, in_thread, reached, reject_mode, send, started, write
 from .sink_options import SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
@@ -29,6 +40,17 @@ if TYPE_CHECKING:
 # Local properties of Spark's jobs beside QUERY_ID: the batch of a stream, and its run, which is the group of its jobs.
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
+
+_CLUSTER = (
+    "bootstrap_servers",
+    "client_id",
+    "request_timeout_ms",
+    "retry_backoff_ms",
+    "retry_backoff_max_ms",
+    "metadata_max_age_ms",
+)
+# Whether this process has said that rows are written at least once.
+_said: set[str] = set()
 
 log = logging.getLogger(__name__)
 
@@ -150,3 +172,125 @@ def _abort(options: SinkOptions, results: Sequence[TaskResult], what: str, place
 
 def _count(results: Sequence[TaskResult]) -> int:
     return sum(each.rows for each in results)
+
+
+# -- One transaction over all tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a task: which batch of which run of a query it writes for."""
+
+    query_id: str
+    run_id: str
+    batch_id: int
+    task: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a task tells the driver."""
+
+    rows: int
+    # None: the rows were written at least once, and nothing is left to do.
+    place: Place | None = None
+    # None: there were no rows, or the batch was committed before.
+    transaction: OpenTransaction | None = None
+    was_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What a task may do. Without a transactional id there is nothing to write."""
+
+    transactional_id: str | None
+
+
+def write_task(
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+) -> TaskResult:
+    """Write the rows of a task, and leave its transaction to the driver. Raises KafkaError, OptionError."""
+    return asyncio.run(_write_task(batches, columns, options, place))
+
+
+async def _write_task(
+    batches: Iterator[ArrowBatch], columns: SinkColumns, options: SinkOptions, place: Place | None
+) -> TaskResult:
+    joined = await join(place, options)
+    if joined is None:
+        return TaskResult(await write(batches, columns, options))
+    if joined.transactional_id is None:
+        # Spark wants its rows to be taken.
+        count = sum([batch.num_rows async for batch in in_thread(batches)])
+        return TaskResult(count, place, was_done=True)
+    async with await started(options, **options.producer, transactional_id=joined.transactional_id) as producer:
+        async with producer.transaction() as transaction:
+            count = await send(producer, batches, columns, options)
+            return TaskResult(count, place, await transaction.hand_over())
+
+
+async def join(place: Place | None, options: SinkOptions) -> Joined | None:
+    """Take part in a batch; None: write at least once.
+
+    Raises OptionError where transactions are required and the brokers do not have them, KafkaError.
+    """
+    if options.transactional == "never":
+        return None
+    if place is None:
+        return _at_least_once(options, "Spark does not say which query and batch this is")
+    cluster = await _open(options)
+    try:
+        if not await has_query_batches(cluster):
+            why = "the brokers do not offer transactions over several tasks, which Odradek alone has"
+            return _at_least_once(options, why)
+        batches = QueryBatches(cluster, place.query_id, place.run_id)
+        return Joined(await batches.join(place.batch_id, place.task))
+    finally:
+        await cluster.close()
+
+
+def _at_least_once(options: SinkOptions, why: str) -> None:
+    if options.transactional == "required":
+        raise OptionError("transactional", f"is 'required', but {why}")
+    if why not in _said:
+        _said.add(why)
+        log.warning("rows are written at least once: %s", why)
+
+
+def end(results: Sequence[TaskResult], options: SinkOptions, *, commit: bool) -> bool:
+    """End the transactions of all tasks together. Return whether the batch was committed before. Raises KafkaError.
+
+    Does nothing for results of tasks that wrote at least once.
+    """
+    place = next((each.place for each in results if each.place is not None), None)
+    if place is None:
+        return False
+    transactions = [each.transaction for each in results if each.transaction is not None]
+    return asyncio.run(_end(place, transactions, options, commit=commit))
+
+
+async def _end(place: Place, transactions: Sequence[OpenTransaction], options: SinkOptions, *, commit: bool) -> bool:
+    cluster = await _open(options)
+    try:
+        batches = QueryBatches(cluster, place.query_id, place.run_id)
+        was_done = await batches.end(place.batch_id, transactions, commit=commit)
+        if commit and transactions:
+            await _wait_for_markers(batches, transactions)
+        return was_done
+    finally:
+        await cluster.close()
+
+
+async def _wait_for_markers(batches: QueryBatches, transactions: Sequence[OpenTransaction]) -> None:
+    """Return when readers see what was saved. The batch is committed in any case."""
+    try:
+        await batches.wait_for_markers(transactions)
+    except KafkaError as error:
+        log.warning("the batch is committed, but readers may not see all of it yet: %s", error.message)
+
+
+async def _open(options: SinkOptions) -> Cluster:
+    given = {name: value for name, value in options.producer.items() if name in _CLUSTER}
+    security = SecurityOptions(**options.security)
+    cluster = ClusterOptions(**given, default_api_timeout_ms=options.producer["max_block_ms"], security=security)
+    return await reached(lambda: Cluster.open(cluster), options)

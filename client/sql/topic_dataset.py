@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from ..arrow.brokers import Brokers
+from ..arrow.connection import ReadOptions
 from ..arrow.decoder import ArrowDecoder, decoded, schema_of
 from ..arrow.direct_read import range_reader
-from ..arrow.fetch import OffsetRange, ReadOptions
+from ..arrow.fetch import OffsetRange
 from ..errors import InvalidOption
 from ..record import TopicPartition
 from .pruning import Span, prune

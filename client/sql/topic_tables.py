@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from ..arrow.brokers import Brokers
+from ..arrow.connection import ReadOptions, ReadPath, client_options
 from ..arrow.fetch import whole_topic
+from ..core.option_table import CONFIGS, SPARK_OPTIONS
+from ..core.option_values import bootstrap_addresses, read_text
+from ..core.security import SECURITY_CONFIGS, SecurityOptions, security_arguments
 from ..errors import InvalidOption, UnknownTopic
-from ..spark.options import parse_options
 from . import check_packages
 from .json_fields import as_read, checked, columns_of, quoted
 from .topic_dataset import NotText, TopicDataset
@@ -46,11 +49,15 @@ class TopicTables:
     def __init__(
         self, options: Mapping[str, str], *, fields: Mapping[str, str] | None = None, is_binary: bool = False
     ) -> None:
-        """`options` are those of the Spark source, without topics. `fields`: the types of the fields of JSON values."""
+        """`options` are `kafka.` with a config of Kafka's clients, and `path`: fetch, direct or auto.
+
+        `fields` are the types of the fields of JSON values. Raises InvalidOption.
+        """
         check_packages()
         import duckdb
 
-        self._options = dict(options)
+        self._options = _read_options(options)
+        self._brokers = Brokers(self._options.client)
         self._fields = fields
         self._is_binary = is_binary
         self._connection: Any = duckdb.connect()
@@ -106,7 +113,7 @@ class TopicTables:
         named = {found[0] for name in self._named(sql) if (found := _TABLE.match(name))}
         named = {name for name in named if _unquoted(name) not in self._datasets}
         own = self._own_views(sql) - {*named, *self._datasets}
-        brokers = Brokers(parse_options({**self._options, "subscribe": "-"}).client)
+        brokers = self._brokers
         topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
         for topic in sorted(own.intersection(topics)):
             self._add(topic, quoted(topic))
@@ -139,9 +146,8 @@ class TopicTables:
 
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
-        options = parse_options({**self._options, "subscribe": topic})
-        ranges = [each for each in whole_topic(topic, Brokers(options.client)) if each.size]
-        dataset = self._datasets[topic] = TopicDataset(ranges, options, is_binary=self._is_binary)
+        ranges = [each for each in whole_topic(topic, self._brokers) if each.size]
+        dataset = self._datasets[topic] = TopicDataset(ranges, self._options, is_binary=self._is_binary)
         raw = quoted(f"records of {topic}")
         self._connection.register(f"records of {topic}", dataset)
         shown = ", ".join(map(quoted, _SHOWN))
@@ -197,6 +203,28 @@ class TopicTables:
                 log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
                 return None
         return json.loads(text) if text else None
+
+
+def _read_options(texts: Mapping[str, str]) -> ReadOptions:
+    """Return the options that texts give. Raises InvalidOption, also for a name that has no meaning here."""
+    given: dict[str, Any] = {}
+    security: dict[str, str] = {}
+    for name, text in texts.items():
+        config = name.removeprefix("kafka.")
+        row = SPARK_OPTIONS["path"] if name == "path" else CONFIGS.get(config) if config != name else None
+        if config in SECURITY_CONFIGS:
+            security[config] = text.strip().upper() if config == "security.protocol" else text
+            continue
+        if row is None or not row.is_of("source"):
+            raise InvalidOption(f"{name} is no option of SQL over topics")
+        try:
+            given[config] = read_text(row.values, text)
+        except ValueError:
+            raise InvalidOption(f"{name}: {text!r} is {row.values.rejection()}") from None
+    path = ReadPath(given.pop("path", "fetch"))
+    servers = given.pop("bootstrap.servers", "")
+    options = SecurityOptions(**security_arguments(security))
+    return ReadOptions(client_options(bootstrap_addresses(servers), options, given), path=path)
 
 
 def _unquoted(name: str) -> str:

@@ -27,9 +27,9 @@ from ...zookeeper.operations import Refused, SessionExpired, Steps, children, re
 from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
+from ..core.lifetime import end_tasks, without_cancelling
 from ..core.options import ClusterOptions, check_options, security_options
 from ..core.security import SecurityArguments
-from ..core.task_ends import end_tasks, without_cancelling
 from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
 from ..record import TopicPartition
 from . import registry

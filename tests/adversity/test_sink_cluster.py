@@ -1,6 +1,6 @@
 """Leaders move and die under the sink, on three brokers and a ZooKeeper: each batch is in the topic exactly once.
 
-The driver and the tasks are those of Spark's sink, without Spark: tests/client/spark/test_sink_batch.py moves leaders
+The driver and the tasks are those of Spark's sink, without Spark: tests/client/spark/test_writers.py moves leaders
 within one process.
 """
 
@@ -21,9 +21,9 @@ import pyarrow as pa
 from odradek.client import NewTopic, TopicPartition
 from odradek.client.blocking import Admin, Consumer
 from odradek.client.errors import KafkaError
-from odradek.client.spark.sink import columns_of_rows, write_task
-from odradek.client.spark.sink_batch import Place, TaskResult, end
+from odradek.client.spark.sink import columns_of_rows
 from odradek.client.spark.sink_options import parse_sink_options
+from odradek.client.spark.writers import Place, TaskResult, end, write_task
 from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
 from odradek.tests.support.zookeeper import why_missing
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType

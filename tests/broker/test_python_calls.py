@@ -46,7 +46,7 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "most"), [(_produce, 35), (_metadata, 24), (_heartbeat, 32)], ids=["Produce", "Metadata", "Heartbeat"]
+    ("prepare", "most"), [(_produce, 36), (_metadata, 24), (_heartbeat, 32)], ids=["Produce", "Metadata", "Heartbeat"]
 )
 def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: int) -> None:
     calls = count_calls(config, prepare)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, KafkaError, Producer, SimpleConsumer, TopicPartition
-from odradek.client.core.task_ends import CancelledInside
+from odradek.client.core.lifetime import CancelledInside
 from odradek.client.errors import ClientStopped, ConnectionLost, HandlerFailed, ListenerFailed, NotAssigned
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode

@@ -1,4 +1,4 @@
-"""Our clients and a real Kafka's secure listeners: TLS, client certificates, SASL, and sessions that end."""
+"""Our clients at secure listeners of Kafka and of our broker: TLS, client certificates, SASL, sessions that end."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from odradek.client.errors import AuthenticationFailed, ConnectionLost
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.clients import require
-from odradek.tests.support.secure_kafka import PASSWORD, REAUTH_MS, USER, SecureKafka
+from odradek.tests.support.secure_kafka import PASSWORD, REAUTH_MS, USER, SecureBroker, SecureKafka
 
+Secure = SecureKafka | SecureBroker
 SASL = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 
 
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
-    require("java")
-    folder = tmp_path_factory.mktemp("kafka")
-    process = SecureKafka(folder, Certificates(folder / "tls"))
+@pytest.fixture(scope="module", params=["kafka", "odradek"])
+def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    kind = SecureKafka if request.param == "kafka" else SecureBroker
+    if kind is SecureKafka:
+        require("java")
+    folder = tmp_path_factory.mktemp(request.param)
+    process = kind(folder, Certificates(folder / "tls"))
     try:
         process.start()
         add_users(process.address)
@@ -57,7 +60,7 @@ def token(subject: str = USER, lives_s: float = 60) -> str:
     return f"{part({'alg': 'none'})}.{part({'sub': subject, 'iat': now, 'exp': now + lives_s})}."
 
 
-def trusting(kafka: SecureKafka) -> dict[str, Any]:
+def trusting(kafka: Secure) -> dict[str, Any]:
     return {"ssl_cafile": str(kafka.certificates.authority)}
 
 
@@ -78,7 +81,7 @@ async def write_and_read(address: str, topic: str, **options: Any) -> list[bytes
         return [(await consumer.getone()).value for _ in range(2)]
 
 
-async def test_tls(kafka: SecureKafka) -> None:
+async def test_tls(kafka: Secure) -> None:
     options = trusting(kafka) | {"security_protocol": "SSL"}
     assert await write_and_read(kafka.at("TLS"), f"tls-{uuid4().hex}", **options) == [b"one", b"x" * 200_000]
     of = kafka.certificates
@@ -87,14 +90,14 @@ async def test_tls(kafka: SecureKafka) -> None:
 
 
 @pytest.mark.parametrize("mechanism", SASL)
-async def test_sasl_over_tls(kafka: SecureKafka, mechanism: str) -> None:
+async def test_sasl_over_tls(kafka: Secure, mechanism: str) -> None:
     options = trusting(kafka) | sasl(mechanism) | {"security_protocol": "SASL_SSL"}
     topic = f"tls-{uuid4().hex}"
     assert await write_and_read(kafka.at("AUTHTLS"), topic, **options) == [b"one", b"x" * 200_000]
 
 
 @pytest.mark.parametrize("mechanism", SASL)
-async def test_a_session_that_ends_is_renewed_and_no_record_is_lost(kafka: SecureKafka, mechanism: str) -> None:
+async def test_a_session_that_ends_is_renewed_and_no_record_is_lost(kafka: Secure, mechanism: str) -> None:
     options = sasl(mechanism) | {"security_protocol": "SASL_PLAINTEXT"}
     address, topic = kafka.at("AUTH"), f"again-{uuid4().hex}"
     async with Admin(address, **options) as admin:
@@ -128,7 +131,7 @@ async def failure(address: str, **options: Any) -> KafkaError:
     return caught.value
 
 
-async def test_what_is_wrong_is_told_with_what_to_set(kafka: SecureKafka, tmp_path: Path) -> None:
+async def test_what_is_wrong_is_told_with_what_to_set(kafka: Secure, tmp_path: Path) -> None:
     plain = {"security_protocol": "SASL_PLAINTEXT"} | sasl("PLAIN")
     wrong = plain | {"sasl_plain_password": "wrong"}
     scram = wrong | {"sasl_mechanism": "SCRAM-SHA-256"}
@@ -152,7 +155,7 @@ async def test_what_is_wrong_is_told_with_what_to_set(kafka: SecureKafka, tmp_pa
         assert isinstance(error, kind) and words in str(error), (listener, options, error)
 
 
-def configs_of_java(kafka: SecureKafka) -> dict[str, str]:
+def configs_of_java(kafka: Secure) -> dict[str, str]:
     """The configs of a Java client for the listener AUTHTLS."""
     quoted = PASSWORD.replace('"', '\\"')
     jaas = f'ScramLoginModule required username="{USER}" password="{quoted}";'
@@ -165,10 +168,10 @@ def configs_of_java(kafka: SecureKafka) -> dict[str, str]:
     }
 
 
-def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: SecureKafka) -> None:
+def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secure) -> None:
     pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
     pyarrow: Any = pytest.importorskip("pyarrow", reason="the Spark source needs pyarrow (extra `spark`)")
-    from odradek.client.spark import sink, source
+    from odradek.client.spark import sink, source, writers
     from odradek.client.spark.columns import Column
     from odradek.client.spark.sink_options import parse_sink_options
 
@@ -176,8 +179,8 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}
     rows = iter([pyarrow.record_batch({"value": ["a", "b"]})])
     columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
-    place = sink.Place("query", "run", 0, "0.0")
-    written = sink.write_task(rows, columns, parse_sink_options(given | {"topic": "by-spark"}), place)
+    place = writers.Place("query", "run", 0, "0.0")
+    written = writers.write_task(rows, columns, parse_sink_options(given | {"topic": "by-spark"}), place)
     # A Kafka has no transactions over tasks.
     assert (written.rows, written.transaction) == (2, None)
     options = source.parse_options(given | {"subscribe": "by-spark"})
@@ -186,7 +189,7 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     assert [row["value"] for batch in batches for row in batch.to_pylist()] == [b"a", b"b"]
 
 
-def test_commands_take_the_names_of_javas_clients(kafka: SecureKafka) -> None:
+def test_commands_take_the_names_of_javas_clients(kafka: Secure) -> None:
     configs = configs_of_java(kafka)
     given = [part for name, value in configs.items() for part in ("-X", f"{name}={value}")]
     command = [sys.executable, "-m", "odradek", "topics", "create", "by-command", "-b", kafka.at("AUTHTLS"), *given]

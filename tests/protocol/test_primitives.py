@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField
 from odradek.protocol.primitives import (
-    METADATA_UUID,
     ZERO_UUID,
     decode_uvarint,
     encode_uvarint,
@@ -45,7 +44,7 @@ def test_cut_and_endless_varints_are_refused(raw: str) -> None:
 
 def test_uuids_have_kafkas_text() -> None:
     assert uuid_to_text(ZERO_UUID) == "AAAAAAAAAAAAAAAAAAAAAA"
-    assert uuid_to_text(METADATA_UUID) == "AAAAAAAAAAAAAAAAAAAAAQ"
+    assert uuid_to_text(bytes(15) + b"\x01") == "AAAAAAAAAAAAAAAAAAAAAQ"
     assert uuid_to_text(b"\xff" * 16) == "_____________________w"
 
 

@@ -28,10 +28,10 @@ class Raw:
         self._correlation_id = 0
 
     @classmethod
-    async def connect(cls, address: str, wait_s: float = WAIT_S) -> Raw:
-        """Connect. A response must come within `wait_s`."""
+    async def connect(cls, address: str, wait_s: float = WAIT_S, **options: Any) -> Raw:
+        """Connect. A response must come within `wait_s`. `options` are those of asyncio's `open_connection`."""
         host, _, port = address.rpartition(":")
-        return cls(*await asyncio.open_connection(host.strip("[]"), int(port)), wait_s)
+        return cls(*await asyncio.open_connection(host.strip("[]"), int(port), **options), wait_s)
 
     async def __aenter__(self) -> Raw:
         return self

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.client.spark import sink, sink_batch, writers
+from odradek.client.spark import sink, writers
 from odradek.client.spark.sink_options import SinkOptions
 from odradek.client.spark.source import OdradekSource
 from odradek.client.spark.writers import BATCH_ID, StreamWriter
@@ -85,13 +85,13 @@ def plant() -> None:
 
 def skip_the_fence() -> None:
     """Name each run of the query as a query of its own: the broker does not know a batch that comes again."""
-    true = sink_batch.join
+    true = writers.join
 
     async def wrong(place: Any, options: SinkOptions) -> Any:
         return await true(_unfenced(place), options)
 
-    sink.join = wrong
-    true_end = sink_batch.end
+    writers.join = wrong
+    true_end = writers.end
 
     def wrong_end(results: Sequence[Any], options: SinkOptions, *, commit: bool) -> bool:
         return true_end([replace(each, place=_unfenced(each.place)) for each in results], options, commit=commit)
@@ -132,13 +132,13 @@ class _CommittedScope:
 
 def write_again() -> None:
     """Write a batch that was committed before at least once all the same."""
-    true = sink_batch.join
+    true = writers.join
 
     async def wrong(place: Any, options: SinkOptions) -> Any:
         joined = await true(place, options)
         return None if joined is not None and joined.transactional_id is None else joined
 
-    sink.join = wrong
+    writers.join = wrong
 
 
 def none() -> None:

@@ -32,9 +32,9 @@ class Exchange:
 class Wire:
     """A connection to one broker. After a close, the next request opens it again. Not thread-safe."""
 
-    def __init__(self, address: str, prefix: str = "w") -> None:
+    def __init__(self, address: str, prefix: str = "w", source: str = "") -> None:
         host, _, port = address.rpartition(":")
-        self.address, self.prefix = (host, int(port)), prefix
+        self.address, self.prefix, self._source = (host, int(port)), prefix, source
         self.exchanges: list[Exchange] = []
         self.correlation_id = 0
         self._socket: socket.socket | None = None
@@ -80,7 +80,9 @@ class Wire:
 
     def connected(self) -> socket.socket:
         if self._socket is None:
-            self._socket = socket.create_connection(self.address, timeout=TIMEOUT_S)
+            self._socket = socket.create_connection(
+                self.address, TIMEOUT_S, (self._source, 0) if self._source else None
+            )
         return self._socket
 
     def hangs_up(self, case: str) -> None:
@@ -89,9 +91,9 @@ class Wire:
         self.exchanges.append(Exchange(case, "raw", 0, b"", outcome, frame))
         self.close()
 
-    def twin(self) -> Wire:
-        """Return a second connection that records its exchanges with this one's."""
-        other = Wire(f"{self.address[0]}:{self.address[1]}", self.prefix)
+    def twin(self, source: str = "") -> Wire:
+        """Return a second connection that records its exchanges with this one's, perhaps from another address."""
+        other = Wire(f"{self.address[0]}:{self.address[1]}", self.prefix, source)
         other.exchanges = self.exchanges
         return other
 

@@ -1,4 +1,7 @@
-"""The controller's machine: what it does when something happens in the cluster. Pure: ZooKeeper is reached by yielding.
+"""The controller's machine: what it does when something happens in the cluster.
+
+It reaches ZooKeeper by yielding, and has no clock, socket or loop. Only the ids of topics, and the broker with which a
+placement begins, are drawn at random here.
 
 Each method is one event and runs to its end before the next begins. It changes what ZooKeeper holds, then `cluster`,
 then the outbox; `take_messages` returns what brokers are to be told. The shell (`controller.py`) runs the steps, fences

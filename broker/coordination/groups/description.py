@@ -9,6 +9,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
 from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ...security import acls
 from ...turns import LargeResponse, fill
 from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
@@ -20,8 +21,8 @@ NOT_FOUND_VERSION = 6
 
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
-# The bits of READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: the broker allows everything.
-ALL_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+# What everyone may do without an authorizer.
+ALL_OPERATIONS = acls.ALL_OPERATIONS[acls.ResourceType.GROUP]
 
 
 def describe(group_id: str, group: Group | None, error: ErrorCode, version: int) -> DescribedGroup:

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ...core.backoff import Backoff
 from ...core.cluster import Cluster
-from ...core.task_ends import without_cancelling
+from ...core.lifetime import without_cancelling
+from ...core.retries import Backoff
 from ...errors import (
     ClientStopped,
     ConnectionLost,

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value
+from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of
 from odradek.broker.configs.description import ConfigSource, ConfigSynonym, describe_broker, describe_topic
 from odradek.broker.configs.endpoint import Endpoint
+from odradek.broker.configs.security_table import SecurityTable
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TOPIC_CONFIGS, TopicConfig
 from odradek.broker.configs.unsupported_configs import KAFKA_CONFIGS
 
@@ -47,6 +48,11 @@ THROTTLES = {
     "leader.replication.throttled.rate": ("LONG", 2**63 - 1),
     "follower.replication.throttled.rate": ("LONG", 2**63 - 1),
 }
+# Configs that Kafka's authorizer reads itself (StandardAuthorizer), with type and default.
+OF_THE_AUTHORIZER = {
+    "super.users": ("STRING", ""),
+    "allow.everyone.if.no.acl.found": ("BOOLEAN", False),
+}
 # Configs that Kafka does not have.
 OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
 OWN |= {("broker", "queued.max.response.bytes")}
@@ -58,6 +64,7 @@ OTHER_RANGES = {
     ("broker", "queued.max.request.bytes"): "-1 means unset; lower ones mean nothing",
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
+    ("broker", "authorizer.class.name"): "Kafka loads any class, and finds no null either",
     ("broker", "log.cleaner.threads"): "one process cleans",
     ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
     ("broker", "log.roll.ms"): "0 would close a segment with every record",
@@ -90,7 +97,7 @@ ALL = [("broker", each) for each in BROKER_CONFIGS.values()] + [("topic", each) 
 
 @pytest.mark.parametrize(("scope", "setting"), ALL, ids=lambda value: getattr(value, "name", value))
 def test_name_type_default_and_range_are_kafkas(scope: str, setting: ConfigDef) -> None:
-    unlisted = OF_KAFKA_3 | THROTTLES
+    unlisted = OF_KAFKA_3 | THROTTLES | OF_THE_AUTHORIZER
     if setting.name in unlisted:
         assert setting.name not in kafka_rows(scope)
         assert (setting.type.name, setting.default) == unlisted[setting.name]
@@ -140,12 +147,15 @@ ONLY_AT_START = {
 
 def test_the_same_configs_as_in_kafka_may_change_while_a_broker_runs() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
+    # Kafka changes these for one listener only, and most of them for a new listener only.
+    kafkas -= definitions_of(SecurityTable).keys()
     ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
     assert ours - THROTTLES.keys() == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
 
 
 def test_every_field_but_the_given_names_is_a_config() -> None:
     assert [each.name for each in fields(BrokerConfig) if each.name.replace("_", ".") not in BROKER_CONFIGS] == [
+        "listener_configs",
         "given",
         "dynamic",
     ]
@@ -175,13 +185,16 @@ def test_defaults_are_the_documented_ones() -> None:
         ("listeners", "9092", "NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:65536", "port from 0 to 65535"),
         ("listeners", "A://h:1,A://h:2", "name of its own"),
-        ("listeners", "SSL://h:1", "only PLAINTEXT"),
+        ("listeners", "SSL://h:1,TLS://h:2", "TLS is missing in"),
         ("listeners", "INTERNAL://h:1", "missing in listener.security.protocol.map"),
         ("advertised.listeners", "PLAINTEXT://0.0.0.0:9092", "clients can connect to"),
         ("advertised.listeners", "OTHER://h:9092", "not one of the listeners"),
         ("listener.security.protocol.map", "PLAINTEXT", "NAME:PROTOCOL"),
         ("group.max.session.timeout.ms", "10", "at most group.max.session.timeout.ms, 10"),
-        ("authorizer.class.name", "org.apache.kafka.X", "must not start open"),
+        ("authorizer.class.name", "org.apache.kafka.X", "must be one of org.apache.kafka.metadata.authorizer"),
+        ("super.users", "User:a", "needs authorizer.class.name"),
+        ("super.users", "a", "as User:admin, not 'a'"),
+        ("allow.everyone.if.no.acl.found", "true", "needs authorizer.class.name"),
     ],
 )
 def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:
@@ -335,6 +348,20 @@ def test_broker_id_is_node_id_under_its_older_name() -> None:
     assert BrokerConfig.parse({"node.id": "5"})[0].broker_id == 5
     with pytest.raises(ConfigError, match=r"broker\.id=4: must equal node\.id, 5"):
         BrokerConfig.parse({"node.id": "5", "broker.id": "4"})
+
+
+def test_brokers_reach_each_other_at_the_listener_of_the_configs() -> None:
+    texts = {"listeners": "SSL://h:1,IN://h:2", "listener.security.protocol.map": "SSL:SSL,IN:PLAINTEXT"}
+    asked = {"inter.broker.listener.name": "in"}
+    assert BrokerConfig.parse(texts)[0].inter_broker_listener == "SSL"
+    assert BrokerConfig.parse(texts | asked)[0].inter_broker_listener == "IN"
+    assert BrokerConfig.parse(texts | {"security.inter.broker.protocol": "SSL"})[0].inter_broker_listener == "SSL"
+    with pytest.raises(ConfigError, match="only one of"):
+        BrokerConfig.parse(texts | asked | {"security.inter.broker.protocol": "SSL"})
+    with pytest.raises(ConfigError, match="must be one of the listeners SSL, IN"):
+        BrokerConfig.parse(texts | {"inter.broker.listener.name": "OUT"})
+    with pytest.raises(ConfigError, match="by PLAINTEXT only"):
+        BrokerConfig.parse(texts | {"zookeeper.connect": "h:2181"})
 
 
 def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:

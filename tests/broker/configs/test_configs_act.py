@@ -24,8 +24,46 @@ REQUESTS = "broker/replication/test_fetch_session.py::"
 MEMBER = "broker/cluster/test_member.py::"
 CHANGES = "broker/cluster/test_changes.py::"
 THROTTLE = "broker/replication/test_throttle.py::"
+ACCESS = "broker/network/access/test_access.py::"
 LEAVING = "broker/cluster/test_leaving.py::"
+TLS = "broker/network/test_tls.py::"
+LOGIN = "broker/network/test_login.py::"
+SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
+INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
 ELSEWHERE = {
+    "ssl.keystore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
+    "ssl.keystore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
+    "ssl.truststore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
+    "ssl.truststore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
+    "ssl.keystore.key": TLS + "test_a_key_may_be_given_inline_in_each_form",
+    "ssl.keystore.certificate.chain": TLS + "test_a_key_may_be_given_inline_in_each_form",
+    "ssl.key.password": TLS + "test_a_key_may_be_given_inline_in_each_form",
+    "ssl.truststore.location": TLS + "test_a_client_certificate_says_who_the_client_is",
+    "ssl.client.auth": TLS + "test_a_client_certificate_says_who_the_client_is",
+    "ssl.principal.mapping.rules": TLS + "test_a_client_certificate_says_who_the_client_is",
+    "ssl.enabled.protocols": TLS + "test_versions_and_ciphers_are_those_of_the_configs",
+    "ssl.cipher.suites": TLS + "test_versions_and_ciphers_are_those_of_the_configs",
+    "ssl.allow.dn.changes": TLS + "test_a_certificate_that_lacks_a_name_is_rejected_unless_that_is_allowed",
+    "ssl.allow.san.changes": TLS + "test_a_certificate_that_lacks_a_name_is_rejected_unless_that_is_allowed",
+    "ssl.keystore.location": TLS + "test_records_of_any_size_come_through",
+    "ssl.truststore.certificates": TLS + "test_a_requested_certificate_may_be_left_out",
+    "sasl.enabled.mechanisms": LOGIN + "test_an_unknown_mechanism_is_answered_with_those_that_are_enabled",
+    "sasl.jaas.config": LOGIN + "test_what_cannot_work_is_refused_in_one_line",
+    "sasl.server.max.receive.size": LOGIN + "test_a_frame_before_the_login_may_not_be_large",
+    "connections.max.reauth.ms": LOGIN + "test_a_session_is_renewed_in_time_or_closed",
+    "connection.failed.authentication.delay.ms": LOGIN + "test_the_answer_to_a_failure_is_held_back",
+    "sasl.server.callback.handler.class": SIGNED,
+    "sasl.oauthbearer.jwks.endpoint.url": SIGNED,
+    "sasl.oauthbearer.clock.skew.seconds": SIGNED,
+    "sasl.oauthbearer.expected.audience": SIGNED,
+    "sasl.oauthbearer.expected.issuer": SIGNED,
+    "sasl.oauthbearer.scope.claim.name": SIGNED,
+    "sasl.oauthbearer.sub.claim.name": SIGNED,
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": (
+        "broker/security/sasl/test_signed_tokens.py::test_keys_are_read_again_when_they_are_old"
+    ),
+    "inter.broker.listener.name": INTER_BROKER,
+    "security.inter.broker.protocol": INTER_BROKER,
     "zookeeper.connect": MEMBER + "test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told",
     "zookeeper.session.timeout.ms": MEMBER + "test_an_earlier_run_of_the_same_broker_is_waited_for",
     "zookeeper.connection.timeout.ms": MEMBER + "test_no_zookeeper_refuses_the_start_within_the_connection_timeout",
@@ -118,6 +156,9 @@ ELSEWHERE = {
         "broker/topics/test_producer_limit.py::"
         "test_a_new_producer_id_past_the_limit_gets_an_error_and_known_ones_write_on"
     ),
+    "authorizer.class.name": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
+    "super.users": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
+    "allow.everyone.if.no.acl.found": ACCESS + "test_everyone_may_use_what_has_no_acl_where_that_is_set",
     "direct.read.max.leases": "broker/topics/test_segment_leases.py::test_no_more_than_so_many",
     "direct.read.lease.ms": "broker/topics/test_segment_leases.py::test_a_lease_that_nobody_renews_expires",
     "direct.read.lease.max.ms": (

@@ -8,6 +8,7 @@ from enum import IntEnum
 import pytest
 from odradek.broker.handlers.api_versions import OWN_SOFTWARE
 from odradek.broker.network import routes
+from odradek.broker.network.access.access import open_to_all
 from odradek.broker.network.routes import OWN_ROUTES, ROUTES, Route
 from odradek.protocol import apis
 from odradek.protocol.apis import FIRST_OWN_KEY, ApiKey, OwnApiKey
@@ -27,7 +28,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Route]:
     def message(key: apis.AnyKey, kind: str) -> object:
         return HeartbeatRequest if key == Planted.ODRADEK_PLANTED else apis.message(key, kind)  # type: ignore[arg-type]
 
-    route = Route(Planted.ODRADEK_PLANTED)  # type: ignore[arg-type]
+    route = Route(Planted.ODRADEK_PLANTED, open_to_all("a test"))  # type: ignore[arg-type]
     monkeypatch.setattr(routes, "message", message)
     monkeypatch.setattr(routes, "OWN_ROUTES", (*OWN_ROUTES, route))
     yield route

@@ -26,7 +26,7 @@ class Leases:
         self.directory = directory / "t-0"
 
     async def grant(self) -> int:
-        return (await self.all.grant(self.directory, Extent((), 0))).id
+        return (await self.all.grant(self.directory, Extent((), 0), "orders")).id
 
     def go_on(self, ms: int) -> None:
         self.clock.advance(ms)

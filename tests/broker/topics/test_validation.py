@@ -10,11 +10,10 @@ from odradek.broker.topics.validation import (
     LARGE_DECOMPRESSED_BYTES,
     MAX_RECORD_ERRORS,
     BatchRejected,
-    ValidationRules,
     is_large,
     prepare,
-    validation_rules,
 )
+from odradek.broker.topics.validation_rules import ValidationRules, validation_rules
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch, legacy
 from odradek.protocol.records.compression import Compression
@@ -125,7 +124,16 @@ class TestCompression:
         assert batch.read_header(made).compression is Compression.ZSTD
         assert [record.value for record in batch.decode_batch(made)] == [b"v"]
 
-    def test_a_body_that_is_no_stream_is_refused_with_kafkas_code(self) -> None:
+    def test_a_message_set_of_too_many_messages_gets_the_error_that_limits_md_names(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(legacy, "MAX_MESSAGES", 2)
+        message_set = legacy.encode_message_set([Record(value=b"x")] * 3, 1)
+        with pytest.raises(BatchRejected) as caught:
+            prepare(memoryview(message_set), 2, None, 0)
+        assert caught.value.code is ErrorCode.INVALID_RECORD
+
+    def test_a_body_that_is_no_stream_is_refused_as_an_invalid_record(self) -> None:
         data = bytearray(batch_at(1, compression=Compression.GZIP))
         data[-6] ^= 1
         data[17:21] = batch.crc32c(bytes(data[21:])).to_bytes(4, "big")

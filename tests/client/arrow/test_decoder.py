@@ -13,6 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+
+pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.batches import ScanEnd, next_offset, readable, scan

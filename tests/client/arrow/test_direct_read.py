@@ -24,7 +24,7 @@ from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
 from odradek.client.arrow.direct_read import DirectRead, range_reader
 from odradek.client.arrow.fetch import OffsetRange, RangeFetch
-from odradek.client.core.addresses import Address
+from odradek.client.core.option_values import Address
 from odradek.client.errors import DirectReadNotPossible
 from odradek.client.spark.errors import DataLoss
 from odradek.client.spark.options import parse_options

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.consumer.simple_consumer import Fetched, SimpleConsumer
-from odradek.client.core.waiting import wait_for_broker
+from odradek.client.core.cluster import wait_for_broker
 from odradek.client.errors import ClientStopped, InvalidOption, KafkaError, NoBrokerReachable
 from odradek.client.record import EARLIEST, LATEST
 from odradek.protocol.apis import ApiKey

@@ -116,6 +116,13 @@ async def test_a_late_answer_fails_the_request_and_gives_up_the_connection() -> 
         assert connection.closed
 
 
+async def test_an_address_that_is_silent_from_the_start_is_given_up_long_before_a_request() -> None:
+    async with FakeCluster() as cluster:
+        cluster.on(ApiKey.API_VERSIONS, keep_silent)
+        with pytest.raises(RequestTimedOut, match="takes the connection and does not answer within 30 ms: is a Kafka"):
+            await connect(cluster, connect_timeout_ms=30)
+
+
 async def test_a_request_that_stops_waiting_does_not_disturb_the_others() -> None:
     async with FakeCluster({"t": 2}) as cluster:
         connection = await connect(cluster)

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.core.exchange import Exchange, api_versions_version
-from odradek.client.core.frame_buffer import FrameBuffer
+from odradek.client.core.exchange import Exchange, FrameBuffer, api_versions_version
 from odradek.client.errors import BadResponse, UnsupportedVersion
 from odradek.protocol import frame
 from odradek.protocol.errors import ErrorCode

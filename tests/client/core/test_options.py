@@ -5,14 +5,18 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
+import subprocess
+import sys
 from collections.abc import Awaitable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek import client
 from odradek.client import Consumer, ConsumerRecord, Producer, wait_for_broker
-from odradek.client.core.option_table import CALL_NUMBERS, OPTIONS, Option
+from odradek.client.core.option_table import CALL_NUMBERS, OPTIONS, OTHER_NAMES, Option
 from odradek.client.core.option_values import INT32_MAX, INT64_MAX, Number, read_text
+from odradek.client.core.options import instead_of, nearest
 from odradek.client.core.security import SecurityArguments, SecurityOptions
 from odradek.client.errors import BufferFull, InvalidOption
 from odradek.client.zookeeper import ConsumerConnector
@@ -98,6 +102,23 @@ def test_a_row_allows_its_own_default_and_reads_it_from_a_text(row: Option) -> N
         assert row.values.has(default) or default is None
         if default is not None and row.is_checked:
             assert read_text(row.values, str(default)) == default
+
+
+def test_the_page_of_options_is_what_the_table_says() -> None:
+    root = Path(__file__).parents[3]
+    printed = subprocess.run(
+        [sys.executable, root / "tools" / "option_docs.py"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout == (root / "docs" / "options.md").read_text(), (
+        "run: python tools/option_docs.py > docs/options.md"
+    )
+
+
+def test_an_option_by_the_name_of_another_client_is_told_the_name_here() -> None:
+    for name, row in OTHER_NAMES.items():
+        if not name.startswith(("ssl.", "sasl.")):
+            assert instead_of(name) == instead_of(name.replace(".", "_")) == f": it is {row.name} here"
+            assert nearest(name, (), "") == f"did you mean {row.config}?"
 
 
 def test_the_ranges_begin_where_those_of_kafka_do() -> None:

@@ -13,6 +13,7 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 
 from odradek.client.arrow.brokers import Brokers
 from odradek.client.record import EARLIEST, TopicPartition
+from odradek.client.spark import listener
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.listener import Lag, LagListener
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -34,11 +35,12 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     def sizes(self: Brokers, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         return dict.fromkeys(partitions, 1000)
 
-    def timestamps(self: Brokers, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def timestamps(_: Brokers, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         return {each: round(NOW_S - (100 - offset)) * 1000 for each, offset in wanted.items()}
 
-    for each in (offsets, sizes, timestamps):
+    for each in (offsets, sizes):
         monkeypatch.setattr(Brokers, each.__name__, each)
+    monkeypatch.setattr(listener, "timestamps", timestamps)
 
 
 def event(*ends: object) -> Any:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.record import TopicPartition
-from odradek.client.spark.offsets import divide
+from odradek.client.spark.plan import divide
 
 RANGES = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 200)), max_size=6).map(
     lambda pairs: [

@@ -16,8 +16,8 @@ from odradek.client.errors import AuthenticationFailed, ConnectionLost, NoBroker
 from odradek.client.record import LATEST, TopicPartition
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.options import SourceOptions, parse_options
-from odradek.client.spark.sink_batch import Place
 from odradek.client.spark.sink_options import parse_sink_options
+from odradek.client.spark.writers import Place, write_task
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -111,7 +111,7 @@ async def write(cluster: FakeCluster, **texts: str) -> int:
     columns = sink.SinkColumns(frozenset({"value"}), frozenset({"value"}))
     place = Place("query", "run", 0, "0.0")
     options = pickle.loads(pickle.dumps(parsed))
-    return (await asyncio.to_thread(sink.write_task, rows, columns, options, place)).rows
+    return (await asyncio.to_thread(write_task, rows, columns, options, place)).rows
 
 
 async def test_the_sink_writes_to_listeners_of_tls_and_sasl(certificates: Certificates) -> None:

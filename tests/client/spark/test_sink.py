@@ -18,7 +18,7 @@ import pyarrow as pa
 from odradek.client import Producer
 from odradek.client.errors import KafkaError, UnknownTopic
 from odradek.client.spark.errors import OptionError, SchemaError
-from odradek.client.spark.sink import columns_of_rows, reject_mode, write_rows
+from odradek.client.spark.sink import SinkColumns, columns_of_rows, reject_mode, write
 from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
@@ -166,6 +166,10 @@ def test_options_without_effect_are_warned_of() -> None:
     ]
     with pytest.raises(OptionError, match="did you mean 'topic'"):
         parse(topik="t", strictOptions="true")
+
+
+def write_rows(batches: Iterator[Any], columns: SinkColumns, options: SinkOptions) -> int:
+    return asyncio.run(write(batches, columns, options))
 
 
 def records_of(fake: FakeCluster, topic: str, partition: int) -> list[Record]:

@@ -15,6 +15,7 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 from odradek.client.arrow.brokers import Brokers
 from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.record import TopicPartition
+from odradek.client.spark.listener import timestamps
 from odradek.pipelines.delays import delays, flights
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -224,7 +225,7 @@ def test_brokers_tell_the_bytes_of_logs_and_the_times_of_records(topics: Topics)
     things = TopicPartition("things", 2)
     sizes = brokers.sizes([other, empty, things])
     assert sizes[empty] == 0 < sizes[other] < sizes[things]
-    times = brokers.timestamps({other: 0, empty: 0, things: 7})
+    times = timestamps(brokers, {other: 0, empty: 0, things: 7})
     assert times == {other: topics.first_ms, things: topics.first_ms + 2007}
 
 

@@ -211,6 +211,16 @@ def test_a_topic_that_is_made_again_is_noticed() -> None:
         stream.next_end(first, limited=False)
 
 
+def test_a_topic_that_is_made_again_before_its_batch_is_divided_is_noticed() -> None:
+    """Its batch would have had the offsets of the old topic and the records of the new one."""
+    cluster = Cluster(startingOffsets="earliest")
+    stream = cluster.stream()
+    end = stream.next_end({}, limited=False)
+    cluster.ids["t"] = b"another-another-"
+    with pytest.raises(TopicRecreated, match="topic 't' was deleted and created again"):
+        stream.ranges({}, end)
+
+
 def test_records_that_retention_removed_between_batches_are_lost_data() -> None:
     cluster = Cluster()
     cluster.logs["t"] = [(7, 10), (0, 20)]

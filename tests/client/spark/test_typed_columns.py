@@ -21,13 +21,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.batches import scan
 from odradek.client.arrow.fetch import OffsetRange
-from odradek.client.arrow.json_lines import MAX_DEPTH
-from odradek.client.spark.columns import Column, Format, columns_of, default_ddl
+from odradek.client.spark.columns import Column, Format, arrow_type, columns_of, default_ddl
 from odradek.client.spark.errors import BadRecord, OptionError, SchemaError
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.rows import RowDecoder
-from odradek.client.spark.spark_types import arrow_type
-from odradek.client.spark.typed_columns import decode
+from odradek.client.spark.typed_values import MAX_DEPTH, decode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from pyspark.sql import types as spark

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyspark.sql.types as spark
 from odradek.client.errors import InvalidOption, SerializationFailed
 from odradek.client.spark.columns import Format
-from odradek.client.spark.typed_columns import decode
-from odradek.client.spark.typed_values import encode
+from odradek.client.spark.typed_values import decode, encode
 
 MOMENT = datetime(2026, 11, 22, 10, 0, 0, 5000, UTC)
 ROW = {

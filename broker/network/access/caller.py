@@ -1,0 +1,92 @@
+"""The caller: a request whose client an authorizer may deny something. Each denial is a line of the audit log.
+
+The audit log is the logger `odradek.authorizer`: denials at INFO, what is allowed at DEBUG.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....protocol.apis import key_of
+from ...security.acls import CLUSTER_NAME, Operation, ResourceType
+from ...security.authorizer import Authorizer, Decision
+from ..request import RequestContext
+
+if TYPE_CHECKING:
+    from ...services import Services
+
+# A request may name thousands of resources: so many lines of one request say enough.
+MAX_LINES = 20
+# Names are a client's choice: up to 32 KiB, and any character.
+_SHOWN_CHARS = 249
+
+# Takes what is allowed of a request to its handler, and returns the response.
+Proceed = Callable[[Any], Any]
+
+_log = logging.getLogger("odradek.authorizer")
+
+
+class Caller(RequestContext):
+    """The context of a request, where there is an authorizer."""
+
+    __slots__ = ("_authorizer", "_lines", "services")
+
+    def __init__(self, context: RequestContext, authorizer: Authorizer, services: Services) -> None:
+        super().__init__(
+            context.api_key, context.api_version, context.correlation_id, context.client_id, context.connection
+        )
+        self.services = services
+        self._authorizer = authorizer
+        self._lines = 0
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool:
+        found = self._authorizer.decide(self.principal, self.client_address, operation, resource_type, name)
+        if audited and (not found.is_allowed or _log.isEnabledFor(logging.DEBUG)):
+            self._note(found, operation, resource_type, name)
+        return found.is_allowed
+
+    def may_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Return whether the client may do this to any resource of the type."""
+        found = self._authorizer.decide_by_type(self.principal, self.client_address, operation, resource_type)
+        if not found.is_allowed or _log.isEnabledFor(logging.DEBUG):
+            self._note(found, operation, resource_type, "any")
+        return found.is_allowed
+
+    def may_cluster(self, operation: Operation, *, audited: bool = True) -> bool:
+        """Return whether the client may do this to the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, audited=audited)
+
+    def operations(self, resource_type: ResourceType, name: str) -> int:
+        return self._authorizer.operations(self.principal, self.client_address, resource_type, name)
+
+    @property
+    def acl_changes(self) -> int:
+        return self._authorizer.changes
+
+    def _note(self, decision: Decision, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        self._lines += 1
+        if self._lines > MAX_LINES:
+            return
+        rest = " (and perhaps more of this request, which are not listed)" if self._lines == MAX_LINES else ""
+        _log.log(
+            logging.DEBUG if decision.is_allowed else logging.INFO,
+            "Principal = %s is %s operation = %s from host = %s on resource = %s:%s for request = %s "
+            "based on rule %s%s",
+            _shown(str(self.principal)),
+            "Allowed" if decision.is_allowed else "Denied",
+            operation.name,
+            self.client_address,
+            resource_type.name,
+            _shown(name),
+            key_of(self.api_key).name,
+            _shown(decision.rule),
+            rest,
+        )
+
+
+def _shown(text: str) -> str:
+    """Return a client's text for the log: no control characters, and not too long."""
+    shown = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return shown if len(shown) <= _SHOWN_CHARS else shown[:_SHOWN_CHARS] + "..."

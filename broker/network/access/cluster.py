@@ -1,0 +1,126 @@
+"""Access to configs, and to what concerns the cluster as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....protocol.apis import ApiKey
+from ....protocol.errors import ErrorCode, KafkaError
+from ...security.acls import CLUSTER_NAME, Operation, ResourceType
+from ...topics.config_resources import ResourceType as ConfigResourceType
+from ..large_messages import Portions
+from .access import Access, Result, all_denied, amended, denied, with_field
+from .caller import Caller, Proceed
+
+_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+# The first versions with an error for the whole response.
+_FIRST_LOG_DIRS_WITH_ERROR = 3
+_FIRST_ELECTION_WITH_ERROR = 1
+
+
+def configs(portions: Portions, operation: Operation) -> Access:
+    """Return the access of an API on config resources: topics, groups, and all others as parts of the cluster."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        rest: list[Any] = []
+        results: list[Any] = []
+        for item in getattr(request, portions.items):
+            error = _config_error(caller, operation, item)
+            if error is None:
+                rest.append(item)
+            else:
+                results += denied(caller, portions, [item], error, error.text)
+        if not results:
+            return proceed(request)
+        allowed = with_field(request, portions.items, rest)
+        return amended(proceed(allowed), lambda response: getattr(response, portions.results).extend(results))
+
+    return Access(f"{operation.name} on each TOPIC and GROUP, and on the cluster for brokers", check)
+
+
+def _config_error(caller: Caller, operation: Operation, item: Any) -> ErrorCode | None:
+    kind, name = item.resource_type, item.resource_name
+    if kind == ConfigResourceType.TOPIC:
+        return None if caller.may(operation, ResourceType.TOPIC, name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    if kind == ConfigResourceType.GROUP:
+        return None if caller.may(operation, ResourceType.GROUP, name) else ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return None if caller.may(operation, ResourceType.CLUSTER, CLUSTER_NAME) else _DENIED
+
+
+def alter_replicas(portions: Portions) -> Access:
+    """Return the access of ElectLeaders and AlterPartitionReassignments. Each partition has the error, too."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.ALTER):
+            return proceed(request)
+        response = all_denied(caller, request, portions, _DENIED, _DENIED.text)
+        if _has_error(caller):
+            response.error_code = int(_DENIED)
+        if hasattr(response, "error_message"):
+            response.error_message = _DENIED.text
+        return response
+
+    return Access("ALTER on the cluster", check)
+
+
+def _has_error(caller: Caller) -> bool:
+    return caller.api_key != ApiKey.ELECT_LEADERS or caller.api_version >= _FIRST_ELECTION_WITH_ERROR
+
+
+def list_reassignments(portions: Portions) -> Access:
+    """Return the access of ListPartitionReassignments. A denial names the partitions, without their replicas."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.DESCRIBE):
+            return proceed(request)
+        response = all_denied(caller, request, portions, _DENIED)
+        response.error_code, response.error_message = int(_DENIED), _DENIED.text
+        return response
+
+    return Access("DESCRIBE on the cluster", check)
+
+
+def log_dirs() -> Access:
+    """Return the access of DescribeLogDirs."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.DESCRIBE):
+            return proceed(request)
+        if caller.api_version >= _FIRST_LOG_DIRS_WITH_ERROR:
+            raise KafkaError(_DENIED)
+        from ....protocol.messages.describe_log_dirs import DescribeLogDirsResponse
+
+        return DescribeLogDirsResponse()
+
+    return Access("DESCRIBE on the cluster", check)
+
+
+def describe_credentials() -> Access:
+    """Return the access of DescribeUserScramCredentials. A denial has a result of no user, as in Kafka."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.DESCRIBE):
+            return proceed(request)
+        from ....protocol.messages import describe_user_scram_credentials as messages
+
+        nobody = messages.DescribeUserScramCredentialsResult("", int(_DENIED), None)
+        return messages.DescribeUserScramCredentialsResponse(
+            error_code=int(_DENIED), error_message=None, results=[nobody]
+        )
+
+    return Access("DESCRIBE on the cluster", check)
+
+
+def alter_credentials() -> Access:
+    """Return the access of AlterUserScramCredentials. A denial is an error of each user, by name."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.ALTER):
+            return proceed(request)
+        from ....protocol.messages import alter_user_scram_credentials as messages
+
+        users = sorted({each.name for each in (*request.deletions, *request.upsertions)})
+        results = [messages.AlterUserScramCredentialsResult(name, int(_DENIED), _DENIED.text) for name in users]
+        return messages.AlterUserScramCredentialsResponse(results=results)
+
+    return Access("ALTER on the cluster", check)

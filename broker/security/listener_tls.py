@@ -1,0 +1,117 @@
+"""The TLS of a listener that runs: its present context, the principals of its clients, and the reload of its files.
+
+A context is made again when a connection comes and a file has changed, in a thread, at most once in `CHECK_MS`. So a
+certificate that was replaced on disk is in use a second later without any command. While new files cannot be used, the
+last good ones are, and a warning says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+from ..clock import Clock
+from ..configs.listener_config import ListenerConfig
+from ..threads import Workers
+from . import tls
+from .certificates import CertificateError, subject_name
+from .pem import StoreError
+from .principal_rules import BadRules, PrincipalRules
+from .principals import ANONYMOUS, Principal, user
+
+# How often connections have the files looked at.
+CHECK_MS = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class Unmapped(Exception):
+    """No rule makes a user's name of a client's certificate."""
+
+
+class ListenerTls:
+    """Raises StoreError where its certificates, or its rules, cannot be used. `workers` read files that change."""
+
+    def __init__(self, config: ListenerConfig, clock: Clock, workers: Workers) -> None:
+        self._config = config
+        self._clock = clock
+        self._workers = workers
+        self._loaded = tls.load(config)
+        try:
+            self._rules = PrincipalRules(config.ssl_principal_mapping_rules)
+        except BadRules as error:
+            raise StoreError(f"ssl.principal.mapping.rules: {error}") from None
+        # The state of the files at the last look, whether or not they could be used.
+        self._seen = self._loaded.stamps
+        self._checked_ms = clock.monotonic_ms()
+        self._check: asyncio.Future[None] | None = None
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context for a new connection."""
+        return self._loaded.context
+
+    def principal_of(self, certificate: bytes | None) -> Principal:
+        """Return the principal of a client by its certificate in DER, which TLS has verified. Raises Unmapped."""
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            subject = subject_name(certificate)
+        except CertificateError as error:
+            raise Unmapped(f"the client's certificate cannot be read: {error}") from None
+        name = self._rules.name_of(subject)
+        if name is None:
+            raise Unmapped(f"no rule of ssl.principal.mapping.rules matches {subject}")
+        return user(name)
+
+    async def refresh(self) -> None:
+        """Use the files' new contents, where they have changed since the last look."""
+        if self._check is None:
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - self._checked_ms < CHECK_MS:
+                return
+            self._checked_ms = now_ms
+            self._check = asyncio.ensure_future(self._look())
+        await asyncio.shield(self._check)
+
+    def reconfigure(self, config: ListenerConfig) -> Callable[[], None]:
+        """Check other stores, read from the disk also where their names are the same; return what puts them in use.
+
+        Raises StoreError.
+        """
+        loaded = tls.load(config)
+        tls.check_replacement(self._loaded.certificate, loaded.certificate, config)
+
+        def apply() -> None:
+            self._config, self._loaded, self._seen = config, loaded, loaded.stamps
+            _log.info("listener %s: new connections use the new certificate", config.name)
+
+        return apply
+
+    async def _look(self) -> None:
+        config, seen, before = self._config, self._seen, self._loaded
+        try:
+            reading = self._workers.run(partial(_load_changed, config, seen, before.certificate))
+            found = await reading if reading is not None else None
+        except StoreError as error:
+            _log.warning("listener %s: new connections use the certificate of before: %s", config.name, error)
+            # The same files are not read again.
+            self._seen = tls.stamp(config)
+        else:
+            if found is not None and self._loaded is before:
+                self._loaded, self._seen = found, found.stamps
+                _log.info("listener %s: a file has changed: new connections use the new certificate", config.name)
+        finally:
+            self._check = None
+
+
+def _load_changed(config: ListenerConfig, seen: tuple[tls.Stamp | None, ...], certificate: bytes) -> tls.Loaded | None:
+    """Read the stores again if a file has changed. Runs in a thread."""
+    if tls.stamp(config) == seen:
+        return None
+    found = tls.load(config)
+    tls.check_replacement(certificate, found.certificate, config)
+    return found

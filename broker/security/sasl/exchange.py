@@ -1,0 +1,42 @@
+"""An exchange: what a mechanism of SASL is to the broker.
+
+An exchange is a generator, made with the client's first message. It yields the broker's messages and takes the
+client's. Where it yields `Work`, it takes the result of that work, which is done in a thread. It returns who the client
+is, or raises `Failed`. It knows no socket and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+
+class Identity(NamedTuple):
+    """Who has logged in."""
+
+    name: str
+    # The last message of the mechanism.
+    data: bytes = b""
+    # When the credential ends, in ms of the wall clock; None: never.
+    expires_ms: int | None = None
+
+
+class Work(NamedTuple):
+    """What takes too long for the event loop. Errors but `Failed` are the broker's."""
+
+    run: Callable[[], Any]
+
+
+class Failed(Exception):
+    """The client is not let in. `message` is what it is told; None: Kafka's text for wrong credentials.
+
+    `why` is for the log. Neither has anything secret.
+    """
+
+    def __init__(self, why: str, message: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.message = message
+
+
+Exchange = Generator[bytes | Work, Any, Identity]

@@ -1,0 +1,112 @@
+"""OAUTHBEARER (RFC 7628): a token that somebody else has issued. A validator says what is right.
+
+A token that is refused is answered with a status. The client ends the exchange with one byte, and only then gets the
+error code, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from .exchange import Exchange, Failed, Identity, Work
+
+_NAME = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_PAIRS = r"(?:[A-Za-z]+=[^\x01]+\x01)*"
+_MESSAGE = re.compile(
+    rf"n,(?:a=({_NAME}))?,\x01auth=Bearer ([A-Za-z0-9\-._~+/]+=*)\x01{_PAIRS}\x01",
+    re.IGNORECASE,
+)
+_STATUS = "invalid_token"
+
+
+class BadToken(Exception):
+    """A token is not accepted. The text is for the log, and has nothing of the token."""
+
+
+class Claims(NamedTuple):
+    """What the broker needs of a token."""
+
+    subject: str
+    expires_ms: int
+
+
+Validate = Callable[[str], Claims]
+
+
+def oauthbearer(first: bytes, validate: Validate) -> Exchange:
+    """Have a token checked, in a thread."""
+    match = _MESSAGE.fullmatch(first.decode("utf-8", "replace"))
+    if match is None:
+        raise Failed("the OAUTHBEARER message cannot be read")
+    asked, token = match.groups()
+    try:
+        claims: Claims = yield Work(lambda: validate(token))
+        if asked is not None and asked != claims.subject:
+            raise BadToken(f"the client asks to be {asked!r}, and the token is of {claims.subject!r}")
+    except BadToken as error:
+        why = str(error)
+        status = json.dumps({"status": _STATUS}, separators=(",", ":"))
+        yield status.encode()
+        raise Failed(why, status) from None
+    return Identity(claims.subject, b"", claims.expires_ms)
+
+
+class UnsecuredTokens:
+    """Accepts tokens without a signature (alg none): for development only, where the config asks for nothing else."""
+
+    def __init__(self, options: Mapping[str, str], now_ms: Callable[[], int]) -> None:
+        self._principal_claim = options.get("unsecuredValidatorPrincipalClaimName", "sub")
+        self._scope_claim = options.get("unsecuredValidatorScopeClaimName", "scope")
+        self._required_scopes = options.get("unsecuredValidatorRequiredScope", "").split()
+        self._skew_ms = int(options.get("unsecuredValidatorAllowableClockSkewMs", "0"))
+        self._now_ms = now_ms
+
+    def __call__(self, token: str) -> Claims:
+        """Return the claims of a token. Raises BadToken."""
+        parts = token.split(".")
+        if len(parts) != 3 or parts[2]:
+            raise BadToken("a token of another form, or with a signature, where unsecured ones are expected")
+        if _json(parts[0]).get("alg") != "none":
+            raise BadToken("an algorithm other than none")
+        claims = _json(parts[1])
+        subject, now_ms = claims.get(self._principal_claim), self._now_ms()
+        expires, issued = _seconds(claims, "exp"), _seconds(claims, "iat")
+        if not isinstance(subject, str) or not subject:
+            raise BadToken(f"it has no {self._principal_claim}")
+        if expires is None or now_ms - self._skew_ms >= expires * 1000:
+            raise BadToken("it has expired, or does not say when it does")
+        if issued is not None and issued * 1000 > now_ms + self._skew_ms:
+            raise BadToken("it was issued in the future")
+        if missing := set(self._required_scopes) - set(_scopes(claims.get(self._scope_claim))):
+            raise BadToken(f"it lacks the scope {min(missing)}")
+        return Claims(subject, int(expires * 1000))
+
+
+def _json(part: str) -> dict[str, Any]:
+    try:
+        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+    except (ValueError, binascii.Error, RecursionError):
+        raise BadToken("a part of it is no JSON") from None
+    if not isinstance(found, dict):
+        raise BadToken("a part of it is no JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e11:
+        raise BadToken(f"its {name} is no time")
+    return value
+
+
+def _scopes(value: object) -> list[str]:
+    if isinstance(value, str):
+        return value.split()
+    return [each for each in cast("list[object]", value) if isinstance(each, str)] if isinstance(value, list) else []

@@ -1,0 +1,113 @@
+"""SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, in Kafka's grammar.
+
+The broker keeps a salt and two keys of a password, from which nobody gets the password or can log in. As in Kafka,
+names are ASCII and passwords are not prepared. Unlike in Kafka, an unknown user gets a salt that stays the same for the
+name, and fails where a wrong password does: nobody can find out which users there are.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .exchange import Exchange, Failed, Identity
+
+HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
+
+_NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*"
+_FIRST = re.compile(rf"n,(?:a=({_NAME}))?,((?:m=[^,]+,)?n=({_NAME}),r=([\x21-\x2b\x2d-\x7e]+)({_EXTENSIONS}))")
+_FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]*),r=([\x21-\x2b\x2d-\x7e]+){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
+# "n,," in base64: the client has no channel binding. An authorization id makes it longer.
+_NONCE_BYTES = 24
+
+
+class Credential(NamedTuple):
+    """What the broker keeps of a password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+def credential_of(mechanism: str, salted_password: bytes, salt: bytes, iterations: int) -> Credential:
+    """Return what is kept of a password that was salted (AlterUserScramCredentials)."""
+    name = HASHES[mechanism]
+    client_key = hmac.digest(salted_password, b"Client Key", name)
+    server_key = hmac.digest(salted_password, b"Server Key", name)
+    return Credential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+
+class Stranger:
+    """Credentials of users that there are not, always the same for a name. They take as long as real ones."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def credential(self, mechanism: str, user: str) -> Credential:
+        salt = hmac.digest(self._secret, f"{mechanism}:{user}".encode(), "sha256")[:20]
+        size = hashlib.new(HASHES[mechanism]).digest_size
+        return Credential(salt, secrets.token_bytes(size), bytes(size), MIN_ITERATIONS)
+
+
+def scram(
+    first: bytes, mechanism: str, find: Callable[[str], Credential | None], stranger: Stranger, nonce: str | None = None
+) -> Exchange:
+    """Check that a client knows a password, and prove that the broker knows it too. `nonce` is for tests."""
+    match = _FIRST.fullmatch(_text(first))
+    if match is None:
+        raise Failed("the client's first SCRAM message cannot be read")
+    asked, bare, name, client_nonce, _ = match.groups()
+    user = name.replace("=2C", ",").replace("=3D", "=")
+    if asked is not None and asked != name:
+        raise Failed(f"user {user!r} asks to be another")
+    found = find(user)
+    credential = found or stranger.credential(mechanism, user)
+    if credential.iterations < MIN_ITERATIONS:
+        raise Failed(f"user {user!r}: fewer than {MIN_ITERATIONS} iterations are stored")
+    both = client_nonce + (nonce or secrets.token_urlsafe(_NONCE_BYTES))
+    salt = base64.b64encode(credential.salt).decode()
+    server_first = f"r={both},s={salt},i={credential.iterations}"
+    final = _FINAL.fullmatch(_text((yield server_first.encode())))
+    if final is None or final[3] != both:
+        raise Failed(f"user {user!r}: the client's last SCRAM message does not answer the broker's")
+    _check_binding(final[2], asked, user)
+    said = f"{bare},{server_first},{final[1]}".encode()
+    is_right = _is_proof(HASHES[mechanism], credential, said, final[4])
+    if not is_right or found is None:
+        raise Failed(f"user {user!r}: wrong name or password")
+    signature = hmac.digest(credential.server_key, said, HASHES[mechanism])
+    return Identity(user, b"v=" + base64.b64encode(signature))
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode("ascii")
+    except UnicodeDecodeError:
+        raise Failed("a SCRAM message that is not ASCII") from None
+
+
+def _check_binding(binding: str, asked: str | None, user: str) -> None:
+    expected = f"n,{'' if asked is None else 'a=' + asked},".encode()
+    if binding != base64.b64encode(expected).decode():
+        raise Failed(f"user {user!r}: the client asks for channel binding")
+
+
+def _is_proof(name: str, credential: Credential, said: bytes, proof_text: str) -> bool:
+    try:
+        proof = base64.b64decode(proof_text, validate=True)
+    except binascii.Error:
+        return False
+    signature = hmac.digest(credential.stored_key, said, name)
+    if len(proof) != len(signature):
+        return False
+    client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
+    return hmac.compare_digest(hashlib.new(name, client_key).digest(), credential.stored_key)

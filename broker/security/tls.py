@@ -1,0 +1,167 @@
+"""TLS of one listener: its context, made again when a config or a file behind it has changed.
+
+A connection keeps the context with which it began; a new certificate is for later ones. What replaces a certificate is
+checked as in Kafka: the distinguished name stays, and no alternative name is lost, unless `ssl.allow.dn.changes` and
+`ssl.allow.san.changes` allow it.
+
+OpenSSL reads keys from files only, so it gets a file in memory, and an inline key is not written to a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import ssl
+from collections.abc import Generator
+from typing import NamedTuple
+
+from ...storage.system_calls import memory_file
+from ..configs.listener_config import ListenerConfig
+from . import pem
+from .certificates import CertificateError, alternative_names, subject_name
+from .cipher_suites import BadSuite, openssl_names
+from .pem import KeyStore, StoreError
+
+_VERIFY = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+# What tells that a file was replaced.
+Stamp = tuple[int, int, int]
+
+
+class Loaded(NamedTuple):
+    """A context, with the broker's certificate in DER and the state of the files that it was read from."""
+
+    context: ssl.SSLContext
+    certificate: bytes
+    stamps: tuple[Stamp | None, ...]
+
+
+def load(config: ListenerConfig) -> Loaded:
+    """Read the stores of a listener and make its context. Raises StoreError, without anything secret."""
+    # Before the files are read: one that changes meanwhile is read again.
+    stamps = stamp(config)
+    store = _key_store(config)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _set_protocols(context, config)
+    try:
+        _load_key(context, store, config.ssl_key_password or "")
+        _load_trust(context, config)
+    except ssl.SSLError as error:
+        raise StoreError(_words(error, config, "ENCRYPTED" in store.key)) from None
+    try:
+        certificate = ssl.PEM_cert_to_DER_cert(store.chain.partition("-----END CERTIFICATE-----")[0] + _END)
+        subject_name(certificate)
+    except (CertificateError, ValueError) as error:
+        raise StoreError(f"ssl.keystore: the first certificate cannot be read: {error}") from None
+    return Loaded(context, certificate, stamps)
+
+
+def check_replacement(before: bytes, after: bytes, config: ListenerConfig) -> None:
+    """Raise StoreError where a certificate may not replace another. The texts are Kafka's."""
+    old, new = subject_name(before), subject_name(after)
+    if old != new and not config.ssl_allow_dn_changes:
+        raise StoreError(f"Keystore DistinguishedName does not match: existing={old}, new={new}")
+    if not config.ssl_allow_san_changes and not alternative_names(before) <= alternative_names(after):
+        raise StoreError("Keystore SubjectAltNames do not match: the new certificate lacks names of the existing one")
+
+
+def stamp(config: ListenerConfig) -> tuple[Stamp | None, ...]:
+    """Return the state of the files of a listener's stores."""
+    return tuple(_stamp(each) for each in (config.ssl_keystore_location, config.ssl_truststore_location) if each)
+
+
+_END = "-----END CERTIFICATE-----\n"
+
+
+def _stamp(path: str) -> Stamp | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None  # reading it says what is wrong
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _key_store(config: ListenerConfig) -> KeyStore:
+    key, chain, path = config.ssl_keystore_key, config.ssl_keystore_certificate_chain, config.ssl_keystore_location
+    if path is None and key is None and chain is None:
+        raise StoreError(
+            "a listener with TLS needs a certificate: set ssl.keystore.type=PEM and ssl.keystore.location "
+            "(odradek serve --secure makes one)"
+        )
+    pem.check_type("ssl.keystore.type", config.ssl_keystore_type, path)
+    if config.ssl_keystore_password is not None:
+        raise StoreError("ssl.keystore.password cannot be used with PEM, only ssl.key.password")
+    if path is not None:
+        if key is not None or chain is not None:
+            raise StoreError("ssl.keystore.location and ssl.keystore.key exclude each other")
+        return pem.key_store(pem.read(path), path)
+    if key is None or chain is None:
+        raise StoreError("ssl.keystore.key and ssl.keystore.certificate.chain must be set together")
+    return pem.key_store(key + "\n" + chain, "ssl.keystore.key and ssl.keystore.certificate.chain")
+
+
+def _load_key(context: ssl.SSLContext, store: KeyStore, password: str) -> None:
+    with _file(store.chain) as chain, _file(store.key) as key:
+        # Without a password OpenSSL would ask the terminal for one.
+        context.load_cert_chain(chain, key, lambda: password)
+
+
+@contextlib.contextmanager
+def _file(text: str) -> Generator[str]:
+    """Yield the path of a file in memory."""
+    fd, path = memory_file(text.encode("latin-1", "replace"))
+    try:
+        yield path
+    finally:
+        os.close(fd)
+
+
+def _load_trust(context: ssl.SSLContext, config: ListenerConfig) -> None:
+    text, path = config.ssl_truststore_certificates, config.ssl_truststore_location
+    if text is not None and path is not None:
+        raise StoreError("ssl.truststore.location and ssl.truststore.certificates exclude each other")
+    if config.ssl_truststore_password is not None:
+        raise StoreError("ssl.truststore.password cannot be used with PEM")
+    context.verify_mode = _VERIFY[config.ssl_client_auth]
+    if path is not None or text is not None:
+        pem.check_type("ssl.truststore.type", config.ssl_truststore_type, path)
+        where = path or "ssl.truststore.certificates"
+        context.load_verify_locations(cadata=pem.certificates(text or pem.read(path or ""), where))
+    elif context.verify_mode is not ssl.CERT_NONE:
+        context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
+
+
+def _set_protocols(context: ssl.SSLContext, config: ListenerConfig) -> None:
+    versions = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+    allowed = {versions[name] for name in config.ssl_enabled_protocols}
+    if config.ssl_cipher_suites:
+        try:
+            suites = openssl_names(config.ssl_cipher_suites)
+            allowed &= _versions_of(suites.names, suites.allows_tls_1_3)
+            if suites.names:
+                context.set_ciphers(suites.names)
+        except BadSuite as error:
+            raise StoreError(f"ssl.cipher.suites: {error}") from None
+        except ssl.SSLError:
+            raise StoreError("ssl.cipher.suites: OpenSSL has none of them") from None
+    if not allowed:
+        raise StoreError("ssl.enabled.protocols and ssl.cipher.suites leave no version of TLS")
+    context.minimum_version, context.maximum_version = min(allowed), max(allowed)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+
+
+def _versions_of(names: str, allows_tls_1_3: bool) -> set[ssl.TLSVersion]:
+    found = {ssl.TLSVersion.TLSv1_2} if names else set[ssl.TLSVersion]()
+    return found | ({ssl.TLSVersion.TLSv1_3} if allows_tls_1_3 else set())
+
+
+def _words(error: ssl.SSLError, config: ListenerConfig, is_encrypted: bool) -> str:
+    """Return what is wrong with a store. OpenSSL's own words name no secret."""
+    where, reason = config.ssl_keystore_location or "ssl.keystore.key", error.reason or ""
+    if reason == "KEY_VALUES_MISMATCH":
+        return f"{where}: the private key does not belong to the first certificate of the chain"
+    if is_encrypted:
+        return f"{where}: the private key cannot be decrypted: set ssl.key.password to its password"
+    return (
+        f"{where}: {reason.replace('_', ' ').lower() or 'cannot be read'} (a private key and its certificates as PEM)"
+    )

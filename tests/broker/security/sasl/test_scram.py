@@ -1,0 +1,81 @@
+"""SCRAM beside another implementation, with hostile messages, and what an unknown user looks like."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+import scramp
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.broker.security.sasl.exchange import Failed, Identity
+from odradek.broker.security.sasl.scram import HASHES, Credential, Stranger, credential_of, scram
+
+STRANGER = Stranger()
+
+
+def credential(mechanism: str, password: str = "secret", iterations: int = 4096) -> Credential:
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), b"salt of 16 bytes", iterations)
+    return credential_of(mechanism, salted, b"salt of 16 bytes", iterations)
+
+
+def outcome(client: scramp.ScramClient, mechanism: str, found: Credential | None) -> Identity:
+    exchange = scram(client.get_client_first().encode(), mechanism, lambda name: found, STRANGER)
+    client.set_server_first(next(exchange).decode())
+    with pytest.raises(StopIteration) as end:
+        exchange.send(client.get_client_final().encode())
+    client.set_server_final(end.value.value.data.decode())
+    return end.value.value
+
+
+@pytest.mark.parametrize("mechanism", HASHES)
+@pytest.mark.parametrize("name", ["alice", "a,b=c", "=2C"])
+def test_each_side_proves_that_it_knows_the_password(mechanism: str, name: str) -> None:
+    assert outcome(scramp.ScramClient([mechanism], name, "secret"), mechanism, credential(mechanism)).name == name
+
+
+@pytest.mark.parametrize("found", [None, credential("SCRAM-SHA-256", "other")], ids=["unknown user", "wrong password"])
+def test_an_unknown_user_fails_where_a_wrong_password_does(found: Credential | None) -> None:
+    client = scramp.ScramClient(["SCRAM-SHA-256"], "alice", "secret")
+    exchange = scram(client.get_client_first().encode(), "SCRAM-SHA-256", lambda name: found, STRANGER)
+    client.set_server_first(next(exchange).decode())
+    with pytest.raises(Failed, match="wrong name or password"):
+        exchange.send(client.get_client_final().encode())
+
+
+def test_an_unknown_user_has_the_same_salt_each_time() -> None:
+    salts = {STRANGER.credential("SCRAM-SHA-256", "x").salt for _ in range(2)}
+    assert len(salts) == 1
+    assert STRANGER.credential("SCRAM-SHA-256", "y").salt not in salts
+
+
+@pytest.mark.parametrize(
+    "first",
+    [b"", b"n,,", b"p=tls-unique,,n=a,r=x", b"n,a=b,n=a,r=x", b"n,,n=a=b,r=x", "n,,n=ü,r=x".encode(), b"n,,n=,r=x"],
+)
+def test_a_first_message_of_another_form_is_refused(first: bytes) -> None:
+    with pytest.raises(Failed):
+        next(scram(first, "SCRAM-SHA-256", lambda name: None, STRANGER))
+
+
+def test_a_first_message_may_have_extensions_and_the_users_own_id() -> None:
+    first = b"n,a=alice,m=x,n=alice,r=nonce,tokenauth=true,f=x"
+    assert next(scram(first, "SCRAM-SHA-256", lambda name: None, STRANGER, "mine")).startswith(b"r=noncemine,s=")
+
+
+@pytest.mark.parametrize(
+    "final", [b"", b"c=biws,r=other,p=AAAA", b"c=eSws,r=nm,p=AAAA", b"c=biws,r=nm,p=A", b"c=biws,r=nm,p=AAAA"]
+)
+def test_a_last_message_of_another_form_is_refused(final: bytes) -> None:
+    exchange = scram(b"n,,n=alice,r=n", "SCRAM-SHA-256", lambda name: credential("SCRAM-SHA-256"), STRANGER, "m")
+    next(exchange)
+    with pytest.raises(Failed):
+        exchange.send(final)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_any_bytes_are_an_answer_or_a_typed_failure(first: bytes, last: bytes) -> None:
+    exchange = scram(first, "SCRAM-SHA-256", lambda name: None, STRANGER)
+    with pytest.raises(Failed):
+        next(exchange)
+        exchange.send(last)

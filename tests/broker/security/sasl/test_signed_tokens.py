@@ -1,0 +1,71 @@
+"""The keys of the issuer of tokens: when they are read, and what a bad source means."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+from odradek.broker import BrokerConfig
+from odradek.broker.security.sasl.oauthbearer import BadToken
+from odradek.broker.security.sasl.signed_tokens import MIN_REFRESH_MS, SignedTokens
+
+
+class Issuer:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.now_ms = 0
+        config, _ = BrokerConfig.parse(
+            {"listeners": "SASL_PLAINTEXT://h:1", "sasl.oauthbearer.jwks.endpoint.url": path.as_uri()}
+        )
+        self.tokens = SignedTokens(config.of_listener("SASL_PLAINTEXT"), lambda: self.now_ms)
+        self.renew("1")
+
+    def renew(self, key_id: str) -> None:
+        self.key, self.key_id = ec.generate_private_key(ec.SECP256R1()), key_id
+        public = json.loads(ECAlgorithm.to_jwk(self.key.public_key())) | {"kid": key_id}
+        self.path.write_text(json.dumps({"keys": [public]}))
+
+    def token(self) -> str:
+        now_s = int(time.time())
+        return jwt.encode({"sub": "a", "iat": now_s, "exp": now_s + 60}, self.key, "ES256", {"kid": self.key_id})
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Issuer:
+    return Issuer(tmp_path / "keys.json")
+
+
+def test_keys_are_read_again_when_they_are_old(issuer: Issuer) -> None:
+    assert issuer.tokens(issuer.token()).subject == "a"
+    issuer.renew("1")
+    with pytest.raises(BadToken, match="InvalidSignatureError"):
+        issuer.tokens(issuer.token())
+    issuer.now_ms = 3_600_000
+    assert issuer.tokens(issuer.token()).subject == "a"
+
+
+def test_an_unknown_key_has_the_keys_read_again_but_not_each_time(issuer: Issuer) -> None:
+    issuer.tokens(issuer.token())
+    issuer.renew("2")
+    with pytest.raises(BadToken, match="no key of that id"):
+        issuer.tokens(issuer.token())
+    issuer.now_ms = MIN_REFRESH_MS
+    assert issuer.tokens(issuer.token()).subject == "a"
+
+
+def test_keys_that_cannot_be_read_are_those_of_before(issuer: Issuer) -> None:
+    issuer.tokens(issuer.token())
+    issuer.path.unlink()
+    issuer.now_ms = 3_600_000
+    assert issuer.tokens(issuer.token()).subject == "a"
+
+
+def test_without_any_keys_no_token_is_accepted(issuer: Issuer) -> None:
+    issuer.path.write_text("nonsense")
+    with pytest.raises(BadToken, match="cannot be read"):
+        issuer.tokens(issuer.token())

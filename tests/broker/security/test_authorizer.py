@@ -1,0 +1,220 @@
+"""The authorizer's rules are Kafka's, one by one, and its index finds what a look at every ACL finds."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.broker.security import authorizer as module
+from odradek.broker.security.acls import (
+    ALL_OPERATIONS,
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    covers,
+    mistake_in,
+)
+from odradek.broker.security.authorizer import Authorizer
+from odradek.broker.security.principals import ANONYMOUS, Principal, user
+from pytest import MonkeyPatch, mark
+
+ALICE, HOST = user("alice"), "10.0.0.1"
+READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
+TOPIC = ResourceType.TOPIC
+
+
+def acl(
+    name: str,
+    operation: Operation = READ,
+    *,
+    who: str = "User:alice",
+    host: str = "*",
+    prefixed: bool = False,
+    deny: bool = False,
+    kind: ResourceType = TOPIC,
+) -> Acl:
+    pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    permission = Permission.DENY if deny else Permission.ALLOW
+    return Acl(int(kind), name, int(pattern), who, host, int(operation), int(permission))
+
+
+def may(
+    authorizer: Authorizer,
+    operation: Operation = READ,
+    name: str = "orders",
+    who: Principal = ALICE,
+    host: str = HOST,
+    kind: ResourceType = TOPIC,
+) -> bool:
+    return authorizer.decide(who, host, operation, kind, name).is_allowed
+
+
+def test_nothing_is_allowed_without_an_acl() -> None:
+    assert Authorizer().decide(ALICE, HOST, READ, TOPIC, "orders") == (False, "DefaultDeny")
+
+
+def test_an_acl_of_the_name_the_wildcard_or_a_prefix_allows() -> None:
+    assert may(Authorizer([acl("orders")]))
+    assert may(Authorizer([acl("*")]))
+    assert may(Authorizer([acl("ord", prefixed=True)]))
+    assert not may(Authorizer([acl("ord")]))
+    assert not may(Authorizer([acl("orders-2", prefixed=True)]))
+    # An asterisk is a letter like others in a prefix.
+    assert not may(Authorizer([acl("*", prefixed=True)]))
+    assert not may(Authorizer([acl("orders", kind=ResourceType.GROUP)]))
+
+
+def test_what_denies_wins_over_all_that_allow() -> None:
+    for denying in (acl("orders", deny=True), acl("*", deny=True), acl("o", prefixed=True, deny=True)):
+        assert not may(Authorizer([acl("orders"), acl("*", ALL), denying]))
+    assert not may(Authorizer([acl("orders"), acl("orders", ALL, deny=True)]))
+
+
+def test_an_allowed_operation_implies_others_and_a_denied_one_does_not() -> None:
+    for operation in (READ, WRITE, Operation.DELETE, Operation.ALTER, ALL):
+        assert may(Authorizer([acl("orders", operation)]), DESCRIBE)
+    for operation in (Operation.CREATE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS):
+        assert not may(Authorizer([acl("orders", operation)]), DESCRIBE)
+    assert may(Authorizer([acl("orders", Operation.ALTER_CONFIGS)]), Operation.DESCRIBE_CONFIGS)
+    assert may(Authorizer([acl("orders", WRITE), acl("orders", READ, deny=True)]), DESCRIBE)
+
+
+def test_a_principal_and_a_host_are_named_exactly_or_by_the_wildcard() -> None:
+    assert not may(Authorizer([acl("orders", who="User:bob")]))
+    assert not may(Authorizer([acl("orders", who="User:Alice")]))
+    assert may(Authorizer([acl("orders", who="User:*")]))
+    assert may(Authorizer([acl("orders", who="User:*")]), who=ANONYMOUS)
+    assert not may(Authorizer([acl("orders", who="User:*")]), who=Principal("Group", "alice"))
+    assert may(Authorizer([acl("orders", host=HOST)]))
+    assert not may(Authorizer([acl("orders", host="10.0.0.2")]))
+
+
+def test_a_super_user_may_do_everything() -> None:
+    authorizer = Authorizer([acl("*", ALL, deny=True)], ["User:alice", "User:*"])
+    assert authorizer.decide(ALICE, HOST, WRITE, TOPIC, "orders") == (True, "SuperUser")
+    # No wildcard here.
+    assert not may(authorizer, who=user("bob"))
+
+
+def test_everyone_may_use_what_has_no_acl_of_anybody() -> None:
+    authorizer = Authorizer([acl("orders", who="User:bob"), acl("pay", prefixed=True, who="User:bob")], (), True)
+    assert may(authorizer, name="others")
+    assert not may(authorizer, name="orders")
+    assert not may(authorizer, name="payments")
+    assert may(authorizer, name="orders", kind=ResourceType.GROUP)
+
+
+def test_the_rule_names_the_acl_that_decides() -> None:
+    found = Authorizer([acl("orders", deny=True)]).decide(ALICE, HOST, READ, TOPIC, "orders")
+    assert found.rule == "MatchingAcl(acl=DENY READ on TOPIC:LITERAL:orders to User:alice from *)"
+
+
+def test_a_change_counts_for_what_was_decided_before() -> None:
+    authorizer = Authorizer()
+    assert not may(authorizer)
+    authorizer.change([acl("ord", prefixed=True)])
+    assert may(authorizer)
+    authorizer.change([], [acl("ord", prefixed=True)])
+    assert not may(authorizer)
+    assert authorizer.changes == 2
+
+
+def test_what_is_remembered_has_a_bound(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_DECISIONS", 10)
+    authorizer = Authorizer([acl("t", prefixed=True)])
+    for at in range(100):
+        assert may(authorizer, name=f"t{at}")
+        assert len(authorizer._decisions) <= 10
+    authorizer.change([])
+    assert may(authorizer, name="t" * 1000)
+    assert not authorizer._decisions
+
+
+def test_authorized_operations_are_bits() -> None:
+    assert Authorizer([acl("orders", ALL)]).operations(ALICE, HOST, TOPIC, "orders") == ALL_OPERATIONS[TOPIC] == 3576
+    assert Authorizer([acl("orders")]).operations(ALICE, HOST, TOPIC, "orders") == 1 << READ | 1 << DESCRIBE
+    assert (ALL_OPERATIONS[ResourceType.GROUP], ALL_OPERATIONS[ResourceType.CLUSTER]) == (3400, 8096)
+
+
+@mark.parametrize(
+    ("acls", "allowed"),
+    [
+        ([], False),
+        ([acl("orders", WRITE)], True),
+        ([acl("orders", READ)], False),
+        ([acl("orders", ALL)], True),
+        ([acl("orders", WRITE, who="User:bob")], False),
+        ([acl("orders", WRITE), acl("*", WRITE, deny=True)], False),
+        ([acl("orders", WRITE), acl("orders", WRITE, deny=True)], False),
+        ([acl("orders", WRITE), acl("ord", WRITE, prefixed=True, deny=True)], False),
+        ([acl("orders", WRITE), acl("orders-", WRITE, prefixed=True, deny=True)], True),
+        ([acl("o", WRITE, prefixed=True), acl("orders", WRITE, deny=True)], True),
+        ([acl("o", WRITE, prefixed=True), acl("o", WRITE, prefixed=True, deny=True)], False),
+        ([acl("*", WRITE), acl("o", WRITE, prefixed=True, deny=True)], True),
+    ],
+)
+def test_any_resource_of_a_type(acls: list[Acl], allowed: bool) -> None:
+    assert Authorizer(acls).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed is allowed
+
+
+def test_any_resource_is_allowed_to_super_users_and_where_everyone_may() -> None:
+    assert Authorizer([], ["User:alice"]).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    assert Authorizer([], [], True).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+
+
+NAMES = st.text("ab*", min_size=1, max_size=4)
+ACLS = st.builds(
+    acl,
+    NAMES,
+    st.sampled_from([READ, WRITE, ALL]),
+    who=st.sampled_from(["User:alice", "User:*", "User:bob"]),
+    prefixed=st.booleans(),
+    deny=st.booleans(),
+)
+
+
+@given(st.lists(ACLS), st.lists(ACLS), NAMES)
+def test_the_index_finds_what_a_look_at_every_acl_finds(first: list[Acl], then: list[Acl], name: str) -> None:
+    authorizer = Authorizer(first)
+    authorizer.change(then, first[::2])
+    left = [each for each in (*dict.fromkeys([*first, *then]),) if each not in first[::2] or each in then]
+    covering = [each for each in left if covers(each, name)]
+    mine = [each for each in covering if each.principal in ("User:alice", "User:*")]
+    denied = any(each.permission == Permission.DENY and each.operation in (READ, ALL) for each in mine)
+    allowed = any(each.permission == Permission.ALLOW and each.operation in (READ, ALL) for each in mine)
+    assert may(authorizer, READ, name) is (allowed and not denied)
+
+
+def test_a_filter_finds_exact_patterns_or_all_that_cover_a_name() -> None:
+    literal, star, prefix = acl("orders"), acl("*"), acl("ord", prefixed=True)
+
+    def found(pattern: PatternType, name: str | None) -> list[Acl]:
+        wanted = AclFilter(1, name, pattern, None, None, 1, 1)
+        return [each for each in (literal, star, prefix) if wanted.matches(each)]
+
+    assert found(PatternType.ANY, None) == [literal, star, prefix]
+    assert found(PatternType.ANY, "orders") == found(PatternType.LITERAL, "orders") == [literal]
+    assert found(PatternType.MATCH, "orders") == [literal, star, prefix]
+    assert found(PatternType.PREFIXED, "ord") == [prefix]
+    assert found(PatternType.MATCH, "other") == [star]
+
+
+@mark.parametrize(
+    ("wrong", "why"),
+    [
+        (acl("a", kind=ResourceType.ANY), "Invalid resourceType ANY"),
+        (acl("a")._replace(resource_type=99), "Invalid resourceType UNKNOWN"),
+        (acl("a")._replace(pattern_type=2), "Invalid patternType MATCH"),
+        (acl("a", Operation.ANY), "Invalid operation ANY"),
+        (acl("a")._replace(permission=1), "Invalid permissionType ANY"),
+        (acl(""), "Invalid empty resource name"),
+        (acl("*", kind=ResourceType.CLUSTER), f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"),
+        (acl("a", who="alice"), "Could not parse principal from `alice`"),
+    ],
+)
+def test_an_acl_that_cannot_be_created_says_why(wrong: Acl, why: str) -> None:
+    assert mistake_in(wrong).startswith(why)
+    assert not mistake_in(acl("a"))
