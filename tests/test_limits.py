@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
-from odradek.broker.coordination.groups.consumer import regexes
+from odradek.broker.coordination.groups.consumer import regexes, target
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
 from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
@@ -54,6 +54,7 @@ FIXED = {
     "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a group id or transactional id": shards.MAX_ID_BYTES,
     "pattern of a ListTransactions (characters)": id_pattern.MAX_PATTERN,
+    "members and partitions of a consumer group whose target is computed in one turn": target.MAX_AT_ONCE,
     "regular expression of a consumer group (characters)": regexes.MAX_REGEX_LENGTH,
 }
 

@@ -24,6 +24,7 @@ from .consumer.events import (
     RejoinLate,
     RevocationLate,
     SyncLate,
+    TargetComputed,
 )
 from .records import Record
 
@@ -247,6 +248,7 @@ Event = (
     | RejoinLate
     | SyncLate
     | RegexesResolved
+    | TargetComputed
     | BecomeClassic
     | Create
     | ExpireOffsets

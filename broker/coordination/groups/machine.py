@@ -70,6 +70,7 @@ CONSUMER_EVENTS = frozenset(
         events.RejoinLate,
         events.SyncLate,
         events.RegexesResolved,
+        events.TargetComputed,
         events.BecomeClassic,
     }
 )

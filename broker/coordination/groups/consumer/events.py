@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .....protocol.errors import ErrorCode
@@ -102,6 +103,15 @@ class RegexesResolved:
     """The topics that regular expressions of the group match."""
 
     found: dict[str, Resolved]
+
+
+@dataclass(slots=True)
+class TargetComputed:
+    """The target of a large group for an epoch. `work` computes it, in a thread, and `targets` are what came of it."""
+
+    epoch: int
+    work: Callable[[], dict[str, set[Place]]]
+    targets: dict[str, set[Place]] = field(default_factory=dict[str, set[Place]])
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import commits, deletion, events, expiry
 from ..group import Group
-from . import changes, classic_members, departure, heartbeat, offsets, regexes
+from . import changes, classic_members, departure, heartbeat, offsets, regexes, target
 from .events import (
     BecomeClassic,
     ConsumerHeartbeat,
@@ -19,6 +19,7 @@ from .events import (
     RejoinLate,
     RevocationLate,
     SyncLate,
+    TargetComputed,
 )
 from .state import MemberState
 
@@ -66,6 +67,7 @@ STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     MemberSilent: departure.silent,
     RevocationLate: departure.late,
     RegexesResolved: regexes.resolved,
+    TargetComputed: target.computed,
     BecomeClassic: _become_classic,
     RejoinLate: departure.late_to_join,
     SyncLate: departure.late_to_sync,

@@ -104,6 +104,8 @@ class ConsumerGroup:
         self.regex_subscribers: Counter[str] = Counter()
         # -- Not kept: the number of changes of topics that the metadata hash has seen.
         self.seen_changes = -1
+        # Not kept: whether a target is due that is too large for one turn (target.py).
+        self.wants_target = False
         # Not kept: since when the classic members that were told to join again have known it.
         self.rejoining: dict[str, int] = {}
 
