@@ -286,7 +286,7 @@ def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
     def finished(future: asyncio.Future[None]) -> None:
         error = future.exception()
         if error is not None:
-            _log.error("topics could not be matched with regular expressions: %s", error)
+            _log.error("regular expressions or the target of a consumer group could not be worked out: %s", error)
         done()
 
     in_thread(work, "odradek-matching").add_done_callback(finished)

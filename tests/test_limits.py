@@ -9,6 +9,7 @@ import pytest
 from odradek.broker import server, turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
+from odradek.broker.coordination.groups.consumer import regexes, target
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import acl_requests, fetch, metadata, odradek_lease_segments
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
@@ -83,6 +84,8 @@ FIXED = {
     "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
     "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
     "partitions that one turn of a scrape looks at": topic_sums.PARTITIONS_PER_TURN,
+    "members and partitions of a consumer group whose target is computed in one turn": target.MAX_AT_ONCE,
+    "regular expression of a consumer group (characters)": regexes.MAX_REGEX_LENGTH,
 }
 
 

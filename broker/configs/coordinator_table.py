@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...storage.config import LogConfig
-from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, define
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
+
+_MIGRATION_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+
+
+def _check_policy(value: str) -> str | None:
+    return None if value.lower() in _MIGRATION_POLICIES else "must be one of " + ", ".join(_MIGRATION_POLICIES)
 
 
 def _check_assignors(value: tuple[str, ...]) -> str | None:
@@ -54,6 +60,9 @@ class CoordinatorTable:
     group_consumer_assignors: tuple[str, ...] = define(LIST, ("uniform", "range"), choices=("uniform", "range"),
         check=_check_assignors,
         doc="The assignors of consumer groups. The first one is for groups whose members ask for none.")
+    group_consumer_migration_policy: str = define(STRING, "bidirectional", check=_check_policy,
+        doc="How a group with members may change its kind: upgrade (a first member of the consumer protocol makes a "
+            "classic group a consumer group), downgrade (when its last one leaves), bidirectional or disabled.")
     group_coordinator_rebalance_protocols: tuple[str, ...] = define(LIST, ("classic", "consumer"),
         choices=("classic", "consumer"), check=_check_rebalance_protocols,
         doc="The protocols that members of groups may use. Without consumer, ConsumerGroupHeartbeat and "

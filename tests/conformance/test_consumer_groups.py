@@ -176,6 +176,43 @@ def test_java_and_librdkafka_share_a_group_and_kafkas_tool_shows_it(
     assert "mixed" not in kafka_tool(GROUPS, "--bootstrap-server", address, "--list")
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(
+    address: str, join: Callable[..., Member], strategy: str
+) -> None:
+    topic = f"moves-{strategy}"
+    classic = {"group.protocol": "classic", "partition.assignment.strategy": strategy, "heartbeat.interval.ms": 200}
+    create_topic(address, topic, PARTITIONS)
+    members = [join(topic, topic, **classic), join(topic, topic, **classic)]
+    gone: list[Member] = []
+
+    def has_all(*members: Member) -> bool:
+        parts = [each.assigned for each in members]
+        size = PARTITIONS // len(members)
+        return all(len(part) == size for part in parts) and len(set[int]().union(*parts)) == PARTITIONS
+
+    def read(count: int, first: int) -> None:
+        sent = produce(address, topic, count, first)
+        until(lambda: set(sent) <= {value for each in members + gone for value in each.values}, lambda: len(sent))
+
+    until(lambda: has_all(*members), lambda: [each.assigned for each in members])
+    read(60, 0)
+    for first in (60, 120):
+        members.append(join(topic, topic))
+        until(lambda: has_all(*members), lambda: [each.assigned for each in members])
+        read(60, first)
+        gone.append(members.pop(0))
+        gone[-1].leave()
+        until(lambda: has_all(*members), lambda: [each.assigned for each in members])
+    members.append(join(topic, topic, **classic))
+    until(lambda: has_all(*members), lambda: [each.assigned for each in members])
+    while len(members) > 1:
+        gone.append(members.pop(0))
+        gone[-1].leave()
+    until(lambda: has_all(*members), lambda: members[0].assigned)
+    read(60, 180)
+
+
 def test_a_group_survives_kill_9(broker: BrokerProcess) -> None:
     create_topic(broker.address, "survives", PARTITIONS)
     produce(broker.address, "survives", 60)

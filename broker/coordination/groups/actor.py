@@ -22,6 +22,8 @@ _TIMERS = (
     events.SyncTimeout,
     events.MemberSilent,
     events.RevocationLate,
+    events.RejoinLate,
+    events.SyncLate,
 )
 _DELETE_OFFSETS = (
     events.Delete,

@@ -6,10 +6,10 @@ The state tells what the records were for, because the group was not stepped in 
 from __future__ import annotations
 
 from . import rebalance
-from .events import AppendFailed, Joined, Outcome
+from .events import AppendFailed, Joined, Outcome, Synced
 from .group import Group
 from .history import Cause, CauseKind, Ending
-from .records import OffsetRecord
+from .records import ClassicEnded, ConsumerRecord, OffsetRecord
 from .states import GroupState
 
 
@@ -17,6 +17,8 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     """Answer the requests of the outcome with the error, and let the group go on from its state before."""
     if isinstance(event.outcome.records[0], OffsetRecord):
         _reply_error(event, outcome)
+    elif isinstance(event.outcome.records[0], ClassicEnded | ConsumerRecord):
+        _upgrade_failed(event, outcome)
     elif group.state is GroupState.COMPLETING_REBALANCE:
         _assignment_failed(group, event, outcome, now_ms)
     elif group.state is GroupState.STABLE:
@@ -33,6 +35,12 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
 
 def _reply_error(event: AppendFailed, outcome: Outcome) -> None:
     outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+
+
+def _upgrade_failed(event: AppendFailed, outcome: Outcome) -> None:
+    """Leave the group a classic one. Its members that waited join again, as they would have had to."""
+    for token, answer in event.outcome.replies:
+        outcome.reply(token, answer if isinstance(answer, Joined | Synced) else event.error)
 
 
 def _assignment_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: int) -> None:

@@ -48,7 +48,7 @@ from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
 from .consumer import offsets as consumer_offsets
-from .consumer import regexes
+from .consumer import regexes, target
 from .consumer import requests as consumer_requests
 from .consumer.events import Rejection
 from .group import Group
@@ -98,6 +98,8 @@ class GroupCoordinator:
         self._group_version = 1
         # Whether topics are being matched with the regular expressions of a group. One at a time is enough.
         self._is_matching = False
+        # Whether the target of a large group is being computed.
+        self._is_assigning = False
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -169,6 +171,7 @@ class GroupCoordinator:
         new_id = "" if request.member_id else self._new_member_id(prefix)
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
+        self._compute_target(actor)
         return call.result()
 
     def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
@@ -192,6 +195,7 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
+        self._compute_target(actor)
         return call.result()
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
@@ -238,6 +242,7 @@ class GroupCoordinator:
         client = context.client_id, context.client_host
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
         self._match_topics(actor, context)
+        self._compute_target(actor)
         return call.result()
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:
@@ -266,6 +271,19 @@ class GroupCoordinator:
             return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, audited=False)
 
         self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
+
+    def _compute_target(self, actor: GroupActor) -> None:
+        """Compute the target of a large group in a thread, one group at a time."""
+        event = None if self._is_assigning else target.beside(actor.state)
+        if event is None:
+            return
+        self._is_assigning = True
+
+        def done() -> None:
+            self._is_assigning = False
+            actor.feed(event)
+
+        self._aside(lambda: event.targets.update(event.work()), done)
 
     def describe_consumers(
         self, context: Context, request: ConsumerGroupDescribeRequest

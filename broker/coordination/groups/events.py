@@ -21,7 +21,10 @@ from .consumer.events import (
     MemberSilent,
     RegexesResolved,
     Rejection,
+    RejoinLate,
     RevocationLate,
+    SyncLate,
+    TargetComputed,
 )
 from .records import Record
 
@@ -177,7 +180,16 @@ class SyncTimeout(NamedTuple):
     kind: int = 3
 
 
-TimerEvent = SessionExpired | InitialDelayPassed | RebalanceTimeout | SyncTimeout | MemberSilent | RevocationLate
+TimerEvent = (
+    SessionExpired
+    | InitialDelayPassed
+    | RebalanceTimeout
+    | SyncTimeout
+    | MemberSilent
+    | RevocationLate
+    | RejoinLate
+    | SyncLate
+)
 
 
 # -- News from the coordinator and the log
@@ -238,7 +250,10 @@ Event = (
     | SyncTimeout
     | MemberSilent
     | RevocationLate
+    | RejoinLate
+    | SyncLate
     | RegexesResolved
+    | TargetComputed
     | BecomeClassic
     | Create
     | Rebalance

@@ -99,10 +99,21 @@ class Group:
         """Change the consumer group, make it with its first record, and forget it with its last."""
         if self.consumer is None:
             self.consumer = ConsumerGroup()
+            self._leave_classic()
         self.consumer.apply(record)
         if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
             self.consumer = None
             self.had_offsets = bool(self.offsets)
+
+    def _leave_classic(self) -> None:
+        """Forget the classic group, of which the consumer group has the members."""
+        self.roster.replace_all(())
+        self.roster.pending.clear()
+        self.roster.not_synced.clear()
+        self.leader = self.protocol = None
+        self.first_round = False
+        if self.state is not GroupState.EMPTY:
+            self.move_to(GroupState.EMPTY, self.state_since_ms)
 
     def _apply_generation(self, value: GroupMetadataValue) -> None:
         """Make the generation of a record the current one. Members that the roster knows keep what they said."""

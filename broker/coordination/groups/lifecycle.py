@@ -27,6 +27,16 @@ def loaded(group: Group, event: Loaded, outcome: Outcome, now_ms: int) -> None:
         rebalance.prepare(group, [Cause(CauseKind.TOO_MANY)], outcome, now_ms)
 
 
+def begin_after_downgrade(group: Group, outcome: Outcome, now_ms: int) -> None:
+    """Begin a rebalance of a group that was a consumer group until now: its record names no leader.
+
+    Nobody has the partitions of the members that left before that.
+    """
+    if group.leader is None and group.state is GroupState.STABLE:
+        group.leader = next(iter(group.roster.members))
+        rebalance.prepare(group, [Cause(CauseKind.DOWNGRADED)], outcome, now_ms)
+
+
 def unload(group: Group, event: Unload, outcome: Outcome, now_ms: int) -> None:
     """Answer all parked requests with NOT_COORDINATOR: the clients look for the coordinator again."""
     roster = group.roster

@@ -25,6 +25,8 @@ class GroupsConfig(BoundsConfig, Protocol):
     @property
     def group_consumer_assignors(self) -> tuple[str, ...]: ...
     @property
+    def group_consumer_migration_policy(self) -> str: ...
+    @property
     def group_coordinator_rebalance_protocols(self) -> tuple[str, ...]: ...
     @property
     def offset_metadata_max_bytes(self) -> int: ...
@@ -48,6 +50,10 @@ class ConsumerLimits:
     max_size: int = 2**31 - 1
     # `group.consumer.assignors`: the first one is for members that ask for none.
     assignors: tuple[str, ...] = ("uniform", "range")
+    # `group.consumer.migration.policy`: whether a classic group with members becomes a consumer group (upgrade), and
+    # the other way (downgrade).
+    may_upgrade: bool = True
+    may_downgrade: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,14 @@ class GroupLimits:
 
 def limits_of(config: GroupsConfig, overrides: Mapping[str, str]) -> GroupLimits:
     """Return the limits of a group that has these configs of its own."""
+    policy = config.group_consumer_migration_policy.lower()
     consumer = ConsumerLimits(
         effective_ms(config, overrides, SESSION),
         effective_ms(config, overrides, HEARTBEAT),
         effective_ms(config, overrides, ASSIGNMENT),
         config.group_consumer_max_size,
         config.group_consumer_assignors,
+        policy in ("bidirectional", "upgrade"),
+        policy in ("bidirectional", "downgrade"),
     )
     return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer)

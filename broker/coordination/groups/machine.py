@@ -50,6 +50,7 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     if group.consumer is not None or event.__class__ in CONSUMER_EVENTS:
         return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
+    lifecycle.begin_after_downgrade(group, outcome, now_ms)
     error = guards.find_error(group, event)
     if not error:
         STEPS[event.__class__](group, event, outcome, now_ms)
@@ -66,7 +67,10 @@ CONSUMER_EVENTS = frozenset(
         events.ConsumerHeartbeat,
         events.MemberSilent,
         events.RevocationLate,
+        events.RejoinLate,
+        events.SyncLate,
         events.RegexesResolved,
+        events.TargetComputed,
         events.BecomeClassic,
     }
 )

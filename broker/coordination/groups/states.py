@@ -36,12 +36,13 @@ class GroupState(Enum):
     # The next generation is known. Syncs are parked until the leader sends the assignment. Commits get
     # REBALANCE_IN_PROGRESS.
     #   -> Stable when the assignment is committed, -> PreparingRebalance when membership or metadata change,
-    #   -> Dead when unloaded.
+    #   -> Empty when the group becomes a consumer group, -> Dead when unloaded.
     COMPLETING_REBALANCE = "CompletingRebalance"
 
     # Every member has an assignment. Heartbeats, syncs and a follower's join are answered at once.
     #   -> PreparingRebalance when membership or metadata change or the leader joins again, -> Dead when unloaded,
-    #   -> Empty only in a replay: the log has the generations, but not the rebalances between them.
+    #   -> Empty when the group becomes a consumer group, and in a replay: the log has the generations, but not the
+    #   rebalances between them.
     STABLE = "Stable"
 
     # The group is deleted, or another coordinator has it. The guards reject every request. -> nowhere.
@@ -52,7 +53,9 @@ class GroupState(Enum):
 LEGAL: dict[GroupState, frozenset[GroupState]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING_REBALANCE, GroupState.STABLE, GroupState.DEAD}),
     GroupState.PREPARING_REBALANCE: frozenset({GroupState.COMPLETING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
-    GroupState.COMPLETING_REBALANCE: frozenset({GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
+    GroupState.COMPLETING_REBALANCE: frozenset(
+        {GroupState.STABLE, GroupState.PREPARING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}
+    ),
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.EMPTY, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }

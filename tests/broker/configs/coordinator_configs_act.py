@@ -118,6 +118,12 @@ async def _(world: World) -> None:
     assert (await world.beat("m", assignor="range")).error_code == 0
 
 
+@shows("group.consumer.migration.policy", group_consumer_migration_policy="Disabled")
+async def _(world: World) -> None:
+    assert (await world.beat("m")).error_code == 0
+    assert await world.join() == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
 @shows("group.coordinator.rebalance.protocols", group_coordinator_rebalance_protocols=("classic",))
 async def _(world: World) -> None:
     assert (await world.beat("m")).error_code == ErrorCode.UNSUPPORTED_VERSION

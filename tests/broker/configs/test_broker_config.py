@@ -72,6 +72,7 @@ OTHER_RANGES = {
     ("broker", "log.roll.jitter.ms"): "less than none means nothing",
     ("broker", "offsets.topic.segment.bytes"): "a topic's segment.bytes is not smaller: Kafka fails to make it",
     ("broker", "transaction.state.log.segment.bytes"): "the same",
+    ("broker", "group.consumer.migration.policy"): "the same four words in any case, checked beside the range",
     ("broker", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
     ("topic", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
 }

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from .....protocol.errors import ErrorCode, KafkaError
-from ..events import CancelTimer, Leave, Leaver, Left, Outcome
+from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ..events import CancelTimer, Leave, Leaver, Left, Outcome, SetTimer
 from ..group import Group
-from . import changes, regexes, target
+from . import changes, migration, regexes, target
 from .events import (
     LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
     Beat,
     ConsumerHeartbeat,
     MemberSilent,
+    MemberTimer,
+    RejoinLate,
     RevocationLate,
+    SyncLate,
+    member_timers,
 )
 from .state import ConsumerGroup, Member, MemberState
 
 
-def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome) -> None:
+def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Let a member go, for good (epoch -1) or until it comes back under its instance id (epoch -2)."""
     body = group.consumer
     if body is None:
@@ -30,7 +35,7 @@ def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome) -> None:
         why = f"Member {event.member_id} is not a member of group {group.group_id}."
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, why)
     if event.epoch == LEAVE_EPOCH:
-        remove(group, body, [member], outcome)
+        remove(group, body, [member], outcome, now_ms)
     else:
         held = dict.fromkeys(member.current.assigned, 0)
         away = member.current._replace(epoch=STATIC_LEAVE_EPOCH, assigned=held, revoking={})
@@ -52,7 +57,7 @@ def leave_by_admin(group: Group, event: Leave, outcome: Outcome, now_ms: int) ->
         if member is not None:
             going[member.member_id] = member
     if going:
-        remove(group, body, list(going.values()), outcome)
+        remove(group, body, list(going.values()), outcome, now_ms)
     outcome.reply(event.token, Left(errors))
 
 
@@ -69,30 +74,48 @@ def _leaver(body: ConsumerGroup, leaver: Leaver) -> tuple[Member | None, ErrorCo
 
 def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> None:
     """Remove a member that sent no heartbeat for the session timeout."""
-    _fence(group, event.member_id, "it sent no heartbeat within the session timeout", outcome)
+    _fence(group, event.member_id, "it sent no heartbeat within the session timeout", outcome, now_ms)
 
 
 def late(group: Group, event: RevocationLate, outcome: Outcome, now_ms: int) -> None:
     """Remove a member that kept its partitions longer than its rebalance timeout."""
-    _fence(group, event.member_id, "it did not give its partitions up within its rebalance timeout", outcome)
+    _fence(group, event.member_id, "it did not give its partitions up within its rebalance timeout", outcome, now_ms)
 
 
-def _fence(group: Group, member_id: str, why: str, outcome: Outcome) -> None:
+def late_to_join(group: Group, event: RejoinLate, outcome: Outcome, now_ms: int) -> None:
+    """Remove a classic member that was told to join again and did not."""
+    if group.consumer is not None and event.member_id in group.consumer.rejoining:
+        _fence(group, event.member_id, "it did not join again within its rebalance timeout", outcome, now_ms)
+
+
+def late_to_sync(group: Group, event: SyncLate, outcome: Outcome, now_ms: int) -> None:
+    """Remove a classic member that did not fetch its assignment."""
+    _fence(group, event.member_id, "it did not sync within its rebalance timeout", outcome, now_ms)
+
+
+def _fence(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
     body = group.consumer
     member = None if body is None else body.members.get(member_id)
     if body is None or member is None:
         return
-    remove(group, body, [member], outcome)
+    remove(group, body, [member], outcome, now_ms)
     outcome.notes.append(f"group {group.group_id}: member {member_id} is removed: {why}")
 
 
-def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome) -> None:
-    """Remove members, and raise the group's epoch. The next heartbeat of any member computes a new target."""
+def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome, now_ms: int) -> None:
+    """Remove members, and raise the group's epoch. The next heartbeat of any member computes a new target.
+
+    Where only members of the classic protocol are left, the group becomes a classic one instead.
+    """
     ids = {member.member_id for member in members}
+    left = [member for member in body.members.values() if member.member_id not in ids]
+    if migration.is_due(group, left):
+        migration.downgrade(group, body, left, outcome, now_ms)
+        return
     for member in members:
         outcome.records += changes.member_gone(group.group_id, member.member_id)
-        outcome.timers.append(CancelTimer(MemberSilent(member.member_id)))
-        cancel_revocation(member.member_id, outcome)
+        outcome.timers.extend(CancelTimer(each) for each in member_timers(member.member_id))
+        body.rejoining.pop(member.member_id, None)
     unused = regexes.unused_without(body, ids)
     outcome.records += [changes.resolved(group.group_id, regex, None) for regex in unused]
     names: set[str] = set()
@@ -119,10 +142,23 @@ def forget_timers_of_replaced(body: ConsumerGroup, event: ConsumerHeartbeat, out
     """Cancel the timers of the id under which a static member was here before."""
     old = body.static.get(event.instance_id or "")
     if old is not None and old != event.member_id:
-        outcome.timers.append(CancelTimer(MemberSilent(old)))
-        cancel_revocation(old, outcome)
+        outcome.timers.extend(CancelTimer(each) for each in member_timers(old))
 
 
 def cancel_revocation(member_id: str, outcome: Outcome) -> None:
     """Do not wait any more for partitions that a member gives up."""
-    outcome.timers.append(CancelTimer(RevocationLate(member_id)))
+    cancel(RevocationLate(member_id), outcome)
+
+
+def cancel(timer: MemberTimer, outcome: Outcome) -> None:
+    """Do not wait any more for a member."""
+    outcome.timers.append(CancelTimer(timer))
+
+
+def start_session(
+    group: Group, member_id: str, said: ConsumerGroupMemberMetadataValue | None, outcome: Outcome
+) -> None:
+    """Start the session of a member, or start it again. A classic member chose its own timeout."""
+    classic = None if said is None else said.classic_member_metadata
+    timeout_ms = group.limits.consumer.session_timeout_ms if classic is None else classic.session_timeout_ms
+    outcome.timers.append(SetTimer(MemberSilent(member_id), timeout_ms))

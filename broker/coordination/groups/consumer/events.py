@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from .....protocol.errors import ErrorCode
 from ...outcome import Token
@@ -34,7 +35,8 @@ class Beat:
 class ConsumerHeartbeat:
     """ConsumerGroupHeartbeat. None means: as before."""
 
-    token: Token[Beat | Rejection]
+    # Answered with a Beat or a Rejection; the steps of classic members take a heartbeat too, and answer in their way.
+    token: Token[Any]
     member_id: str
     epoch: int
     client_id: str
@@ -74,11 +76,42 @@ class RevocationLate(NamedTuple):
     kind: str = "revocation"
 
 
+class RejoinLate(NamedTuple):
+    """A member of the classic protocol has not joined again within its rebalance timeout."""
+
+    member_id: str
+    kind: str = "rejoin"
+
+
+class SyncLate(NamedTuple):
+    """A member of the classic protocol has not fetched its assignment within its rebalance timeout."""
+
+    member_id: str
+    kind: str = "sync"
+
+
+MemberTimer = MemberSilent | RevocationLate | RejoinLate | SyncLate
+
+
+def member_timers(member_id: str) -> list[MemberTimer]:
+    """Return the timers that a member may have."""
+    return [MemberSilent(member_id), RevocationLate(member_id), RejoinLate(member_id), SyncLate(member_id)]
+
+
 @dataclass(slots=True)
 class RegexesResolved:
     """The topics that regular expressions of the group match."""
 
     found: dict[str, Resolved]
+
+
+@dataclass(slots=True)
+class TargetComputed:
+    """The target of a large group for an epoch. `work` computes it, in a thread, and `targets` are what came of it."""
+
+    epoch: int
+    work: Callable[[], dict[str, set[Place]]]
+    targets: dict[str, set[Place]] = field(default_factory=dict[str, set[Place]])
 
 
 @dataclass(slots=True)

@@ -13,18 +13,18 @@ from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMet
 from ..events import Outcome, SetTimer
 from ..group import Group
 from ..records import ClassicEnded
-from . import changes, departure, regexes, target
+from . import changes, departure, migration, regexes, target
 from .draft import Draft
-from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, MemberSilent, Rejection, RevocationLate
+from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Rejection, RevocationLate
 from .reconciliation import Reconciliation
-from .state import ConsumerGroup, Current, Member, MemberState
+from .state import ConsumerGroup, Current, Member, MemberState, Place
 
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Answer a heartbeat. One that is rejected changes nothing."""
     try:
         if event.epoch < 0:
-            departure.leave(group, event, outcome)
+            departure.leave(group, event, outcome, now_ms)
         else:
             _live(group, event, outcome, now_ms)
     except KafkaError as error:
@@ -34,16 +34,29 @@ def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: 
 
 
 def _live(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
+    is_upgrade = group.consumer is None and bool(group.roster.members)
     body = _body(group, event, outcome)
     member = _member(group, body, event, outcome)
-    draft = Draft(group, body, event, outcome, now_ms, member, _merged(member.said, event), epoch=body.epoch)
-    _describe(draft)
-    own_target, target_epoch = target.update(draft)
-    now = _reconcile(draft, own_target, target_epoch)
-    _set_timers(draft, now)
+    draft = Draft(group, body, event, outcome, now_ms, member, merged(member.said, event), epoch=body.epoch)
+    now = advance(draft)
+    if is_upgrade:
+        migration.answer_parked(group, outcome)
     is_told = event.is_full or now.assigned.keys() != member.current.assigned.keys()
     assignment = tuple(sorted(now.assigned)) if is_told else None
     outcome.reply(event.token, Beat(event.member_id, now.epoch, assignment))
+
+
+def advance(draft: Draft) -> Current:
+    """Take what the member says, and take it one step towards its target. Return where it stands then."""
+    now = _reconcile(draft, *find_target(draft))
+    _set_timers(draft, now)
+    return now
+
+
+def find_target(draft: Draft) -> tuple[frozenset[Place], int]:
+    """Take what the member says. Return its target, and the epoch of all targets."""
+    _describe(draft)
+    return target.update(draft)
 
 
 # -- The group and the member
@@ -55,9 +68,8 @@ def _body(group: Group, event: ConsumerHeartbeat, outcome: Outcome) -> ConsumerG
         body = group.consumer
     elif event.epoch:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group.group_id} not found.")
-    elif group.roster.members or group.roster.pending:
-        why = f"Group {group.group_id} is not a consumer group: members of the classic protocol are in it."
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+    elif group.roster.members:
+        body = migration.upgrade(group, outcome)
     else:
         body = ConsumerGroup()
         if group.recorded:
@@ -80,7 +92,7 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
         if event.epoch:
             _check_epoch(holder, event)
             return holder
-        if holder.current.epoch != STATIC_LEAVE_EPOCH:
+        if holder.current.epoch != STATIC_LEAVE_EPOCH and not migration.is_classic(holder):
             why = f"Static member {event.member_id} with instance id {event.instance_id} cannot join the group because "
             why += "the instance id is owned by another member."
             raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, why)
@@ -117,9 +129,10 @@ def _check_epoch(member: Member, event: ConsumerHeartbeat) -> None:
 # -- What the member says
 
 
-def _merged(
+def merged(
     before: ConsumerGroupMemberMetadataValue | None, event: ConsumerHeartbeat
 ) -> ConsumerGroupMemberMetadataValue:
+    """Return what a member says of itself: what is new in a heartbeat, and the rest as before."""
     known = before or ConsumerGroupMemberMetadataValue(
         instance_id=None, rack_id=None, subscribed_topic_regex=None, server_assignor=None
     )
@@ -170,7 +183,7 @@ def _subscribed_with(draft: Draft) -> set[str]:
 # -- The next step
 
 
-def _reconcile(draft: Draft, own_target: frozenset[tuple[bytes, int]], target_epoch: int) -> Current:
+def _reconcile(draft: Draft, own_target: frozenset[Place], target_epoch: int) -> Current:
     member, event = draft.member, draft.event
     topics = (draft.group.topics.get(name) for name in draft.body.topics_of(draft.said))
     step = Reconciliation(
@@ -189,7 +202,7 @@ def _reconcile(draft: Draft, own_target: frozenset[tuple[bytes, int]], target_ep
     return now
 
 
-def _owners(draft: Draft) -> dict[tuple[bytes, int], str]:
+def _owners(draft: Draft) -> dict[Place, str]:
     """Return the owner of each partition. What a static member had is its own under its new id."""
     owners = draft.body.owners
     member = draft.member
@@ -203,7 +216,7 @@ def _set_timers(draft: Draft, now: Current) -> None:
     member_id, timers = draft.event.member_id, draft.outcome.timers
     if draft.member.member_id in draft.body.members or draft.event.instance_id is not None:
         departure.forget_timers_of_replaced(draft.body, draft.event, draft.outcome)
-    timers.append(SetTimer(MemberSilent(member_id), draft.group.limits.consumer.session_timeout_ms))
+    departure.start_session(draft.group, member_id, draft.said, draft.outcome)
     was = draft.member.current.state
     if now.state is MemberState.UNREVOKED_PARTITIONS and was is not MemberState.UNREVOKED_PARTITIONS:
         timers.append(SetTimer(RevocationLate(member_id), draft.said.rebalance_timeout_ms))

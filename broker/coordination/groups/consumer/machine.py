@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .....protocol.errors import ErrorCode
 from .. import commits, deletion, events, expiry
 from ..group import Group
-from . import changes, departure, heartbeat, offsets, regexes
-from .events import BecomeClassic, ConsumerHeartbeat, MemberSilent, RegexesResolved, RevocationLate
+from . import changes, classic_members, departure, heartbeat, offsets, regexes, target
+from .events import (
+    BecomeClassic,
+    ConsumerHeartbeat,
+    MemberSilent,
+    RegexesResolved,
+    RejoinLate,
+    RevocationLate,
+    SyncLate,
+    TargetComputed,
+)
 from .state import MemberState
 
 
@@ -28,23 +36,13 @@ def _become_classic(group: Group, event: BecomeClassic, outcome: events.Outcome,
         outcome.records += changes.group_gone(group.group_id, group.consumer)
 
 
-def _join(group: Group, event: events.Join, outcome: events.Outcome, now_ms: int) -> None:
-    """Refuse a member of the classic protocol: its kind of group is another (`group.consumer.migration.policy`)."""
-    error = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    outcome.reply(event.token, events.Joined(error, event.member_id))
-
-
-def _unknown_member(group: Group, event: events.Sync | events.Heartbeat, outcome: events.Outcome, now_ms: int) -> None:
-    outcome.replies.append(events.rejection(event, ErrorCode.UNKNOWN_MEMBER_ID))
-
-
 def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms: int) -> None:
     """Begin every member's session anew after the replay, and the wait for partitions that are given up."""
     body = group.consumer
     assert body is not None
     body.drop_halves()
     for member_id, member in body.members.items():
-        outcome.timers.append(events.SetTimer(MemberSilent(member_id), group.limits.consumer.session_timeout_ms))
+        departure.start_session(group, member_id, member.said, outcome)
         if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.said is not None:
             wait_ms = member.said.rebalance_timeout_ms
             outcome.timers.append(events.SetTimer(RevocationLate(member_id), wait_ms))
@@ -69,10 +67,13 @@ STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     MemberSilent: departure.silent,
     RevocationLate: departure.late,
     RegexesResolved: regexes.resolved,
+    TargetComputed: target.computed,
     BecomeClassic: _become_classic,
-    events.Join: _join,
-    events.Sync: _unknown_member,
-    events.Heartbeat: _unknown_member,
+    RejoinLate: departure.late_to_join,
+    SyncLate: departure.late_to_sync,
+    events.Join: classic_members.join,
+    events.Sync: classic_members.sync,
+    events.Heartbeat: classic_members.beat,
     events.Leave: departure.leave_by_admin,
     events.CommitOffsets: offsets.commit_offsets,
     events.CommitInTransaction: offsets.commit_in_transaction,

@@ -7,7 +7,7 @@ from .. import commits, deletion
 from ..events import CommitInTransaction, CommitOffsets, Delete, Outcome
 from ..group import Group
 from ..records import OffsetRecord, Record
-from . import changes
+from . import changes, migration
 from .state import Current
 
 # Since this version an OffsetCommit has the member's epoch.
@@ -47,6 +47,8 @@ def commit_error(group: Group, event: CommitOffsets | CommitInTransaction) -> Er
     member = body.members.get(event.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
+    if migration.is_classic(member):
+        return ErrorCode.NONE if event.generation == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
     if isinstance(event, CommitOffsets) and event.api_version < MEMBER_EPOCH_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
     if event.generation == member.current.epoch or _held_since(event.records, member.current, event.generation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import consumer_group_describe as describe_api
@@ -13,6 +14,7 @@ from .....protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 from ...interfaces import Topics
+from ...outcome import Token
 from ..group import Group
 from . import target
 from .changes import by_topic
@@ -65,14 +67,14 @@ def _invalid_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
 
 
 def heartbeat_event(
-    token: object, request: ConsumerGroupHeartbeatRequest, member_id: str, client_id: str, client_host: str
+    token: Token[Any], request: ConsumerGroupHeartbeatRequest, member_id: str, client_id: str, client_host: str
 ) -> ConsumerHeartbeat:
     """Return a heartbeat as an event."""
     owned = None
     if request.topic_partitions is not None:
         owned = frozenset((each.topic_id, index) for each in request.topic_partitions for index in each.partitions)
     return ConsumerHeartbeat(
-        token,  # type: ignore[arg-type]
+        token,
         member_id,
         request.member_epoch,
         client_id,

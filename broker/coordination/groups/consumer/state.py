@@ -83,7 +83,7 @@ class Resolved(NamedTuple):
 
 
 class ConsumerGroup:
-    """One consumer group. Only `apply` changes it, but for `seen_changes`."""
+    """One consumer group. Only `apply` changes it, but for what is not kept."""
 
     def __init__(self) -> None:
         self.epoch = 1
@@ -104,6 +104,10 @@ class ConsumerGroup:
         self.regex_subscribers: Counter[str] = Counter()
         # -- Not kept: the number of changes of topics that the metadata hash has seen.
         self.seen_changes = -1
+        # Not kept: whether a target is due that is too large for one turn (target.py).
+        self.wants_target = False
+        # Not kept: since when the classic members that were told to join again have known it.
+        self.rejoining: dict[str, int] = {}
 
     @property
     def state(self) -> GroupState:

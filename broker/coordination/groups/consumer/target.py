@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 
+from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ...interfaces import Topics
+from ..events import Outcome
+from ..group import Group
+from ..records import ConsumerRecord
 from . import changes
 from .assignors import ASSIGNORS, Subscriber, Targets
 from .draft import Draft
+from .events import TargetComputed
 from .state import ConsumerGroup, Place
+
+# Members and partitions of a group whose target is computed in the turn of a heartbeat, which takes some 10 ms. A
+# larger one is computed in a thread, and members go on with the last target meanwhile.
+MAX_AT_ONCE = 2_000
+
+# What a member says, and its target until now.
+Told = tuple[ConsumerGroupMemberMetadataValue | None, Set[Place]]
 
 
 def update(draft: Draft) -> tuple[frozenset[Place], int]:
@@ -20,26 +32,71 @@ def update(draft: Draft) -> tuple[frozenset[Place], int]:
     is_due = not body.assignment_ms <= draft.now_ms < body.assignment_ms + interval_ms
     if body.assignment_epoch >= draft.epoch or not is_due:
         return draft.member.target, body.assignment_epoch
-    targets = _compute(draft)
-    group_id, records = draft.group.group_id, draft.outcome.records
+    if _size(draft) > MAX_AT_ONCE:
+        body.wants_target = True
+        return draft.member.target, body.assignment_epoch
+    targets = assignment_of(draft.group, body, _told(draft))()
+    draft.outcome.records += _records(draft.group, body, targets, draft.epoch, draft.now_ms)
+    return frozenset(targets[draft.event.member_id]), draft.epoch
+
+
+def beside(group: Group) -> TargetComputed | None:
+    """Return the work of a target that is too large for one turn, or None if none is due."""
+    body = group.consumer
+    if body is None or not body.wants_target or body.assignment_epoch >= body.epoch:
+        return None
+    body.wants_target = False
+    told: dict[str, Told] = {each.member_id: (each.said, each.target) for each in body.members.values()}
+    return TargetComputed(body.epoch, assignment_of(group, body, told))
+
+
+def computed(group: Group, event: TargetComputed, outcome: Outcome, now_ms: int) -> None:
+    """Take a target that was computed in a thread, also where members came or left meanwhile: the next one is due then.
+
+    A static member that came back under another id raises no epoch. The target is computed again.
+    """
+    body = group.consumer
+    if body is None or not body.assignment_epoch < event.epoch <= body.epoch:
+        return
+    if event.epoch == body.epoch and event.targets.keys() != body.members.keys():
+        body.wants_target = True
+        return
+    targets = {member_id: target for member_id, target in event.targets.items() if member_id in body.members}
+    outcome.records += _records(group, body, targets, event.epoch, now_ms)
+
+
+def _size(draft: Draft) -> int:
+    topics = (
+        draft.group.topics.get(name) for name in draft.body.subscribed_topics() | draft.body.topics_of(draft.said)
+    )
+    return len(draft.body.members) + sum(topic.partition_count for topic in topics if topic is not None)
+
+
+def _records(group: Group, body: ConsumerGroup, targets: Targets, epoch: int, now_ms: int) -> list[ConsumerRecord]:
+    records: list[ConsumerRecord] = []
     for member_id, target in targets.items():
         known = body.members.get(member_id)
         before: Set[Place] = set() if known is None else known.target
         if target != before:
-            records.append(changes.target_of(group_id, member_id, target))
-    records.append(changes.target_computed(group_id, draft.epoch, draft.now_ms))
-    return frozenset(targets[draft.event.member_id]), draft.epoch
+            records.append(changes.target_of(group.group_id, member_id, target))
+    return [*records, changes.target_computed(group.group_id, epoch, now_ms)]
 
 
-def _compute(draft: Draft) -> Targets:
-    """Return the target of every member, of which one is as the draft says."""
-    body, topics = draft.body, draft.group.topics
-    told = {each.member_id: (each.said, each.target) for each in body.members.values()}
+def _told(draft: Draft) -> dict[str, Told]:
+    """Return what every member says, of which one is as the draft says, with its target."""
+    body = draft.body
+    told: dict[str, Told] = {each.member_id: (each.said, each.target) for each in body.members.values()}
     if draft.member.member_id != draft.event.member_id or draft.event.member_id not in told:
         replaced = body.static.get(draft.event.instance_id or "")
         if replaced is not None:
             told.pop(replaced, None)
     told[draft.event.member_id] = (draft.said, draft.member.target)
+    return told
+
+
+def assignment_of(group: Group, body: ConsumerGroup, told: Mapping[str, Told]) -> Callable[[], Targets]:
+    """Return the assignor's work, with all that it needs: it may be done in a thread."""
+    topics = group.topics
     counts: dict[bytes, int] = {}
     ids: dict[str, bytes] = {}
     subscribers: list[Subscriber] = []
@@ -55,7 +112,8 @@ def _compute(draft: Draft) -> Targets:
         own = frozenset(ids[name] for name in names if name in ids)
         subscribers.append(Subscriber(member_id, said.instance_id, own, target))
     votes = Counter(said.server_assignor for said, _ in told.values() if said is not None and said.server_assignor)
-    return ASSIGNORS[_elected(votes, draft.group.limits.consumer.assignors)](subscribers, counts)
+    assignor = ASSIGNORS[_elected(votes, group.limits.consumer.assignors)]
+    return lambda: assignor(subscribers, counts)
 
 
 def assignor_of(body: ConsumerGroup, assignors: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from odradek.broker.coordination.groups.coordinator import GroupCoordinator
+from odradek.broker.coordination.groups.coordinator import GroupCoordinator, at_once
 from odradek.broker.coordination.replay import Ended, Written
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
@@ -198,7 +198,9 @@ class World:
         self.timers = FakeTimers()
         self.clock = FakeClock()
         self.topics = FakeTopics()
-        ids = itertools.count(1)
+        self.ids = itertools.count(1)
+        # Runs what a real broker does in a thread; at once, unless a test puts it off.
+        self.aside = at_once
         self.groups = GroupCoordinator(
             self.config,
             self.log,
@@ -206,7 +208,8 @@ class World:
             self.clock,
             self.topics,
             logging.getLogger("odradek.tests.groups"),
-            lambda prefix: f"{prefix}-{next(ids)}",
+            lambda prefix: f"{prefix}-{next(self.ids)}",
+            lambda work, done: self.aside(work, done),
         )
 
     def restarted(self) -> World:

@@ -17,6 +17,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from odradek.tests.broker.coordination.groups.consumer.classic_client import ClassicClient
 from odradek.tests.broker.coordination.groups.world import FakeContext, World
 
 GROUP = "g"
@@ -79,11 +80,13 @@ class Client:
 class Crowd:
     """Clients and what may happen to them, by a seed."""
 
-    def __init__(self, seed: int, world: World) -> None:
+    def __init__(self, seed: int, world: World, *, is_mixed: bool = False) -> None:
         self.random = random.Random(seed)
+        self.is_mixed = is_mixed
         self.world = world
         world.groups.start()
         self.clients: list[Client] = []
+        self.classic: list[ClassicClient] = []
         self.made = 0
 
     @property
@@ -117,6 +120,33 @@ class Crowd:
         client = self._one()
         if client is not None:
             client.settle()
+
+    # -- Clients of the classic protocol
+
+    def join_classic(self) -> None:
+        names = [topic.name for topic in self.world.topics.topics]
+        topics = self.random.sample(names, self.random.randint(1, len(names)))
+        self.classic.append(ClassicClient(topics, is_eager=self.random.random() < 0.5))
+
+    def act_classic(self, *, is_lost: bool = False) -> None:
+        if self.classic:
+            client = self.random.choice(self.classic)
+            client.act(self.world, is_lost=is_lost)
+            self.check()
+
+    def settle_classic(self) -> None:
+        if self.classic:
+            self.random.choice(self.classic).settle()
+
+    def die_classic(self) -> None:
+        if self.classic:
+            self.classic.remove(self.random.choice(self.classic))
+
+    def leave_classic(self) -> None:
+        if self.classic:
+            client = self.random.choice(self.classic)
+            self.classic.remove(client)
+            self.world.leave(client.member_id)
 
     def resubscribe(self) -> None:
         client = self._one()
@@ -162,8 +192,13 @@ class Crowd:
         """Begin again with what is in the log."""
         before = self.body
         topics = self.world.topics
+        ids = self.world.ids
         self.world = self.world.restarted()
+        # No two members ever get the same id.
+        self.world.ids = ids
         self.world.topics.topics, self.world.topics.changes = topics.topics, topics.changes
+        for client in self.classic:
+            client.forget_request()
         after = self.body
         assert (before is None) == (after is None)
         if before is not None and after is not None:
@@ -175,7 +210,11 @@ class Crowd:
         """Let one thing happen."""
         likely = [self.beat] * 12 + [self.settle] * 8 + [self.join] * 2
         rare = [self.leave, self.die, self.resubscribe, self.grow, self.create, self.delete, self.wait, self.restart]
-        self.random.choice([*likely, *rare, lambda: self.beat(is_lost=True)])()
+        steps = [*likely, *rare, lambda: self.beat(is_lost=True)]
+        if self.is_mixed:
+            steps += [self.act_classic] * 24 + [self.settle_classic] * 8 + [self.join_classic] * 2
+            steps += [self.die_classic, self.leave_classic, lambda: self.act_classic(is_lost=True)]
+        self.random.choice(steps)()
         self.check()
 
     def converge(self) -> None:
@@ -187,6 +226,11 @@ class Crowd:
                 self.beat(client)
                 client.settle()
                 self.beat(client)
+            for classic in self.classic:
+                for _ in range(4):
+                    classic.act(self.world)
+                    self.check()
+                classic.settle()
 
     # -- The promise
 
@@ -208,6 +252,10 @@ class Crowd:
                 continue
             for place in client.has:
                 assert held.setdefault(place, client.member_id) == client.member_id, (place, held[place], client)
+        for classic in self.classic:
+            if classic.member_id in body.members:
+                for place in classic.has:
+                    assert held.setdefault(place, classic.member_id) == classic.member_id, (place, held, classic)
 
     def _one(self) -> Client | None:
         return self.random.choice(self.clients) if self.clients else None
