@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..protocol.schema import Message
@@ -29,11 +29,13 @@ from .configs.durability import describe_durability
 from .configs.dynamic_configs import DynamicConfigs
 from .configs.reconfiguration import restore
 from .log_dirs.data_dir import StartError
+from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
 from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
+from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
@@ -64,6 +66,10 @@ CLOSING_THREADS = 16
 
 _log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+# Stands between the connections and the dispatcher. Only a program that holds the broker can put one there: a test kit.
+Door = Callable[[Dispatch], Dispatch]
+
 
 @dataclass(frozen=True, slots=True)
 class _Running:
@@ -92,8 +98,9 @@ class Broker:
         clock: Clock | None = None,
         disk: Disk | None = None,
         clustered: bool = False,
+        door: Door | None = None,
     ) -> None:
-        """`clustered`: a controller says what this broker leads and follows."""
+        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher."""
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -104,12 +111,26 @@ class Broker:
         self._program_watchdog: Watchdog | None = None
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
+        self._door = door
+        # Whether the data directories go with the broker.
+        self._is_ephemeral = False
         self._threads = DiskThreads(self.timers, self.clock)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
+
+    @classmethod
+    def ephemeral(cls, configs: Mapping[str, str] | None = None) -> Broker:
+        """Return a broker for a test: a free port, a directory that goes with it, no fsync, no waiting groups.
+
+        `configs` are Kafka's names and texts, and go before these. ConfigError where one cannot be used.
+        """
+        config, _ = BrokerConfig.parse({**ephemeral_configs(), **(configs or {})}, strict=True)
+        broker = cls(config, disk=UnsyncedDisk())
+        broker._is_ephemeral = True
+        return broker
 
     def __enter__(self) -> Broker:
         if self._running is not None or self._thread is not None:
@@ -127,6 +148,12 @@ class Broker:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run `work` on the loop of a broker that `with` runs in a thread, and return its result."""
+        if self._thread is None:
+            raise StartError("this broker does not run in a thread")
+        return self._thread.call(work)
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -200,7 +227,7 @@ class Broker:
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         acceptor = Acceptor(
             self.config,
-            dispatch,
+            dispatch if self._door is None else self._door(dispatch),
             read_piece,
             self.clock,
             self.timers,
@@ -327,6 +354,8 @@ class Broker:
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None
+            if self._is_ephemeral:
+                remove_directories(self.config.data_dirs)
 
     async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:
         # 1. No new connections and no new requests. Requests that were received get their responses.

@@ -23,7 +23,7 @@ from odradek.storage.config import LogConfig
 from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
-WINGS = ("kernel", "protocol", "zookeeper", "storage", "client", "broker", "cli")
+WINGS = ("kernel", "protocol", "zookeeper", "storage", "client", "broker", "testing", "cli")
 MODULES = sorted(path for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
 BESIDES = ("tests", "tools", "benchmarks", "pipelines")
 WRITTEN = sorted([*MODULES, *ROOT.glob("*.py"), *(p for d in BESIDES for p in (ROOT / d).rglob("*.py"))])

@@ -120,6 +120,10 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             self._inbox.appendleft(event)
             self._drain()
 
+    def ring(self, timer: EventT) -> None:
+        """Let the time of a timer that is set come now."""
+        self._alarms.ring(timer)
+
     def close(self) -> None:
         """Send every waiting client to another coordinator. Idempotent."""
         if self._closed:

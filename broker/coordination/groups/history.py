@@ -39,6 +39,7 @@ class CauseKind(Enum):
     NOT_SYNCED = "not-synced"
     TOO_MANY = "too-many-members"
     NOT_WRITTEN = "assignment-not-written"
+    REQUESTED = "requested"
 
 
 class Ending(Enum):
@@ -102,6 +103,8 @@ class Cause:
                 return f"more members than group.max.size allows{tail}"
             case CauseKind.NOT_WRITTEN:
                 return f"the assignment could not be written{tail}"
+            case CauseKind.REQUESTED:
+                return f"a test asked for a rebalance{tail}"
 
 
 @dataclass(frozen=True, slots=True)
