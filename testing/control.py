@@ -13,6 +13,7 @@ from ..broker.server import Broker
 from ..broker.services import Services
 from ..protocol.errors import ErrorCode, KafkaError
 from .clock import MovableClock
+from .door import Door
 
 # How often a wait for background work looks again.
 _LOOK_AGAIN_S = 0.001
@@ -23,8 +24,9 @@ async def answer(broker: Broker) -> None:
     """Do nothing: the caller wants to know whether the loop runs."""
 
 
-async def clear(broker: Broker) -> None:
-    """Remove all topics, groups, transactional ids and dynamic configs."""
+async def clear(broker: Broker, door: Door) -> None:
+    """Remove all topics, groups, transactional ids and dynamic configs. Requests that stall go on."""
+    await door.wake()
     services = broker.services
     coordinators: tuple[Shards[Any, Any], ...] = (services.groups.shards, services.transactions.shards)
     owned = [(shards, list(shards.owned)) for shards in coordinators]

@@ -25,9 +25,14 @@ from ..broker.log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_
 from ..broker.server import Broker
 from . import control
 from .clock import MovableClock
+from .door import Door
+from .faults import Fault, api_name, api_named, error_named
 from .remote import Kafka, Unavailable, config_text
+from .requests import Seen
 
 R = TypeVar("R")
+# Answers a request: the decoded request and `proceed` go in, a response or None comes out.
+Handler = Callable[[Any, Callable[[], Any]], Any]
 
 
 class LocalKafka(Kafka):
@@ -38,6 +43,7 @@ class LocalKafka(Kafka):
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         self._configs = {**ephemeral_configs(), **texts}
         self._clock = MovableClock()
+        self._door = Door(self._topic_of)
         self._broker: Broker | None = None
         self._snapshot: Path | None = None
         try:
@@ -78,7 +84,111 @@ class LocalKafka(Kafka):
     def reset(self) -> None:
         """Remove all topics, groups, transactional ids, dynamic configs and faults. The clock keeps its time."""
         self._made_topics.clear()
-        self._call(control.clear)
+        self._door.end_all()
+        self._door.failures.clear()
+        self._call(lambda broker: control.clear(broker, self._door))
+
+    # -- Faults
+
+    def fail(
+        self,
+        api: str,
+        error: str | int,
+        *,
+        times: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        after_append: bool = False,
+        must_fire: bool = False,
+    ) -> Fault:
+        """Answer requests of an API with an error, all of them or `times` ones.
+
+        With `after_append` the broker carries the request out first: the acknowledgement is lost.
+        """
+        key, code = api_named(api), error_named(error)
+        what = f"fail({api_name(key)!r}, {code.name!r})"
+        place = {"topic": topic, "partition": partition, "client_id": client_id}
+        fault = Fault(what, key, **place, left=times, must_fire=must_fire)  # pyright: ignore[reportArgumentType]
+        fault.error, fault.is_after = code, after_append
+        return self._door.add(fault)
+
+    def delay(
+        self, api: str | None, seconds: float, *, times: int | None = None, client_id: str | None = None
+    ) -> Fault:
+        """Let requests of an API, or of all (None), wait before the broker handles them."""
+        key = None if api is None else api_named(api)
+        what = f"delay({api and api_name(key or 0)!r}, {seconds:g})"
+        return self._door.add(Fault(what, key, client_id=client_id, left=times, delay_s=seconds))
+
+    def stall(self, api: str | None = None, *, client_id: str | None = None) -> Fault:
+        """Answer nothing, or nothing of one API or one client, until `resume`, or the end of `with`."""
+        key = None if api is None else api_named(api)
+        return self._door.add(Fault(f"stall({api or ''})", key, client_id=client_id, stalls=True, woken=self._wake))
+
+    def resume(self) -> None:
+        """End all stalls: what waited is answered."""
+        self._door.end_stalls()
+        self._wake()
+
+    def cut(
+        self,
+        api: str | None = None,
+        *,
+        client_id: str | None = None,
+        in_answer: bool = False,
+        times: int | None = 1,
+        must_fire: bool = False,
+    ) -> Fault | None:
+        """Cut the open connections, of all clients or of one. With an API: cut when such a request comes.
+
+        With `in_answer` the broker carries the request out, and the connection ends in the middle of the response.
+        """
+        if api is None and not in_answer:
+            self._call(lambda _: self._door.cut(client_id))
+            return None
+        key = None if api is None else api_named(api)
+        fault = Fault(f"cut({api or ''})", key, client_id=client_id, left=times, must_fire=must_fire)
+        fault.cuts, fault.is_after = True, in_answer
+        return self._door.add(fault)
+
+    def on(self, api: str, *, times: int | None = None, client_id: str | None = None) -> Callable[[Handler], Fault]:
+        """Let a function answer the requests of an API: `@kafka.on("Metadata")`.
+
+        It gets the decoded request and `proceed`, which has the broker answer. It returns a response, raises a
+        KafkaError, or returns None to pass on. It runs in a thread of its own.
+        """
+        key = api_named(api)
+
+        def decorate(handler: Handler) -> Fault:
+            what = f"the handler on({api_name(key)!r})"
+            return self._door.add(Fault(what, key, client_id=client_id, left=times, handler=handler))
+
+        return decorate
+
+    @contextmanager
+    def requests(self) -> Generator[Seen]:
+        """Record the requests that come within the `with` block, and their responses."""
+        seen = Seen()
+        self._door.record(seen)
+        try:
+            yield seen
+        finally:
+            self._door.stop_recording(seen)
+
+    def end_faults(self) -> None:
+        """End all faults. NeverFired where one should have met a request, and has not."""
+        ended = self._door.end_all()
+        self._wake()
+        for each in ended:
+            each.check()
+
+    def _wake(self) -> None:
+        self._call(lambda _: self._door.wake())
+
+    def _topic_of(self, topic_id: bytes) -> str | None:
+        topics = self._running.topics.all()
+        return next((each.name for each in topics if each.id == topic_id), None)
 
     # -- Time
 
@@ -151,7 +261,7 @@ class LocalKafka(Kafka):
 
     def _start(self) -> None:
         config, _ = BrokerConfig.parse(self._configs, strict=True)
-        broker = Broker(config, clock=self._clock, disk=UnsyncedDisk())
+        broker = Broker(config, clock=self._clock, disk=UnsyncedDisk(), door=self._door.between)
         broker.__enter__()
         self._broker = broker
         # A later start keeps the port, which clients know.
