@@ -53,7 +53,7 @@ def is_answered_first(key: int) -> bool:
     return key in _ANSWERED
 
 
-def refusal(request: Message, version: int, error: ErrorCode, fault: Fault, names: Names) -> Message:
+def rejection(request: Message, version: int, error: ErrorCode, fault: Fault, names: Names) -> Message:
     """Return the response that rejects a request with an error: all of it, or the places of the fault."""
     assert request.KEY is not None
     response = message(key_of(request.KEY), "response")()
