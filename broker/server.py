@@ -227,13 +227,14 @@ class Broker:
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         acceptor = Acceptor(
             self.config,
-            dispatch if self._door is None else self._door(dispatch),
+            dispatch,
             read_piece,
             self.clock,
             self.timers,
             responses,
             self._security_workers,
             services.metadata.scram_credential,
+            None if self._door is None else self._door(dispatch),
         )
         self._running = _Running(services, dispatch, acceptor)
         try:

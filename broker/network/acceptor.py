@@ -23,7 +23,7 @@ from ..security.sasl.logins import FindCredential, Logins
 from ..security.sasl.scram import HASHES
 from ..threads import Workers
 from ..timers import Timers
-from .connection import Bounds, Connection, Listener
+from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
 from .dispatcher import Dispatcher
@@ -48,11 +48,14 @@ class Acceptor:
         responses: ConnectionMemory,
         workers: Workers,
         find_credential: FindCredential,
+        serve: Dispatch | None = None,
     ) -> None:
+        """`serve` handles the requests in place of `dispatch`: a test kit's door."""
         self._config = config
         self._clock = clock
         self._timers = timers
         self._dispatch = dispatch
+        self._serve: Dispatch = serve or dispatch
         self._workers = workers
         self._find_credential = find_credential
         self._tls: dict[str, ListenerTls] = {}
@@ -61,7 +64,7 @@ class Acceptor:
         limits = self._limits = ConnectionLimits(config)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
-            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses)
+            Processor(self._serve, read_piece, bounds, clock, timers, limits, requests, responses)
             for _ in range(config.num_network_threads)
         ]
         self._next_processor = cycle(self.processors)
@@ -133,9 +136,9 @@ class Acceptor:
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
         if self._config.zookeeper_connect is not None and HASHES.keys() & set(config.sasl_enabled_mechanisms):
             raise StoreError("SCRAM does not work in a cluster yet: its passwords are not kept in ZooKeeper")
-        logins, dispatch = Logins(config, self._find_credential, self._clock), self._dispatch
+        logins, serve = Logins(config, self._find_credential, self._clock), self._serve
         delay_ms = self._config.connection_failed_authentication_delay_ms
-        return LoginDoor(logins, dispatch, dispatch.reject, self._workers, self._clock, self._timers, delay_ms)
+        return LoginDoor(logins, serve, self._dispatch.reject, self._workers, self._clock, self._timers, delay_ms)
 
     def _connect(self, listener: Listener) -> Connection:
         """Make a connection that the limits have let in."""
