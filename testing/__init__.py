@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .local import LocalKafka, kafka
+    from .process import KafkaProcess
     from .record import Record
     from .remote import Kafka
 
-__all__ = ["Kafka", "LocalKafka", "Record", "kafka"]
+__all__ = ["Kafka", "KafkaProcess", "LocalKafka", "Record", "kafka"]
 
-_MODULES = {"Kafka": "remote", "LocalKafka": "local", "Record": "record", "kafka": "local"}
+_MODULES = {"Kafka": "remote", "KafkaProcess": "process", "LocalKafka": "local", "Record": "record", "kafka": "local"}
 
 
 def __getattr__(name: str) -> object:

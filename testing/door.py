@@ -27,7 +27,7 @@ from ..protocol import frame
 from ..protocol.apis import ApiKey, key_of, message
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
-from . import refusals
+from . import rejections
 from .faults import Fault, api_name, is_about
 from .remote import KIT_CLIENT_ID
 from .requests import Seen, SeenRequest
@@ -200,23 +200,23 @@ class Door:
         header, request = arrived.header, arrived.request()
         version = header.api_version
         rest: Message | None = request
-        if not fault.is_after and not refusals.is_answered_first(header.api_key):
+        if not fault.is_after and not rejections.is_answered_first(header.api_key):
             if _is_incremental(request):
                 # The client names its partitions again, and then gets the error for them.
                 fault.fired, fault.left = fault.fired - 1, None if fault.left is None else fault.left + 1
                 return _encoded(header, _session_lost(request))
-            refused = refusals.refusal(request, version, fault.error, fault, self._name_of_id)
-            rest = refusals.rest_of(request, fault, self._name_of_id) if fault.names_place else None
+            rejected = rejections.rejection(request, version, fault.error, fault, self._name_of_id)
+            rest = rejections.rest_of(request, fault, self._name_of_id) if fault.names_place else None
             if rest is None:
-                return _without_acks(request, fault) or _encoded(header, refused)
+                return _without_acks(request, fault) or _encoded(header, rejected)
         else:
-            refused = None
+            rejected = None
         response = await self._respond(dispatch, arrived, rest)
         if response is None:
             raise CloseConnection(f"{fault.what} of the test, to a request without an answer")
-        if refused is None:
-            refusals.put_error(response, version, fault.error, fault, self._name_of_id)
-        return _encoded(header, response if refused is None else refusals.join(response, refused))
+        if rejected is None:
+            rejections.put_error(response, version, fault.error, fault, self._name_of_id)
+        return _encoded(header, response if rejected is None else rejections.join(response, rejected))
 
     async def _respond(self, dispatch: Dispatch, arrived: _Arrived, request: Message | None) -> Message | None:
         """Have the broker carry out a request in place of the one that arrived; return its decoded response."""
@@ -241,7 +241,9 @@ class Door:
             answer = await asyncio.to_thread(fault.handler, request, proceed)
         except KafkaError as error:
             meant = Fault(fault.what)
-            return _encoded(header, refusals.refusal(request, header.api_version, error.code, meant, self._name_of_id))
+            return _encoded(
+                header, rejections.rejection(request, header.api_version, error.code, meant, self._name_of_id)
+            )
         except Exception as error:
             self.failures.append(f"{fault.what}: {type(error).__name__}: {error}")
             _log.exception("%s failed", fault.what)

@@ -183,6 +183,14 @@ class LocalKafka(Kafka):
         for each in ended:
             each.check()
 
+    def recent_requests(self) -> list[str]:
+        """Return the last requests, one a line, the newest last."""
+        return self._door.recent()
+
+    def handler_failures(self) -> list[str]:
+        """Return what went wrong in functions of `on`."""
+        return list(self._door.failures)
+
     def _wake(self) -> None:
         self._call(lambda _: self._door.wake())
 

@@ -6,7 +6,8 @@ fixture. A worker of pytest-xdist has a broker of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -14,11 +15,14 @@ import pytest
 
 if TYPE_CHECKING:
     from .local import LocalKafka
+    from .process import KafkaProcess
     from .remote import Kafka
 
 _MARKER = """kafka(topics=None, config=None): topics of this test (names, or name -> partitions) and \
 configs of its broker (name -> value)"""
 _MARKED = {"topics", "config"}
+# The Kafkas that a test uses.
+_USED = pytest.StashKey[list[Any]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -43,6 +47,10 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
     from .local import LocalKafka
 
     running: list[LocalKafka] = []
+    # pytest's section of captured logs shows what the broker did.
+    logger = logging.getLogger("odradek.broker")
+    level = logger.level
+    logger.setLevel(min(level or logging.INFO, logging.INFO))
 
     def shared() -> LocalKafka:
         if running and not running[0].is_alive:
@@ -54,6 +62,7 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
     yield shared
     for each in running:
         each.close()
+    logger.setLevel(level)
 
 
 @pytest.fixture
@@ -62,18 +71,21 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     marks = _marked(request.node)
     address = request.config.getoption("kafka_address", None)
     if address is not None:
-        running: Kafka = _remote(address, marks)
+        running: Any = _remote(address, marks)
     elif "config" in marks:
         running = request.getfixturevalue("kafka_factory")(**marks["config"])
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
         running.reset()
+    request.node.stash.setdefault(_USED, []).append(running)
     for name, partitions in _topics(marks).items():
         running.create_topic(name, partitions)
     yield running
     if address is not None:
         running.reset()
         running.close()
+    elif running.is_alive:
+        running.end_faults()
 
 
 @pytest.fixture
@@ -98,6 +110,7 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Loca
 
     def start(**configs: object) -> LocalKafka:
         running.append(LocalKafka({name.replace("_", "."): value for name, value in configs.items()}))
+        request.node.stash.setdefault(_USED, []).append(running[-1])
         return running[-1]
 
     yield start
@@ -115,6 +128,35 @@ def kafka_clock(request: pytest.FixtureRequest, kafka: Kafka) -> LocalKafka:
     return kafka
 
 
+@pytest.fixture
+def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
+    """A broker in a process of its own: `kill`, `pause`, `restart`."""
+    from .process import KafkaProcess
+
+    _needs_own_broker(request, "kafka_process starts a broker")
+    marks = _marked(request.node)
+    with KafkaProcess(marks.get("config")) as running:
+        request.node.stash.setdefault(_USED, []).append(running)
+        for name, partitions in _topics(marks).items():
+            running.create_topic(name, partitions)
+        yield running
+
+
+# -- The report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+    """Add what its brokers saw to the report of a failed test."""
+    report = yield
+    if report.failed and call.when == "call":
+        for kafka in item.stash.get(_USED, list[Any]()):
+            from .report import sections
+
+            report.sections += sections(kafka)
+    return report
+
+
 def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
     address = request.config.getoption("kafka_address", None)
     if address is not None:
@@ -122,11 +164,20 @@ def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
 
 
 def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
+    from .local import LocalKafka
     from .remote import Kafka
+
+    class SharedKafka(Kafka):
+        """The Kafka of --kafka-address: what only a broker of this process can do skips the test."""
+
+        def __getattr__(self, name: str) -> Any:
+            if hasattr(LocalKafka, name):
+                pytest.skip(f"kafka.{name} needs a broker of its own: not at the Kafka of --kafka-address {address}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     if "config" in marks:
         pytest.skip(f"configs of the broker: not at the Kafka of --kafka-address {address}")
-    running = Kafka(address)
+    running = SharedKafka(address)
     running.reset()
     return running
 

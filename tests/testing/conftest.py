@@ -18,5 +18,8 @@ from odradek.testing.plugin import (
     kafka_factory as kafka_factory,
 )
 from odradek.testing.plugin import (
+    kafka_process as kafka_process,
+)
+from odradek.testing.plugin import (
     kafka_topic as kafka_topic,
 )

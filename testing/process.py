@@ -1,0 +1,140 @@
+"""A broker as a process of its own, for what a thread cannot show: kills, pauses, restarts.
+
+    def test_a_crash(kafka_process):
+        kafka_process.put("orders", ["v"])
+        kafka_process.kill()
+        kafka_process.restart()
+
+It listens on the same port after each restart. What a power cut does to the disk is not played.
+"""
+
+from __future__ import annotations
+
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
+from .remote import Kafka, Unavailable, config_text
+
+READY_WITHIN_S = 30.0
+STOPPED_WITHIN_S = 15.0
+_SHOWN_LOG_CHARS = 4_000
+
+
+class KafkaProcess(Kafka):
+    """`odradek serve`, with a data directory that goes at `close`."""
+
+    def __init__(self, config: Mapping[str, object] | None = None) -> None:
+        """`config`: the broker's configs by Kafka's names."""
+        texts = {name: config_text(value) for name, value in (config or {}).items()}
+        self._configs = {**ephemeral_configs(), **texts}
+        self._log = Path(self._data_dir.with_name(self._data_dir.name + ".log"))
+        self._process: subprocess.Popen[str] | None = None
+        try:
+            super().__init__(self._start())
+        except BaseException:
+            self._remove_files()
+            raise
+        self._configs["listeners"] = f"PLAINTEXT://{self.address}"
+
+    def __enter__(self) -> KafkaProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and remove its files. Idempotent."""
+        super().close()
+        if self._process is not None:
+            self._end(signal.SIGKILL)
+        self._remove_files()
+
+    @property
+    def pid(self) -> int:
+        """The process, while it runs."""
+        return self._running.pid
+
+    def kill(self) -> None:
+        """End the process at once (SIGKILL). The operating system keeps what was written."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Stop the broker cleanly (SIGTERM)."""
+        self._end(signal.SIGTERM)
+
+    def pause(self) -> None:
+        """Stop the process in its tracks (SIGSTOP): connections stay open, and nothing is answered until `resume`."""
+        self._running.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on."""
+        self._running.send_signal(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Start the broker on its port and its files; stop it cleanly before, if it runs."""
+        if self._process is not None:
+            self.stop()
+        self._start()
+
+    def log_text(self) -> str:
+        """Return the end of the broker's log."""
+        return self._log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:] if self._log.exists() else ""
+
+    @property
+    def _data_dir(self) -> Path:
+        return Path(self._configs["log.dirs"])
+
+    @property
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            raise Unavailable("the broker's process does not run: call restart()")
+        return self._process
+
+    def _start(self) -> str:
+        """Start the process, and return its address once a client can connect."""
+        command = [sys.executable, "-m", "odradek", "serve", "--strict"]
+        for name, text in self._configs.items():
+            command += ["--set", f"{name}={text}"]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = _first_line(self._process)
+        word, _, address = line.strip().partition(" ")
+        if word != "ready":
+            self._end(signal.SIGKILL)
+            raise Unavailable(f"the broker did not start within {READY_WITHIN_S:g} s; its log ends: {self.log_text()}")
+        return address
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._running, None
+        process.send_signal(number)
+        try:
+            process.wait(STOPPED_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise Unavailable(f"the broker did not stop within {STOPPED_WITHIN_S:g} s; {self.log_text()}") from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+
+    def _remove_files(self) -> None:
+        remove_directories([self._data_dir])
+        self._log.unlink(missing_ok=True)
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    """Return the first line of a process; an empty text where it ends before, or takes too long."""
+    assert process.stdout is not None
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    output = process.stdout
+    threading.Thread(target=lambda: lines.put(output.readline()), name="odradek-ready", daemon=True).start()
+    try:
+        return lines.get(timeout=READY_WITHIN_S)
+    except queue.Empty:
+        return ""

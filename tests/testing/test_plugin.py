@@ -1,0 +1,104 @@
+"""The plugin of pytest, in a project of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from odradek.testing import LocalKafka
+
+# An environment whose installation is older than the entry point gets the plugin by its name.
+HAS_ENTRY = any(each.value == "odradek.testing.plugin" for each in entry_points(group="pytest11"))
+PLUGIN = [] if HAS_ENTRY else ["-p", "odradek.testing.plugin"]
+
+PROJECT = """
+import pytest
+
+def test_one(kafka, kafka_topic):
+    kafka.put(kafka_topic, ["v"])
+    assert len(kafka.records(kafka_topic)) == 1
+
+def test_two(kafka):
+    assert kafka.topics() == []
+
+@pytest.mark.kafka(topics={"orders": 3}, config={"num.partitions": 2})
+def test_marked(kafka, kafka_address):
+    kafka.put("other", ["v"])
+    assert kafka.topics() == ["orders", "other"]
+    assert kafka.broker.config.num_partitions == 2
+    assert kafka_address == kafka.address
+"""
+FAULTY = """
+from odradek.client.blocking import Consumer
+
+def test_fails(kafka):
+    kafka.put("t", ["v"])
+    options = {"group_id": "g", "auto_offset_reset": "earliest", "client_id": "mine"}
+    with Consumer("t", bootstrap_servers=kafka.address, **options) as consumer:
+        consumer.getone()
+        consumer.commit()
+    assert kafka.records("t") == []
+
+def test_must_fire(kafka):
+    kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+
+def test_clock(kafka_clock):
+    kafka_clock.advance(hours=1)
+"""
+
+
+def run(folder: Path, text: str, *options: str) -> str:
+    """Run pytest in a folder, and return what it says."""
+    (folder / "test_sample.py").write_text(text)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:asyncio",
+        "-W",
+        "error",
+        *PLUGIN,
+        *options,
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
+    assert "3 passed" in run(tmp_path, PROJECT, "--strict-markers")
+
+
+def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
+    said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
+    assert "takes ['config', 'topics'], not ['topic']" in said
+
+
+def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
+    said = run(tmp_path, FAULTY)
+    assert "1 failed, 2 passed, 1 error" in said
+    assert "topic t created" in said
+    assert "the last requests to Kafka" in said and "Metadata v" in said and "client id 'mine'" in said
+    assert "Kafka's groups" in said and "g: committed {('t', 0): 1}" in said
+    assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
+
+
+def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory: object) -> None:
+    with LocalKafka() as other:
+        other.create_topic("kept")
+        said = run(tmp_path, PROJECT.replace("== []", "== ['kept']"), f"--kafka-address={other.address}")
+        assert "2 passed, 1 skipped" in said
+        assert "configs of the broker: not at the Kafka of --kafka-address" in said
+        assert other.topics() == ["kept"]
+        assert "kafka.fail needs a broker of its own" in run(tmp_path, FAULTY, f"--kafka-address={other.address}")
+
+
+def test_the_plugin_imports_nothing_before_a_fixture_is_used() -> None:
+    code = "import odradek.testing.plugin, sys; print({'odradek.broker', 'odradek.client', 'asyncio'} & {*sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True)
+    assert "odradek.broker" not in loaded.stdout and "odradek.client" not in loaded.stdout
