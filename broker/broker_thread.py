@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+R = TypeVar("R")
 
 # A thread that runs on after this has lost its stop: the broker gives up on clients and on the disk sooner.
 STOPPED_WITHIN_S = 15.0
@@ -65,6 +68,15 @@ class BrokerThread:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run `work` on the broker's loop, and return its result or raise its error. Not for the loop's own thread.
+
+        StopError if the thread has ended.
+        """
+        if self._loop is None or not self._thread.is_alive():
+            raise StopError("the broker's thread has ended")
+        return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
 
     def _run(self) -> None:
         try:

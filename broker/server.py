@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.errors import DecodeError, KafkaError
 from ..protocol.schema import Message
@@ -29,11 +29,13 @@ from .configs.durability import describe_durability
 from .configs.dynamic_configs import DynamicConfigs
 from .configs.reconfiguration import restore
 from .log_dirs.data_dir import StartError
+from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
 from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
+from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher
 from .network.routes import load_messages
@@ -51,6 +53,7 @@ from .topics.topics import Topics
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.member import Member
+    from .http.endpoint import HttpEndpoint
 
 # How long the broker waits for clients to read their last responses when it stops.
 STOP_DEADLINE_S = 3.0
@@ -64,6 +67,10 @@ CLOSING_THREADS = 16
 
 _log = logging.getLogger(__name__)
 
+R = TypeVar("R")
+# Stands between the connections and the dispatcher. Only a program that holds the broker can put one there: a test kit.
+Door = Callable[[Dispatch], Dispatch]
+
 
 @dataclass(frozen=True, slots=True)
 class _Running:
@@ -72,6 +79,8 @@ class _Running:
     services: Services
     dispatch: Dispatcher
     acceptor: Acceptor
+    # None where http.listener is empty.
+    http: HttpEndpoint | None
 
 
 class Broker:
@@ -92,8 +101,9 @@ class Broker:
         clock: Clock | None = None,
         disk: Disk | None = None,
         clustered: bool = False,
+        door: Door | None = None,
     ) -> None:
-        """`clustered`: a controller says what this broker leads and follows."""
+        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher."""
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -104,12 +114,26 @@ class Broker:
         self._program_watchdog: Watchdog | None = None
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
+        self._door = door
+        # Whether the data directories go with the broker.
+        self._is_ephemeral = False
         self._threads = DiskThreads(self.timers, self.clock)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
+
+    @classmethod
+    def ephemeral(cls, configs: Mapping[str, str] | None = None) -> Broker:
+        """Return a broker for a test: a free port, a directory that goes with it, no fsync, no waiting groups.
+
+        `configs` are Kafka's names and texts, and go before these. ConfigError where one cannot be used.
+        """
+        config, _ = BrokerConfig.parse({**ephemeral_configs(), **(configs or {})}, strict=True)
+        broker = cls(config, disk=UnsyncedDisk())
+        broker._is_ephemeral = True
+        return broker
 
     def __enter__(self) -> Broker:
         if self._running is not None or self._thread is not None:
@@ -127,6 +151,12 @@ class Broker:
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+        """Run `work` on the loop of a broker that `with` runs in a thread, and return its result."""
+        if self._thread is None:
+            raise StartError("this broker does not run in a thread")
+        return self._thread.call(work)
 
     async def __aenter__(self) -> Broker:
         await self.start()
@@ -149,6 +179,16 @@ class Broker:
     def addresses(self) -> list[str]:
         """HOST:PORT of every listener, in order. Empty while the broker does not run."""
         return self._running.acceptor.addresses if self._running is not None else []
+
+    @property
+    def http_address(self) -> str | None:
+        """HOST:PORT of the HTTP endpoint, with the port that was really taken; None: there is none."""
+        return self.http.address if self.http is not None else None
+
+    @property
+    def http(self) -> HttpEndpoint | None:
+        """The HTTP endpoint, if there is one and the broker runs."""
+        return self._running.http if self._running is not None else None
 
     @property
     def node_id(self) -> int:
@@ -201,6 +241,7 @@ class Broker:
         acceptor = Acceptor(
             self.config,
             dispatch,
+            dispatch if self._door is None else self._door(dispatch),
             read_piece,
             self.clock,
             self.timers,
@@ -208,8 +249,11 @@ class Broker:
             self._security_workers,
             services.metadata.scram_credential,
         )
-        self._running = _Running(services, dispatch, acceptor)
+        http = _http_endpoint(services, acceptor) if self.config.http_listener else None
+        self._running = _Running(services, dispatch, acceptor, http)
         try:
+            if http is not None:
+                await _listen_for_http(http, self.config)
             if member is not None:
                 assert services.replicas is not None
                 await member.leave_isrs(services.replicas)
@@ -320,6 +364,8 @@ class Broker:
             if services.cluster is not None:
                 await services.cluster.leave()
             await self._stop_serving(services, running.acceptor)
+            if running.http is not None:
+                await running.http.stop()
             await _close_data(services)
         finally:
             self._threads.close()
@@ -327,6 +373,8 @@ class Broker:
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None
+            if self._is_ephemeral:
+                remove_directories(self.config.data_dirs)
 
     async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:
         # 1. No new connections and no new requests. Requests that were received get their responses.
@@ -377,6 +425,21 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
     if not dirs.is_clean and metadata.topics:
         metadata.raise_leader_epoch()
     return metadata
+
+
+def _http_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
+    """Return the endpoint of http.listener. Only a broker that has one loads an HTTP parser."""
+    from .http.broker_endpoint import broker_endpoint
+
+    return broker_endpoint(services, acceptor)
+
+
+async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:
+    try:
+        await http.start()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StartError(f"cannot listen on http.listener={config.http_listener}: {why.lower()}") from error
 
 
 def _note_offline(services: Services, partition: PartitionState) -> None:
@@ -448,11 +511,13 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
         member.expelled.result()
 
 
-async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
+async def serve(
+    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
-    Calls `announce` with its HOST:PORT once a client can connect. Raises StartError as `start` does, and when another
-    broker of the cluster has taken this one's number.
+    Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises
+    StartError as `start` does, and when another broker of the cluster has taken this one's number.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -474,4 +539,5 @@ async def serve(config: BrokerConfig, announce: Callable[[str], None]) -> None:
             await _until_stopped(stop, broker)
         finally:
             broker.watchdog.stop()
+            announce_stop()
             _log.info("stopping")

@@ -25,6 +25,7 @@ from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
+from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .security.acls import Acl
 from .security.authorizer import Authorizer
@@ -64,6 +65,7 @@ class Services:
     disk: Disk
     threads: DiskThreads
     purgatory: Purgatory
+    requests: ApiCounts
     # -- Topics
     log_dirs: LogDirs
     metadata: Metadata
@@ -209,6 +211,7 @@ class Assembly:
             disk=self._disk,
             threads=threads,
             purgatory=self._purgatory,
+            requests=ApiCounts(),
             log_dirs=self._log_dirs,
             metadata=self._metadata,
             topics=topics,

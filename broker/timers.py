@@ -75,6 +75,11 @@ class Timers:
         """Call `callback` in `delay_ms` from now."""
         return self.at(self._clock.monotonic_ms() + delay_ms, callback)
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a timer's deadline has come, and the timer has not fired yet."""
+        return bool(self._heap) and self._heap[0][0] <= self._clock.monotonic_ms()
+
     def close(self) -> None:
         """Forget every timer; none fires any more."""
         self._heap.clear()

@@ -27,6 +27,7 @@ COMMANDS = {
     "consume": "Print a topic's records.",
     "sql": "Query topics with SQL.",
     "groups": "Look at consumer groups, reset their offsets, delete them.",
+    "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",

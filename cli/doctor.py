@@ -27,7 +27,7 @@ from ..storage.errors import StorageError
 from .broker_address import DEFAULT_ADDRESS
 from .output import chosen, local_text, print_rows, row_options
 from .serve import texts_of
-from .session import bootstrap_option, chosen_address, open_admin
+from .session import bootstrap_option, chosen_address, client_options, open_admin
 
 if TYPE_CHECKING:
     from ..client.core.descriptions import ClusterDescription
@@ -111,11 +111,13 @@ def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: 
     from .health_check import NoAnswer, ask
 
     address = f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
-    how = f"start broker {node.node_id} with --set advertised.listeners=PLAINTEXT://HOST:PORT, an address that its "
-    how += f"clients can reach, for example {bootstrap_server.split(',')[0]}"
+    how = f"start broker {node.node_id} with --set advertised.listeners=LISTENER://HOST:PORT, an address that its "
+    how += f"clients can reach (by a name in its certificate, with TLS), for example {bootstrap_server.split(',')[0]}"
     told = f"clients are told to reach broker {node.node_id} at {address}"
     try:
-        ask(address, node.host, node.port, _ANSWER_WITHIN_S)
+        if client_options("admin").get("security_protocol", "PLAINTEXT") == "PLAINTEXT":
+            ask(address, node.host, node.port, _ANSWER_WITHIN_S)
+        # With TLS this also checks that the certificate has the name.
         there = _describe(address)
     except (NoAnswer, KafkaError) as error:
         return Diagnosis(_ADVERTISED, PROBLEM, f"{told}, but from here: {error}", how)

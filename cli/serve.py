@@ -2,7 +2,7 @@
 
 The contract with scripts: the first line on standard output is `ready HOST:PORT`, once a client can connect; all else
 goes to standard error. SIGTERM and SIGINT end it with status 0. A start that fails prints one line, with status 1.
-Precedence: --listen and --data-dir over --set, --set over --config, all over the defaults.
+Precedence: --listen, --data-dir and --http over --set, --set over --config, all over the defaults.
 
 The log has lines for people, or one JSON object a line: `time` (UTC, ISO 8601, milliseconds), `level`, `logger`,
 `message`, the fields of `extra`, and `exception` if there is one. Promise: one event is one line, whatever its text
@@ -23,6 +23,7 @@ import click
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from .errors import CliError, discard_output
+from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
 
 log = logging.getLogger("odradek.broker")
@@ -99,9 +100,20 @@ class _Json(logging.Formatter):
 @click.option(
     "--data-dir", metavar="DIR", help="The directory of topics and offsets; made if missing.  [default: ./odradek-data]"
 )
+@click.option(
+    "--http",
+    metavar="[HOST:]PORT",
+    help="An HTTP endpoint for /live, /ready and /metrics; a port alone listens on 127.0.0.1.  [default: none]",
+)
 @click.option("--config", "config_file", metavar="FILE", help="A Kafka server.properties file.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True, help="One config, by Kafka's name; repeatable."
+)
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="Listen by TLS and let in only users with a password: makes certificates and a first user, and prints the "
+    "file that a client needs.",
 )
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
@@ -122,8 +134,10 @@ class _Json(logging.Formatter):
 def command(
     listen: str | None,
     data_dir: str | None,
+    http: str | None,
     config_file: str | None,
     assignments: tuple[str, ...],
+    secure: bool,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -137,11 +151,19 @@ def command(
     Examples:
       odradek serve
       odradek serve --listen 0.0.0.0:9092 --data-dir /var/lib/odradek
+      odradek serve --http 9644
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
+      odradek serve --secure --listen 0.0.0.0:9093
     """
     set_up_logging(log_format, log_level, utc=log_utc)
     texts = texts_of(listen, data_dir, config_file, assignments)
+    if http is not None:
+        texts["http.listener"] = http
+    if secure:
+        from .secure_start import secure_texts
+
+        texts = secure_texts(texts)
     try:
         config, warnings = BrokerConfig.parse(texts, strict=strict)
     except ConfigError as error:
@@ -213,7 +235,7 @@ def _run(config: BrokerConfig) -> None:
 
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, _announce))
+        run_loop(serve(config, _announce, lambda: notify(STOPPING)))
     except StartError as error:
         raise CliError(str(error)) from error
 
@@ -227,6 +249,7 @@ def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
 
 
 def _announce(address: str) -> None:
+    notify(READY)
     try:
         click.echo(f"ready {address}")
     except OSError as error:

@@ -119,6 +119,7 @@ def response_encoder(cls: type[Message], version: int) -> Callable[[int, Message
     return compile_frame_encoder(cls, version, tags=_has_tags(cls, version))
 
 
+@cache  # as above
 def request_decoder(cls: type[M], version: int) -> FrameDecoder[M]:
     """Return the compiled decoder of a whole request frame, without its size. Raises UnknownVersion."""
     return compile_frame_decoder(cls, version)

@@ -248,6 +248,11 @@ class Log(ReadableLog):
                 active.aborted.drop_last()
             raise
 
+    def roll(self, now_ms: int) -> None:
+        """Close the active segment and begin a new one, so that the cleaner may take what is there."""
+        self._check_writable()
+        self._roll(self.log_end_offset, now_ms)
+
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         """Close the active segment and return a new one; an empty one that begins there already stays."""
         old = self._segments.active

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Callable
@@ -57,6 +58,16 @@ def memory_file(data: bytes) -> tuple[int, str]:
     os.write(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd, f"/dev/fd/{fd}"
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process; where the system does not tell it, the most that it ever was."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except OSError:
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most if sys.platform == "darwin" else most * 1024
 
 
 def will_need(fd: int, position: int) -> None:

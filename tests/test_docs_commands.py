@@ -140,7 +140,7 @@ PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem not in ELS
 
 
 def test_the_pages_with_commands_are_found() -> None:
-    names = {"README", "admin", "backup", "cli", "groups", "sql", "storage", "transactions"}
+    names = {"README", "admin", "backup", "cli", "groups", "operations", "security", "sql", "storage", "transactions"}
     assert {path.stem for path in PAGES} == names
 
 

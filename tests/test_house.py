@@ -23,7 +23,7 @@ from odradek.storage.config import LogConfig
 from odradek.tests.support.tools import tool
 
 ROOT = Path(__file__).parent.parent
-WINGS = ("kernel", "protocol", "zookeeper", "storage", "client", "broker", "cli")
+WINGS = ("kernel", "protocol", "zookeeper", "storage", "client", "broker", "testing", "cli")
 MODULES = sorted(path for wing in WINGS for path in (ROOT / wing).rglob("*.py"))
 BESIDES = ("tests", "tools", "benchmarks", "pipelines")
 WRITTEN = sorted([*MODULES, *ROOT.glob("*.py"), *(p for d in BESIDES for p in (ROOT / d).rglob("*.py"))])
@@ -44,6 +44,7 @@ MAX_FLAT_FILES = 8
 # The floors inside the broker, from the top. A room imports from its own folder, and from floors below its own.
 BROKER_FLOORS = (
     ("server.py", "__init__.py", "__main__.py"),
+    ("http",),
     ("handlers",),
     ("network",),
     ("services.py",),
@@ -54,7 +55,7 @@ BROKER_FLOORS = (
     ("topics",),
     ("log_dirs",),
     ("security",),
-    ("configs",),
+    ("configs", "metrics"),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
     ("timers.py",),
     ("clock.py",),

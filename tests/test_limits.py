@@ -6,14 +6,25 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.broker import turns
+from odradek.broker import server, turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.groups.consumer import regexes, target
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import fetch, metadata, odradek_lease_segments
-from odradek.broker.network import connection_limits, dispatcher, large_messages, routes, send_queue
+from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
+from odradek.broker.network import (
+    connection_limits,
+    dispatcher,
+    large_messages,
+    login,
+    routes,
+    send_queue,
+    tls_door,
+)
 from odradek.broker.purgatory import KEYS_PER_TURN
+from odradek.broker.security import pem
+from odradek.broker.security.sasl import signed_tokens
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -25,6 +36,13 @@ PAGE = Path(odradek.__path__[0]) / "docs" / "limits.md"
 BY_KEY = {route.key: route for route in routes.ROUTES}
 # A row without a config: what it bounds, and the bound.
 FIXED = {
+    "time for a TLS handshake (ms)": tls_door.HANDSHAKE_MS,
+    "TLS handshakes under way": tls_door.MOST_HANDSHAKES,
+    "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
+    "time for a login by SASL (ms)": login.LOGIN_MS,
+    "logins whose token is being checked": server.SECURITY_QUEUE,
+    "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
+    "a PEM store (bytes)": pem.MAX_PEM_BYTES,
     "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,
     "any other request": dispatcher.MAX_VALUES_BYTES,
     "values (array elements) of one request": large_messages.MAX_VALUES,
@@ -56,6 +74,13 @@ FIXED = {
     "pattern of a ListTransactions (characters)": id_pattern.MAX_PATTERN,
     "members and partitions of a consumer group whose target is computed in one turn": target.MAX_AT_ONCE,
     "regular expression of a consumer group (characters)": regexes.MAX_REGEX_LENGTH,
+    "connections of HTTP clients": endpoint.MAX_CONNECTIONS,
+    "bytes of an HTTP request": endpoint.MAX_REQUEST_BYTES,
+    "time until an HTTP request is complete (s)": endpoint.REQUEST_S,
+    "time until an HTTP response is read (s)": endpoint.RESPONSE_S,
+    "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
+    "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
+    "partitions that one turn of a scrape looks at": topic_sums.PARTITIONS_PER_TURN,
 }
 
 

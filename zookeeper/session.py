@@ -88,6 +88,14 @@ class Session:
 
         Without `znodes` nothing is made: a chroot that is missing leads to errors later.
         """
+        try:
+            await self._begin(znodes)
+        except BaseException:
+            # Also where the caller is cancelled: kazoo's threads would keep the session for ever.
+            await self.stop()
+            raise
+
+    async def _begin(self, znodes: Sequence[str]) -> None:
         self._client.add_listener(self._state_changed)
         try:
             await _in_thread(lambda: self._client.start(self._connection_timeout_s))
@@ -98,11 +106,9 @@ class Session:
             for path in znodes:
                 await self._requests.ask(self._client.ensure_path_async, path)
         except KazooTimeoutError as error:
-            await self.stop()
             why = f"no ZooKeeper answers at {self._hosts} within {self._connection_timeout_s:g} s"
             raise ZooKeeperUnreachable(f"{why}. Start it, or correct zookeeper.connect.") from error
         except (KazooException, OSError) as error:
-            await self.stop()
             raise ZooKeeperUnreachable(f"ZooKeeper at {self._hosts} cannot be used: {_describe(error)}") from error
 
     async def stop(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -119,6 +119,20 @@ class Cleaner:
 
     # -- Rounds
 
+    def clean_now(self, topic: Topic) -> None:
+        """Begin a round that cleans one topic, however little of it is dirty. Not while a round is under way."""
+        if self._rest is not None:
+            self._rest.cancel()
+        self._watch(self._clean_topic(topic))
+
+    async def _clean_topic(self, topic: Topic) -> None:
+        await in_thread(_import_compaction, "odradek-import")
+        for partition in topic.partitions:
+            found = self._look_at(topic, partition)
+            if found is not None and found.dirty_bytes:
+                await self._clean(_Dirty(topic, partition, found))
+        await self._end_process()
+
     def _schedule_round(self) -> None:
         if not self._is_stopping:
             self._rest = self._timers.at(self._next_round_ms(), self._begin_round)
@@ -128,7 +142,10 @@ class Cleaner:
         return self._clock.monotonic_ms() + max(self._config.log_cleaner_backoff_ms, MIN_BACKOFF_MS)
 
     def _begin_round(self) -> None:
-        self._round = asyncio.ensure_future(self._run_round())
+        self._watch(self._run_round())
+
+    def _watch(self, cleaning: Coroutine[Any, Any, None]) -> None:
+        self._round = asyncio.ensure_future(cleaning)
         self._round.add_done_callback(self._round_done)
 
     async def _run_round(self) -> None:
@@ -174,6 +191,11 @@ class Cleaner:
 
     def _cleanable(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the dirty segments of a partition if it is due for cleaning."""
+        found = self._look_at(topic, partition)
+        return found if found is not None and found.is_due(cleaning_rules(topic.config)) else None
+
+    def _look_at(self, topic: Topic, partition: Partition) -> Cleanable | None:
+        """Return the segments of a partition that can be cleaned; None where the cleaner leaves it alone."""
         is_there = self._topics.get(topic.name) is topic and partition.is_online
         if not is_there or partition in self._uncleanable:
             return None
@@ -182,11 +204,10 @@ class Cleaner:
         rules = cleaning_rules(topic.config)
         clean_up_to = self._dirs.cleaner_offset((partition.topic, partition.index), partition.log)
         try:
-            found = cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
+            return cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
         except StorageError as error:
             self._give_up(partition, error.message)
             return None
-        return found if found.is_due(rules) else None
 
     # -- One cleaning
 

@@ -71,12 +71,12 @@ class Retention:
         self._timers.after(self._config.log_retention_check_interval_ms, self._begin_round)
         self.check()
 
-    def check(self) -> None:
-        """Begin a round, unless one is still under way."""
+    def check(self, name: str | None = None) -> None:
+        """Begin a round, unless one is still under way: of every topic, or of the one of that name."""
         if self._due:
             return
         for topic in self._topics.all():
-            if "delete" in topic.config.cleanup_policy and not topic.is_internal:
+            if name in (None, topic.name) and "delete" in topic.config.cleanup_policy and not topic.is_internal:
                 self._due.extend(topic.partitions)
         self._schedule_turn()
 

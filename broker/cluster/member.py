@@ -117,6 +117,13 @@ class Member:
         # Whether the controller is about to be told that replicas are offline: a directory takes many along.
         self._tells_of_failure = False
 
+    @property
+    def unready_reason(self) -> str | None:
+        """Why clients of the cluster are not to be sent to this broker; None: it is one of the cluster's."""
+        if self._is_leaving:
+            return "the broker leaves the cluster"
+        return None if self._is_registered else "the broker is not registered in ZooKeeper"
+
     # -- Join
 
     @classmethod

@@ -14,6 +14,8 @@ _ENDPOINT = re.compile(
 )
 # Hosts that mean every interface.
 ANY_HOST = ("", "0.0.0.0", "::")
+# Where http.listener listens if it names no host: only programs of this machine reach it.
+LOOPBACK = "127.0.0.1"
 
 
 class SecurityProtocol(StrEnum):
@@ -61,6 +63,21 @@ def check_endpoints(texts: tuple[str, ...]) -> str | None:
     except ConfigError as error:
         return error.reason
     return None if len(set(names)) == len(names) else "each listener needs a name of its own"
+
+
+def parse_http_listener(text: str) -> tuple[str, int]:
+    """Return host and port of `http.listener`. ConfigError for a text that is neither HOST:PORT nor a port."""
+    endpoint = parse_endpoint(f"HTTP://{text if ':' in text else f'{LOOPBACK}:{text}'}")
+    return endpoint.host, endpoint.port
+
+
+def check_http_listener(text: str) -> str | None:
+    """Return why an `http.listener` cannot be used, or None."""
+    try:
+        parse_http_listener(text or "0")
+    except ConfigError:
+        return "must be HOST:PORT or a port, with a port from 0 to 65535"
+    return None
 
 
 def check_protocol_map(text: str) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
-from .endpoint import check_endpoints, check_protocol_map
+from .endpoint import check_endpoints, check_http_listener, check_protocol_map
 
 # Kafka's names of the two rules by which a leader tells a consumer where to read.
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
@@ -40,6 +40,15 @@ class ServerTable:
         doc="The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
     controller_listener_names: tuple[str, ...] = define(LIST, (),
         doc="Listeners of a Kafka controller. Odradek has no controller and does not open them.")
+
+    # -- Metrics and health
+    http_listener: str = define(STRING, "", check=check_http_listener,
+        doc="HOST:PORT of an HTTP endpoint for /live, /ready and /metrics (Prometheus). A port alone listens on "
+            "127.0.0.1, port 0 takes a free one; empty: none. It has no authentication. Kafka has no such config.")
+    metrics_max_topics: int = define(INT, 1000, low=0,
+        doc="Topics with metrics of their own; all others are summed under one label. Kafka has no such limit.")
+    metrics_max_groups: int = define(INT, 1000, low=0,
+        doc="Consumer groups with metrics of their own; all others are summed. Kafka has no such limit.")
 
     # -- Topics
     num_partitions: int = define(INT, 1, low=1,

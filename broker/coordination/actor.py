@@ -57,8 +57,8 @@ class Runtime(NamedTuple):
     log: StateLog
     timers: Timers
     clock: Clock
-    # Writes a line into the broker's log.
-    note: Callable[[str], None]
+    # Writes a line into the broker's log, with its fields in the JSON log: the noun of the id, and the id.
+    note: Callable[[str, str, str], None]
     # Called by an actor whose state is blank.
     forget: Callable[[Actor[Any, Any, Any]], None]
 
@@ -119,6 +119,10 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         if not self._closed:
             self._inbox.appendleft(event)
             self._drain()
+
+    def ring(self, timer: EventT) -> None:
+        """Let the time of a timer that is set come now."""
+        self._alarms.ring(timer)
 
     def close(self) -> None:
         """Send every waiting client to another coordinator. Idempotent."""
@@ -215,9 +219,9 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             elif not self._closed:
                 self._alarms.set(change.event, change.delay_ms)
         for note in outcome.notes:
-            self._runtime.note(note)
+            self._runtime.note(note, self._machine.noun, self.key)
         for token, answer in outcome.replies:
             token.answer(answer)
 
     def _note(self, line: str) -> None:
-        self._runtime.note(f"{self._machine.noun} {self.key}: {line}")
+        self._runtime.note(f"{self._machine.noun} {self.key}: {line}", self._machine.noun, self.key)

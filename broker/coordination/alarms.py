@@ -67,6 +67,14 @@ class Alarms(Generic[EventT]):
         self._rung.remove(event)
         return True
 
+    def ring(self, event: EventT) -> None:
+        """Feed the event now, as if its time had come; nothing where its timer is not set."""
+        alarm = self._alarms.pop(event, None)
+        if alarm is not None:
+            alarm.handle.cancel()
+            self._rung.add(event)
+            self._feed(event)
+
     def _ring(self, event: EventT) -> None:
         alarm = self._alarms.get(event)
         if alarm is None:

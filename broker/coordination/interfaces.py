@@ -10,6 +10,7 @@ from typing import Protocol
 
 from ...protocol.errors import KafkaError
 from ...protocol.topic_partition import TopicPartition
+from ..security.acls import Operation, ResourceType
 from .replay import Ended, Written
 
 # Called once: with None when the records are committed, otherwise with the reason why they cannot be.
@@ -44,6 +45,7 @@ class Context(Protocol):
     def client_id(self) -> str: ...
     @property
     def client_host(self) -> str: ...
+    def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool: ...
 
 
 class Topic(Protocol):

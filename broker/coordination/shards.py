@@ -65,7 +65,7 @@ class Shards(Generic[ActorT, RecordT]):
         self._logger = logger
         self._new_actor = new_actor
         self._decode = decode
-        self._runtime = Runtime(log, timers, clock, logger.info, self._forget)
+        self._runtime = Runtime(log, timers, clock, self._note, self._forget)
         # Invariant: holds only ids of `owned` partitions.
         self.actors: dict[str, ActorT] = {}
         self.owned: set[int] = set()
@@ -74,6 +74,9 @@ class Shards(Generic[ActorT, RecordT]):
         self.companion: Companion | None = None
         # The latest load in turns of each partition.
         self._loads: dict[int, object] = {}
+
+    def _note(self, line: str, noun: str, key: str) -> None:
+        self._logger.info("%s", line, extra={noun.replace(" ", "_"): key})
 
     # -- Partitions
 

@@ -40,7 +40,7 @@ def handle(
     for change in changes:
         if change.name in results:
             continue
-        results[change.name] = AlterUserScramCredentialsResult(change.name)
+        results[change.name] = AlterUserScramCredentialsResult(change.name, 0, None)
         try:
             wanted.append(_checked(services, change, times[change.name]))
         except KafkaError as error:

@@ -24,7 +24,7 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     """Return the requested users, or all for null and for an empty list."""
     names = [each.name for each in request.users or ()]
-    times = Counter(names or services.metadata.scram)
+    times = Counter(names or list(services.metadata.scram))
     return DescribeUserScramCredentialsResponse(results=[_describe(services, name, times[name]) for name in times])
 
 

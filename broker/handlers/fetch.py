@@ -485,8 +485,11 @@ class _Fetch:
         response = FetchResponse(session_id=session.id if session is not None else 0)
         last: FetchableTopicResponse | None = None
         for each, found, data in self._results:
-            if self._replica_id >= 0 and data.records and isinstance(found, Partition) and found.replication:
-                found.replication.note_sent(len(data.records))
+            if isinstance(data.records, FileRange) and isinstance(found, Partition):
+                if self._replica_id < 0:
+                    found.bytes_out += data.records.size
+                elif found.replication is not None:
+                    found.replication.note_sent(data.records.size)
             if session is not None:
                 is_news = each.note(data)
                 if self._incremental and not is_news:

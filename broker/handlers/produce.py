@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...protocol.apis import ApiKey
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -67,6 +68,7 @@ class _Round:
     __slots__ = (
         "context",
         "deferred",
+        "error_fields",
         "errors",
         "replicating",
         "request",
@@ -93,6 +95,8 @@ class _Round:
         self.replicating: list[tuple[Partition, int, int, PartitionProduceResponse]] = []
         # One text for each rejected batch. A request of thousands is one line of the log all the same.
         self.errors: list[str] = []
+        # The fields of that line in the JSON log: where the first rejected batch was to go, and its error.
+        self.error_fields: dict[str, str | int] = {}
 
 
 def handle(
@@ -195,9 +199,12 @@ def _reject(work: _Round, topic: str, result: PartitionProduceResponse, error: K
     if isinstance(error, BatchRejected):
         result.log_start_offset = error.log_start_offset
         result.record_errors = [BatchIndexAndErrorMessage(at, why) for at, why in error.record_errors]
+    work.services.requests.of(ApiKey.PRODUCE).reject(error.code)
     _tell_leader(work, topic, result)
     if error.code not in _EXPECTED:
         work.errors.append(f"{topic}-{result.index} rejected: {error}")
+        if not work.error_fields:
+            work.error_fields = {"topic": topic, "partition": result.index, "error": error.code.name}
 
 
 def _respond(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
@@ -207,7 +214,8 @@ def _respond(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse] 
         return None
     if work.errors:
         more = f" (and {len(work.errors) - 1} more)" if len(work.errors) > 1 else ""
-        _log.warning("%s: a batch for %s%s", work.context.connection.name, work.errors[0], more)
+        fields = {**work.context.log_fields, **work.error_fields}
+        _log.warning("%s: a batch for %s%s", work.context.connection.name, work.errors[0], more, extra=fields)
     if work.unflushed:
         return asyncio.ensure_future(_flush(work))
     return _replicate(work) if work.replicating else work.response

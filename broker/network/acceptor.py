@@ -23,7 +23,7 @@ from ..security.sasl.logins import FindCredential, Logins
 from ..security.sasl.scram import HASHES
 from ..threads import Workers
 from ..timers import Timers
-from .connection import Bounds, Connection, Listener
+from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
 from .dispatcher import Dispatcher
@@ -31,6 +31,12 @@ from .login import LoginDoor
 from .processor import Processor
 from .send_queue import ReadPiece
 from .tls_door import TlsDoor
+
+# What is said of a listener that others can reach and that asks nobody who they are.
+_OPEN = (
+    "%s is open: everybody who reaches this port may read and change everything. Start with --secure, set "
+    "listener.security.protocol.map to SASL_SSL, or keep others out by a firewall (docs/security.md)"
+)
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +47,8 @@ class Acceptor:
     def __init__(
         self,
         config: BrokerConfig,
-        dispatch: Dispatcher,
+        dispatcher: Dispatcher,
+        dispatch: Dispatch,
         read_piece: ReadPiece,
         clock: Clock,
         timers: Timers,
@@ -52,6 +59,8 @@ class Acceptor:
         self._config = config
         self._clock = clock
         self._timers = timers
+        # Requests of clients go to `dispatch`: the dispatcher, or what a test has put before it.
+        self._dispatcher = dispatcher
         self._dispatch = dispatch
         self._workers = workers
         self._find_credential = find_credential
@@ -66,6 +75,8 @@ class Acceptor:
         ]
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []
+        # Whether connections are accepted: from `listen` to `stop`.
+        self.listening = False
 
     @property
     def addresses(self) -> list[str]:
@@ -108,7 +119,10 @@ class Acceptor:
             except OSError as error:
                 raise _cannot_listen(endpoint, error) from error
             protocol = self._config.of_listener(endpoint.name).protocol
+            if not _is_guarded(endpoint, self._config.of_listener(endpoint.name)):
+                _log.warning(_OPEN, _address(server))
             _log.info("listening on %s (%s)", _address(server), _said(endpoint.name, protocol))
+        self.listening = True
 
     def _listener(self, name: str, advertised: tuple[str, int] | None, host: str | None) -> Listener:
         """Make a listener and what stands before its connections. Raises StartError."""
@@ -135,7 +149,7 @@ class Acceptor:
             raise StoreError("SCRAM does not work in a cluster yet: its passwords are not kept in ZooKeeper")
         logins, dispatch = Logins(config, self._find_credential, self._clock), self._dispatch
         delay_ms = self._config.connection_failed_authentication_delay_ms
-        return LoginDoor(logins, dispatch, dispatch.reject, self._workers, self._clock, self._timers, delay_ms)
+        return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)
 
     def _connect(self, listener: Listener) -> Connection:
         """Make a connection that the limits have let in."""
@@ -175,6 +189,7 @@ class Acceptor:
 
     def stop(self) -> None:
         """Accept no new connection and no new request. Requests that were received get their responses."""
+        self.listening = False
         for door in self._doors.values():
             door.stop()
         for server in self._servers:
@@ -189,6 +204,13 @@ class Acceptor:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+
+
+def _is_guarded(endpoint: Endpoint, config: ListenerConfig) -> bool:
+    """Return whether only this machine reaches a listener, or its clients have to say who they are."""
+    is_local = endpoint.host in ("localhost", "::1") or endpoint.host.startswith("127.")
+    knows_clients = config.protocol.has_tls and config.ssl_client_auth == "required"
+    return is_local or config.protocol.has_sasl or knows_clients
 
 
 def _said(name: str, protocol: str) -> str:

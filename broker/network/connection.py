@@ -156,6 +156,11 @@ class Connection(asyncio.BufferedProtocol):
         self._closed = False
 
     @property
+    def log_fields(self) -> dict[str, str]:
+        """The fields of a line in the JSON log that is about this connection."""
+        return {"connection": self.name, "listener": self.listener.name}
+
+    @property
     def id(self) -> str:
         """The two ends of the connection, which no other open connection has."""
         return f"{self._local_name}-{self.name}"
@@ -211,7 +216,7 @@ class Connection(asyncio.BufferedProtocol):
             certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
             self.principal = self.listener.identify(certificate)
         except Unmapped as error:
-            _log.warning("%s: closed: %s", self.name, error)
+            _log.warning("%s: closed: %s", self.name, error, extra=self.log_fields)
             return False
         return True
 
@@ -303,7 +308,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""
-        _log.warning("%s: closed: %s", self.name, why)
+        _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
         self.abort()
         self._received.discard()
 
@@ -361,7 +366,14 @@ class Connection(asyncio.BufferedProtocol):
         start = bytes(buffer[position : position + 4])
         hint = "" if start[0] == 0 or start[0] >= 0x80 else f" ({guess(start)}? listener {self.listener.name} speaks "
         hint += f"{self.listener.protocol})" if hint else ""
-        _log.warning("%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s", self.name, size, limit, hint)
+        _log.warning(
+            "%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s",
+            self.name,
+            size,
+            limit,
+            hint,
+            extra=self.log_fields,
+        )
         self._close()
 
     # -- Responses out
@@ -371,7 +383,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = (self.login or self._owner.dispatch)(self, frame)
         except CloseConnection as why:
-            _log.warning("%s: closed: %s", self.name, why)
+            _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return False
         if response is None:
@@ -407,7 +419,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = pending.finish(future)
         except Exception as why:  # noqa: BLE001 - closes the connection, and is logged
-            _log.warning("%s: closed: %s", self.name, why)
+            _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return
         if isinstance(response, Pending):
@@ -421,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _response_unreadable(self, error: BaseException) -> None:
         """Close the connection: a part of a response could not be read from disk."""
-        _log.error("%s: closed: a response could not be read from disk: %s", self.name, error)
+        _log.error("%s: closed: a response could not be read from disk: %s", self.name, error, extra=self.log_fields)
         self._close()
 
     # -- Flow control and the end

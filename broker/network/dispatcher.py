@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from struct import Struct
 from struct import error as StructError
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ...protocol import frame
@@ -19,6 +20,7 @@ from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
+from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
@@ -60,6 +62,7 @@ class _Served(NamedTuple):
     handle: Handler
     encode: Encode
     route: Route
+    counts: RequestCounts
 
 
 class Dispatcher:
@@ -88,6 +91,10 @@ class Dispatcher:
         except StructError as error:
             raise _undecodable(data, error) from error
         served = self._served.get(which) or self._prepare(*which, data)
+        counts = served.counts
+        counts.requests += 1
+        # Zero: this request is not timed.
+        began_ns = 0 if counts.requests & TIMED_ONE_IN - 1 else perf_counter_ns()
         if len(data) > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
             why = f"a {_name(*which)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)
@@ -107,16 +114,21 @@ class Dispatcher:
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-            response = _error_response(context, error)
+            response = _error_response(context, error, counts)
         if isinstance(response, asyncio.Future):
+            if began_ns:
+                response.add_done_callback(partial(counts.observe_since, began_ns))
             return Pending(response, partial(self._finish, context, served))
         if isinstance(response, LargeResponse):
             return self._respond_large(context, served, response)
         # As `_encode` does, whose call would be one in thirty.
         try:
-            return served.encode(correlation_id, response) if response is not None else None
+            encoded = served.encode(correlation_id, response) if response is not None else None
         except EncodeError as error:
             raise _unencodable(context, error) from error
+        if began_ns:
+            counts.observe_since(began_ns)
+        return encoded
 
     def reject(self, connection: Connection, data: memoryview, code: ErrorCode, why: str) -> EncodedResponse:
         """Answer a request with an error without handling it. CloseConnection where its API has no field for one."""
@@ -124,7 +136,7 @@ class Dispatcher:
         served = self._served.get(which) or self._prepare(*which, data)
         header = frame.decode_request_header(data)[0]
         context = RequestContext(*header[:3], header.client_id or "", connection)
-        return _encode(context, served, _error_response(context, KafkaError(code, why)))
+        return _encode(context, served, _error_response(context, KafkaError(code, why), served.counts))
 
     async def ask_self(self, request: Message, version: int) -> Message:
         """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
@@ -138,7 +150,7 @@ class Dispatcher:
             response = self._routes[int(request.KEY)].handler(self._services)(context, request)
             return await response if isinstance(response, asyncio.Future) else cast(Message, response)
         except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
-            return _error_response(context, error)
+            return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))))
 
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
@@ -147,7 +159,9 @@ class Dispatcher:
         header, route = frame.decode_request_header(data)[0], served.route
         context = RequestContext(*header[:3], header.client_id or "", connection)
         if not route.portions and not route.is_whole:
-            return _encode(context, served, _error_response(context, _too_many(context, route.max_values, error)))
+            return _encode(
+                context, served, _error_response(context, _too_many(context, route.max_values, error), served.counts)
+            )
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
         done = self._large.handle(decode_all, route.portions, route.max_values, handle, encode)
@@ -169,7 +183,7 @@ class Dispatcher:
     ) -> EncodedResponse | Pending:
         """Return the encoded response of a request that has waited. One of many values is still made in turns."""
         error = done.exception()
-        response = done.result() if error is None else _error_response(context, error)
+        response = done.result() if error is None else _error_response(context, error, served.counts)
         if isinstance(response, LargeResponse):
             return self._respond_large(context, served, response)
         return _encode(context, served, response)
@@ -183,13 +197,14 @@ class Dispatcher:
         handle = route.handler(self._services)
         if self._guard is not None:
             handle = self._guard(route, handle)
+        counts = self._services.requests.of(route.key)
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
-            served = self._served[key, version] = _Served(decode, handle, _encoder(route.key, version), route)
+            served = self._served[key, version] = _Served(decode, handle, _encoder(route.key, version), route, counts)
             return served
         if route.key is ApiKey.API_VERSIONS:
             # It gets a response all the same, in the oldest version.
-            return _Served(_skip_body, handle, _encoder(route.key, 0), route)
+            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts)
         which = f"versions {route.versions[0]} to {route.versions[-1]} are"
         raise CloseConnection(f"{_name(key, version)} is not served, {which} (client id {_client_id(data)!r})")
 
@@ -256,7 +271,7 @@ def _later(context: RequestContext, served: _Served, response: Coroutine[Any, An
         try:
             return await response
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-            return _encode(context, served, _error_response(context, error))
+            return _encode(context, served, _error_response(context, error, served.counts))
 
     return Pending(asyncio.ensure_future(make()))
 
@@ -273,20 +288,23 @@ def _encode(context: RequestContext, served: _Served, response: Message | None) 
 
 def _unencodable(context: RequestContext, error: EncodeError) -> CloseConnection:
     """Log a response that is wrong, and return why its connection is closed."""
-    _log.error("%s: a response that does not fit its version", _name_of(context), exc_info=error)
+    _log.error(
+        "%s: a response that does not fit its version", _name_of(context), exc_info=error, extra=context.log_fields
+    )
     return CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}")
 
 
-def _error_response(context: RequestContext, error: BaseException) -> Message:
-    """Return the response that carries an error for a whole request.
+def _error_response(context: RequestContext, error: BaseException, counts: RequestCounts) -> Message:
+    """Count an error, and return the response that carries it for a whole request.
 
     Raises CloseConnection where the API's response has no field for one.
     """
     if isinstance(error, CloseConnection):
         raise error
     code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    counts.reject(code)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
-        _log.error("%s failed", _name_of(context), exc_info=error)
+        _log.error("%s failed", _name_of(context), exc_info=error, extra=context.log_fields)
     response = message(key_of(context.api_key), "response")()
     field = next((each for each in response.FIELDS if each.name == "error_code"), None)
     # ApiVersions has one in every version, also in those that are unknown here.
@@ -304,4 +322,4 @@ def _name_of(context: RequestContext) -> str:
 
 
 def _name(key: int, version: int) -> str:
-    return f"{key_of(key).name.title().replace('_', '')} version {version}"
+    return f"{api_name(key_of(key))} version {version}"

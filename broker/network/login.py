@@ -22,7 +22,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, cast
 
-from ...protocol import codec, frame
+from ...protocol import frame
 from ...protocol.apis import ApiKey, key_of
 from ...protocol.errors import DecodeError, ErrorCode
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -41,6 +41,8 @@ LOGIN_MS = 30_000
 # As in Kafka, a session is renewed at most once in this time.
 _MIN_RENEWAL_MS = 1_000
 _KEY_AND_VERSION = Struct(">hh")
+# Nobody is known who sends these. None of their fields is an array; the rest are tagged fields.
+_MOST_VALUES = 1_000
 # Where the error code of an ApiVersions response stands: behind size and correlation id.
 _ERROR_CODE = slice(8, 10)
 
@@ -153,12 +155,20 @@ class Login:
 
     def _authenticate(self, key: int, version: int, data: memoryview) -> EncodedResponse | Pending:
         if key != ApiKey.SASL_AUTHENTICATE:
-            why = f"Unexpected Kafka request of type {_name(key)} during SASL authentication."
-            return self._fail(self._door.reject(self._connection, data, ErrorCode.ILLEGAL_SASL_STATE, why), why)
+            return self._refuse(key, data)
         if version not in SaslAuthenticateRequest.VERSIONS:
             raise CloseConnection(f"SaslAuthenticate version {version} is not served")
         correlation_id, request = _decode(SaslAuthenticateRequest, version, data)
         return self._take_token(request.auth_bytes, partial(self._answer, correlation_id, version))
+
+    def _refuse(self, key: int, data: memoryview) -> Pending:
+        """Answer a request that has no place in an exchange."""
+        why = f"Unexpected Kafka request of type {_name(key)} during SASL authentication."
+        try:
+            response = self._door.reject(self._connection, data, ErrorCode.ILLEGAL_SASL_STATE, why)
+        except DecodeError as error:
+            raise CloseConnection(f"a request header that cannot be read: {error}") from None
+        return self._fail(response, why)
 
     def _in_session(self, key: int, version: int, data: memoryview) -> EncodedResponse | Pending:
         """Handle a request of a session that has an end."""
@@ -167,6 +177,7 @@ class Login:
             if now_ms - self._renewed_ms >= _MIN_RENEWAL_MS:
                 self._renewed_ms = now_ms
                 self._deadline = self._door.timers.after(LOGIN_MS, self._expire)
+                self._connection.most_request_bytes = self._door.logins.max_receive_bytes
                 return self._handshake(version, data)
         elif self._session_end_ms is not None and self._door.clock.monotonic_ms() >= self._session_end_ms:
             raise CloseConnection(f"the session of {self._connection.principal} has ended and was not renewed")
@@ -269,7 +280,8 @@ class Login:
             if response is None:
                 raise CloseConnection(why)
             _log.warning("%s: closed: %s", self._connection.name, why)
-            asyncio.get_running_loop().call_soon(self._connection.close_when_answered)
+            # At once: requests may stand behind this one, and a password among them would be checked too.
+            self._connection.stop_reading()
             return response
 
         return Pending(cast("asyncio.Future[Any]", delay), finish)
@@ -289,8 +301,8 @@ class Login:
 def _decode(cls: type[Any], version: int, data: memoryview) -> tuple[int, Any]:
     """Return the correlation id and the request. Raises CloseConnection."""
     try:
-        header, offset = frame.decode_request_header(data)
-        return header.correlation_id, codec.decode(cast("type[Message]", cls), version, data, offset)
+        correlation_id, _, request, _ = frame.request_decoder(cast("type[Message]", cls), version)(data, _MOST_VALUES)
+        return correlation_id, request
     except DecodeError as error:
         raise CloseConnection(f"a {cls.__name__} that cannot be read: {error}") from None
 

@@ -70,10 +70,12 @@ class Processor:
         if not connection.is_counted:
             exceeded = self._limits.acquire(connection.client_host, connection.descriptor)
         if exceeded is not None:
-            _log.warning("%s: refused: %s", connection.name, exceeded)
+            _log.warning("%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
             return False
         self.connections.add(connection)
-        _log.debug("%s: connected to listener %s", connection.name, connection.listener.name)
+        _log.debug(
+            "%s: connected to listener %s", connection.name, connection.listener.name, extra=connection.log_fields
+        )
         self._arm_idle_check()
         return True
 
@@ -135,7 +137,9 @@ class Processor:
                 continue
             # A client that waits for the broker is not idle. One that reads no responses for so long is gone.
             if not connection.waits:
-                _log.info("%s: closed, idle for %d ms", connection.name, self.bounds.max_idle_ms)
+                _log.info(
+                    "%s: closed, idle for %d ms", connection.name, self.bounds.max_idle_ms, extra=connection.log_fields
+                )
                 connection.abort()
             # The next check of a connection that waits, or is being closed, comes after another idle time.
             connection.last_active_ms = self.clock.monotonic_ms()

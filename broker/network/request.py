@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ...protocol.apis import key_of
 from ..configs.endpoint import SecurityProtocol
+from ..metrics.request_counts import api_name
 from ..security.acls import ALL_OPERATIONS, Operation, ResourceType
 from ..security.principals import Principal
 from .connection import Connection
@@ -21,6 +23,13 @@ class RequestContext:
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
+
+    @property
+    def log_fields(self) -> dict[str, str]:
+        """The fields of a line in the JSON log that is about this request."""
+        # A request of this broker to itself comes by no connection.
+        connection = getattr(self.connection, "name", "")
+        return {"connection": connection, "client_id": self.client_id, "api": api_name(key_of(self.api_key))}
 
     @property
     def principal(self) -> Principal:

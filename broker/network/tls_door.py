@@ -29,8 +29,9 @@ MOST_HANDSHAKES = 200
 HANDSHAKE_MS = 10_000
 # An ordinary handshake takes some milliseconds, and a few round trips.
 PATIENCE_MS = 1_000
-# Connections that are accepted in a turn, and how often the door looks for the rest of a ClientHello.
+# Connections that are accepted in a turn.
 _ACCEPTED_PER_TURN = 64
+# When the door looks for the rest of a ClientHello. It then waits twice as long: thousands of clients may send a byte.
 _LOOK_AGAIN_MS = 20
 # After an error of the system (no descriptors) the door rests.
 _REST_MS = 1_000
@@ -50,6 +51,7 @@ class _Arrival:
         self.address = address
         self.host = host
         self.since_ms = 0
+        self.look_again_ms = _LOOK_AGAIN_MS
         self.deadline: TimerHandle | None = None
         self.again: TimerHandle | None = None
         self.handshake: asyncio.Task[None] | None = None
@@ -81,6 +83,8 @@ class TlsDoor:
         self._ready: deque[_Arrival] = deque()
         self._under_way: dict[_Arrival, None] = {}
         self._turn_scheduled = False
+        # When the oldest handshake has had its time, and another one may begin.
+        self._patience: TimerHandle | None = None
         # The handshakes of `_under_way`, and those that are being cancelled.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -176,7 +180,8 @@ class TlsDoor:
             self._ready.append(arrival)
             self._schedule()
         else:
-            arrival.again = self._timers.after(_LOOK_AGAIN_MS, lambda: self._await_bytes(arrival))
+            arrival.again = self._timers.after(arrival.look_again_ms, lambda: self._await_bytes(arrival))
+            arrival.look_again_ms *= 2
 
     def _refuse(self, arrival: _Arrival, head: bytes) -> None:
         """Tell a client that it does not speak TLS, and the log what it speaks."""
@@ -229,18 +234,23 @@ class TlsDoor:
         arrival.handshake.add_done_callback(end)
 
     def _has_room(self) -> bool:
-        """Return whether another handshake may begin. Where the oldest one may go on, the next end has a look again."""
+        """Return whether another handshake may begin. Where the oldest one may go on, a timer has a look again."""
         if len(self._under_way) < MOST_HANDSHAKES:
             return True
         oldest = next(iter(self._under_way))
         left_ms = oldest.since_ms + PATIENCE_MS - self._clock.monotonic_ms()
         if left_ms > 0:
-            self._timers.after(left_ms, self._schedule)
+            if self._patience is None:
+                self._patience = self._timers.after(left_ms, self._lose_patience)
             return False
         _log.warning("%s: closed: its TLS handshake takes too long, and others wait", oldest.address)
         del self._under_way[oldest]
         self._drop(oldest)
         return True
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._schedule()
 
     async def _shake_hands(self, arrival: _Arrival, connection: Connection) -> None:
         try:

@@ -24,6 +24,10 @@ from .principals import ANONYMOUS, Principal, user
 
 # How often connections have the files looked at.
 CHECK_MS = 1_000
+# How long after its begin handshakes wait for such a look.
+MOST_WAIT_MS = 500
+
+Stamps = tuple[tls.Stamp | None, ...]
 
 _log = logging.getLogger(__name__)
 
@@ -69,13 +73,16 @@ class ListenerTls:
 
     async def refresh(self) -> None:
         """Use the files' new contents, where they have changed since the last look."""
+        now_ms = self._clock.monotonic_ms()
         if self._check is None:
-            now_ms = self._clock.monotonic_ms()
             if now_ms - self._checked_ms < CHECK_MS:
                 return
             self._checked_ms = now_ms
             self._check = asyncio.ensure_future(self._look())
-        await asyncio.shield(self._check)
+        # A disk that hangs keeps nobody out: handshakes go on with the certificate of before.
+        left_ms = self._checked_ms + MOST_WAIT_MS - now_ms
+        if left_ms > 0:
+            await asyncio.wait([self._check], timeout=left_ms / 1000)
 
     def reconfigure(self, config: ListenerConfig) -> Callable[[], None]:
         """Check other stores, read from the disk also where their names are the same; return what puts them in use.
@@ -92,26 +99,40 @@ class ListenerTls:
         return apply
 
     async def _look(self) -> None:
-        config, seen, before = self._config, self._seen, self._loaded
+        before = self._loaded
         try:
-            reading = self._workers.run(partial(_load_changed, config, seen, before.certificate))
+            reading = self._workers.run(partial(_load_changed, self._config, self._seen, before.certificate))
             found = await reading if reading is not None else None
-        except StoreError as error:
-            _log.warning("listener %s: new connections use the certificate of before: %s", config.name, error)
-            # The same files are not read again.
-            self._seen = tls.stamp(config)
-        else:
             if found is not None and self._loaded is before:
-                self._loaded, self._seen = found, found.stamps
-                _log.info("listener %s: a file has changed: new connections use the new certificate", config.name)
+                self._take(*found)
         finally:
             self._check = None
 
+    def _take(self, stamps: Stamps, found: tls.Loaded | StoreError) -> None:
+        """Use stores that have changed, or say why they cannot be used. The same files are not read again."""
+        self._seen = stamps
+        name = self._config.name
+        if isinstance(found, StoreError):
+            _log.warning("listener %s: new connections use the certificate of before: %s", name, found)
+        else:
+            self._loaded = found
+            _log.info("listener %s: a file has changed: new connections use the new certificate", name)
 
-def _load_changed(config: ListenerConfig, seen: tuple[tls.Stamp | None, ...], certificate: bytes) -> tls.Loaded | None:
-    """Read the stores again if a file has changed. Runs in a thread."""
-    if tls.stamp(config) == seen:
+
+def _load_changed(
+    config: ListenerConfig, seen: Stamps, certificate: bytes
+) -> tuple[Stamps, tls.Loaded | StoreError] | None:
+    """Read the stores again if a file has changed. Runs in a thread.
+
+    Return the state of the files before they were read, so that one that was half written is read again, and what was
+    found or why it cannot be used.
+    """
+    stamps = tls.stamp(config)
+    if stamps == seen:
         return None
-    found = tls.load(config)
-    tls.check_replacement(certificate, found.certificate, config)
-    return found
+    try:
+        found = tls.load(config)
+        tls.check_replacement(certificate, found.certificate, config)
+    except StoreError as error:
+        return stamps, error
+    return stamps, found

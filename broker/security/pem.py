@@ -9,7 +9,8 @@ from typing import NamedTuple
 # Enough for a trust store of hundreds of certificates.
 MAX_PEM_BYTES = 1024 * 1024
 
-_SECTION = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
+# Between the lines five hyphens do not occur, so that no text is searched twice.
+_SECTION = re.compile(r"-----BEGIN ([A-Z0-9 ]++)-----(?:[^-]++|-(?!----))*+-----END \1-----")
 # How other stores begin: Java's own, and PKCS12, which is DER.
 _JKS, _DER = b"\xfe\xed\xfe\xed", b"\x30\x82"
 _CONVERT = "openssl pkcs12 -in {path} -nodes -out {path}.pem"
@@ -51,14 +52,12 @@ def read(path: str) -> str:
         check_type("ssl.keystore.type", "JKS", path)
     if data.startswith(_DER):
         check_type("ssl.keystore.type", "PKCS12", path)
-    if len(data) > MAX_PEM_BYTES:
-        raise StoreError(f"{path}: is over {MAX_PEM_BYTES >> 10} KiB, so it is not a PEM store")
     return data.decode("latin-1")
 
 
 def key_store(text: str, where: str) -> KeyStore:
     """Return the one private key of a text and its certificates. Raises StoreError."""
-    sections = [(match[1], match[0]) for match in _SECTION.finditer(text)]
+    sections = _sections(text, where)
     keys = [section for label, section in sections if label.endswith("PRIVATE KEY")]
     if len(keys) != 1:
         raise StoreError(f"{where}: has {len(keys)} private keys (BEGIN PRIVATE KEY), and one is needed")
@@ -70,7 +69,17 @@ def key_store(text: str, where: str) -> KeyStore:
 
 def certificates(text: str, where: str) -> str:
     """Return the certificates of a text. StoreError where it has none."""
-    found = [match[0] for match in _SECTION.finditer(text) if match[1] == "CERTIFICATE"]
+    found = [section for label, section in _sections(text, where) if label == "CERTIFICATE"]
     if not found:
         raise StoreError(f"{where}: has no certificate (BEGIN CERTIFICATE)")
     return "\n".join(found) + "\n"
+
+
+def _sections(text: str, where: str) -> list[tuple[str, str]]:
+    """Return the sections of a text, each with its label."""
+    if len(text) > MAX_PEM_BYTES:
+        raise StoreError(f"{where}: is over {MAX_PEM_BYTES >> 10} KiB, so it is not a PEM store")
+    sections = [(match[1], match[0]) for match in _SECTION.finditer(text)]
+    if not all(section.isascii() for _, section in sections):
+        raise StoreError(f"{where}: a section has letters that PEM does not have")
+    return sections

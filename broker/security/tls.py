@@ -102,8 +102,11 @@ def _key_store(config: ListenerConfig) -> KeyStore:
 
 def _load_key(context: ssl.SSLContext, store: KeyStore, password: str) -> None:
     with _file(store.chain) as chain, _file(store.key) as key:
-        # Without a password OpenSSL would ask the terminal for one.
-        context.load_cert_chain(chain, key, lambda: password)
+        try:
+            # Without a password OpenSSL would ask the terminal for one.
+            context.load_cert_chain(chain, key, lambda: password)
+        except ValueError as error:
+            raise StoreError(f"ssl.key.password: {error}") from None
 
 
 @contextlib.contextmanager

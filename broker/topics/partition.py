@@ -76,6 +76,8 @@ class Partition(PartitionState):
         # The requirements of the topic for every batch, beyond its header. An ordinary topic has none.
         self.rules: ValidationRules | None = None
         self.marker_watch = MarkerWatch()
+        # From clients, since the start of the broker.
+        self.bytes_in = self.records_in = 0
 
     def configure(self, config: TopicConfig, producer_id_expiration_ms: int) -> None:
         """Go by these configs of the topic, and by one of the broker's, from the next append on."""
@@ -166,7 +168,10 @@ class Partition(PartitionState):
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset, self.must_flush)
         if header.producer_id >= 0 and self.log.producers.get(header.producer_id) is None:
             self._add_producer()
-        return self._write(records, header, now_ms, staged=staged)
+        appended = self._write(records, header, now_ms, staged=staged)
+        self.bytes_in += len(records)
+        self.records_in += header.record_count
+        return appended
 
     def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
         """Let the coordinator verify a batch whose producer has no open transaction here."""

@@ -123,6 +123,8 @@ class PartitionState:
         if failure is not None:
             self._refuse_all(failure)
         self._clock, self._purgatory, self._schedule_flush, self._on_failure, self._add_producer = surroundings
+        # To consumers, since the start of the broker.
+        self.bytes_out = 0
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
@@ -244,7 +246,9 @@ class PartitionState:
             self.log.give_up(error)
             self._purgatory.wake(self)
             if log:
-                _log.error("%s-%d is offline until the next start: %s", self.topic, self.index, error.message)
+                fields = {"topic": self.topic, "partition": self.index, "error": error.code.name}
+                text = "%s-%d is offline until the next start: %s"
+                _log.error(text, self.topic, self.index, error.message, extra=fields)
 
     def report_damage(self, error: CorruptBatch) -> None:
         """Log damage in the files, once for each place."""

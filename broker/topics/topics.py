@@ -89,6 +89,9 @@ class Topics:
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
+    def __len__(self) -> int:
+        return len(self._by_name)
+
     def all(self) -> list[Topic]:
         """Return every topic, in order of name."""
         return [self._by_name[name] for name in sorted(self._by_name)]

@@ -167,25 +167,29 @@ class BlockingConnection:
 
     def receive(self, response: type[M]) -> M:
         """Return the response to the oldest request in flight, a `response`. Earlier `records` become invalid."""
-        size = int.from_bytes(self._fill(4), "big", signed=True)
+        # For the whole response: one that comes byte by byte would reset the time-out of the socket with each.
+        until_s = time.monotonic() + self._timeout_ms / 1000
+        size = int.from_bytes(self._fill(4, until_s), "big", signed=True)
         if not 4 <= size <= MAX_FRAME_BYTES:
             self.close()
             raise BadResponse(f"{self.address} announces a frame of {size} bytes: not a Kafka broker?")
         try:
-            _, message = self._exchange.receive(self._fill(size))
+            _, message = self._exchange.receive(self._fill(size, until_s))
         except BadResponse:
             self.close()
             raise
         assert isinstance(message, response)
         return message
 
-    def _fill(self, size: int) -> memoryview:
-        """Return exactly `size` received bytes, at the front of the buffer."""
+    def _fill(self, size: int, until_s: float) -> memoryview:
+        """Return exactly `size` received bytes, at the front of the buffer. No read begins after `until_s`."""
         if size > len(self._buffer):
             # A page of it takes memory when it is written to: an announced length alone costs none.
             self._buffer = memoryview(mmap.mmap(-1, 1 << (size - 1).bit_length()))
         filled = 0
         while filled < size:
+            if time.monotonic() >= until_s:
+                raise self._lost(TimeoutError())
             try:
                 count = self._socket.recv_into(self._buffer[filled:size])
             except OSError as error:

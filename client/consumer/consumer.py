@@ -79,7 +79,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
     _finalizer: weakref.finalize[..., Any]
     # While `consume` runs.
     _workers: Workers | None = None
-    # Whether a session has ended: then `async for` ends, and does not raise.
+    # Whether the last session has ended with a stop: then `async for` ends, and does not raise.
     _stopped = False
 
     def __init__(
@@ -140,6 +140,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
         self._session = session = await Session.open(self._options, self._subscription, self._positions)
         self._poller = Poller(session, self._deserializers)
+        self._stopped = False
         self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
         self._finalizer.atexit = False
 
@@ -253,6 +254,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
 
         After `default_api_timeout_ms` it goes on without the commit or the LeaveGroup that is not done.
         """
+        given_up = self._subscription
         try:
             if self._session is not None:
                 async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
@@ -260,7 +262,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         except TimeoutError:
             _log.warning("unsubscribe could not commit and leave the group: its time is over")
         finally:
-            self._subscribe(Subscription())
+            if self._subscription is given_up:  # the user may have subscribed meanwhile
+                self._subscribe(Subscription())
 
     def _subscribe(self, subscription: Subscription) -> None:
         self._subscription = subscription

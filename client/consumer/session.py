@@ -181,7 +181,8 @@ class Session:
         if (matched := wanted.matched(view)) != wanted.topics:
             wanted.topics = matched
             self.cluster.watch(matched)
-            self._read_topics()
+            if self._group is None or self.membership is not None:  # who leaves the group must not join it again
+                self._read_topics()
         error = self._topic_errors.found(wanted.read_topics(), view)
         if error is not None:  # for the next poll
             self.error = error
@@ -224,7 +225,8 @@ class Session:
         except KafkaError as error:
             _log.info("the group went on without this consumer while it stopped: %s", error)
         finally:
-            self.commits.membership = None
+            if self.commits.membership is membership:  # the user may have subscribed meanwhile
+                self.commits.membership = None
             leaving = self.cluster.spawn(membership.leave("the consumer was closed"), "leave")
         await shared(leaving)
         if failure is not None:

@@ -29,13 +29,25 @@ MAX_QUEUED = 1_000
 class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
     """Records of some partitions. One task at a time may read it; it ends when the consumer stops."""
 
-    def __init__(self, owner: Streams) -> None:
-        self._owner = owner
+    def __init__(
+        self,
+        take: Callable[[deque[ConsumerRecord]], ConsumerRecord | None],
+        finish: Callable[[ConsumerRecord], None],
+        check_end: Callable[[], None],
+        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]] = lambda record: record,
+        note_wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`take` takes the next record out of the queue, None if none may be returned now; `finish` counts it as
+        processed. `check_end` raises StopAsyncIteration, or a failure, if no more records come.
+        """
+        self._take, self._finish, self._check_end = take, finish, check_end
+        self._deserialize, self._note_wait = deserialize, note_wait
         self.queue: deque[ConsumerRecord] = deque()
         # Set when there are records, or the stream has ended or failed.
         self.news = asyncio.Event()
         self.error: KafkaError | None = None
-        self._taken: ConsumerRecord | None = None
+        # The record that the user works on. An owner that gives its partition up sets None.
+        self.taken: ConsumerRecord | None = None
         self._is_waited_for = False
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
@@ -43,24 +55,19 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
 
         Raises DeserializationFailed once for a record, which counts as the one before when the next is asked for.
         """
-        if self._taken is not None:
-            taken, self._taken = self._taken, None
-            self._owner.in_flight.finish(taken, monotonic_ms())
+        if self.taken is not None:
+            taken, self.taken = self.taken, None
+            self._finish(taken)
         while True:
-            while self.queue:
-                record = self.queue.popleft()
-                self._owner.took()
-                if self._owner.in_flight.has(record):
-                    self._taken = record
-                    return self._owner.deserialize(record)
+            self.taken = self._take(self.queue)
+            if self.taken is not None:
+                return self._deserialize(self.taken)
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
-            if self._owner.ended:
-                self._owner.raise_failure()
-                raise StopAsyncIteration
+            self._check_end()
             self.news.clear()
-            self._owner.asked.set()
+            self._note_wait()
             await self._wait()
 
     async def _wait(self) -> None:
@@ -94,29 +101,40 @@ class Streams:
         self._numbers = {
             topic: range(end - count, end) for (topic, count), end in zip(counts.items(), ends, strict=True)
         }
-        self.in_flight = poller.begin_by_record()
+        self._in_flight = poller.begin_by_record()
         poller.collector.waits = self._is_full
-        self.deserialize = deserialize
-        self.all = [Stream(self) for _ in range(ends[-1] if ends else of_pattern)]
-        self.ended = False
+        # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
+        self._asked = asyncio.Event()
+        self.all = [
+            Stream(self._take, self._finish, self._check_end, deserialize, self._asked.set)
+            for _ in range(ends[-1] if ends else of_pattern)
+        ]
+        self._ended = False
         # Why `run` has ended, if not by a stop of the consumer.
         self._failure: BaseException | None = None
-        # Set when a stream waits for records. After an error the next poll waits for that: most errors come again.
-        self.asked = asyncio.Event()
         self._homes: dict[TopicPartition, int] = {}
 
     def by_topic(self) -> dict[str, list[Stream]]:
         """Return the streams of each topic."""
         return {topic: self.all[numbers.start : numbers.stop] for topic, numbers in self._numbers.items()}
 
-    def took(self) -> None:
-        """Note that a stream has taken a record: there may be room for more."""
-        self._session.signals.poll.set()
+    def _finish(self, record: ConsumerRecord) -> None:
+        self._in_flight.finish(record, monotonic_ms())
 
-    def raise_failure(self) -> None:
-        """Raise ClientStopped if `run` broke, or was cancelled by others than a stop of the consumer."""
+    def _take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
+        while queue:
+            record = queue.popleft()
+            self._session.signals.poll.set()  # there may be room for more
+            if self._in_flight.has(record):
+                return record
+        return None
+
+    def _check_end(self) -> None:
+        if not self._ended:
+            return
         if self._failure is not None and not self._session.closed:
             raise ClientStopped("the streams have ended: their task broke or was cancelled") from self._failure
+        raise StopAsyncIteration
 
     def _is_full(self, partition: TopicPartition) -> bool:
         """Whether records of this partition must wait."""
@@ -143,11 +161,11 @@ class Streams:
                 except ClientStopped:
                     return
                 except KafkaError as error:
-                    self.asked.clear()
+                    self._asked.clear()
                     for stream in self.all:
                         stream.error = error
                         stream.news.set()
-                    await self.asked.wait()
+                    await self._asked.wait()
                     continue
                 for partition, records in found.items():
                     stream = self.all[self._home(partition)]
@@ -157,6 +175,6 @@ class Streams:
             self._failure = error
             raise
         finally:
-            self.ended = True
+            self._ended = True
             for stream in self.all:
                 stream.news.set()

@@ -87,6 +87,8 @@ class Choice(Values):
         return (f"neither {' nor '.join(names)}" if len(names) == 2 else f"none of {', '.join(names)}") + self.hint
 
     def has(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return False  # False equals 0: acks=False would lose records
         return (value.lower() if self.ignores_case and isinstance(value, str) else value) in self.choices
 
     def read(self, text: str) -> Any:

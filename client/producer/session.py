@@ -51,7 +51,7 @@ class ProducerSession:
         self.loop: asyncio.AbstractEventLoop
         # The cluster while the producer stops, and takes no more records.
         self._ending: Cluster | None = None
-        # Why the sender's task ended, if it did.
+        # Why the sender's task ended since the last start, if it did.
         self._sender_error: KafkaError | None = None
 
     # -- Start and stop
@@ -62,6 +62,7 @@ class ProducerSession:
 
     async def _start(self) -> None:
         self.cluster = cluster = await Cluster.open(self._cluster_options)
+        self._sender_error = None
         IdleTopics(cluster, self._accumulator, monotonic_ms)
         self.loop = asyncio.get_running_loop()
         options = self._options

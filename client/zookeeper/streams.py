@@ -8,47 +8,16 @@ consumed records are committed.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from ...protocol.errors import KafkaError
+from ..consumer.streams import MAX_QUEUED, Stream
 from ..record import ConsumerRecord, TopicPartition
 
-# Of one stream; a poll may bring `max_poll_records` more.
-MAX_QUEUED = 1_000
 
-
-class MessageStream(AsyncIterator[ConsumerRecord]):
+class MessageStream(Stream):
     """Records of some partitions. One task at a time may read it; it ends when the consumer is shut down."""
-
-    def __init__(self, owner: MessageStreams) -> None:
-        self._owner = owner
-        self.queue: deque[ConsumerRecord] = deque()
-        # Set when there are records, or the stream has ended or failed.
-        self.news = asyncio.Event()
-        self.error: KafkaError | None = None
-        self._taken: tuple[int, ConsumerRecord] | None = None
-
-    async def __anext__(self) -> ConsumerRecord:
-        """Return the next record, and wait for it. The record before it then counts as consumed."""
-        if self._taken is not None:
-            taken, self._taken = self._taken, None
-            self._owner.consume(*taken)
-        while True:
-            if self.queue and self._owner.is_open:
-                record = self.queue.popleft()
-                self._taken = self._owner.tenure, record
-                if len(self.queue) == MAX_QUEUED // 2:
-                    self._owner.has_room()
-                return record
-            if self.error is not None:
-                error, self.error = self.error, None
-                raise error
-            if self._owner.has_ended:
-                raise StopAsyncIteration
-            self.news.clear()
-            await self.news.wait()
 
 
 class MessageStreams:
@@ -57,10 +26,10 @@ class MessageStreams:
     def __init__(self, total: int, has_room: Callable[[], None]) -> None:
         # Called when a stream that was full has room again.
         self.has_room = has_room
-        self.all = [MessageStream(self) for _ in range(total)]
+        self.all = [MessageStream(self._take, self._finish, self._check_end) for _ in range(total)]
         # Partition -> its stream, while the consumer owns it.
         self._homes: Mapping[TopicPartition, MessageStream] = {}
-        # Grows with each assignment: what was taken in an earlier one is not consumed, for others read it again.
+        # Grows with each assignment: what was consumed in an earlier one is not committed in this one.
         self.tenure = 0
         # The offsets behind the consumed records that are not committed yet.
         self.consumed: dict[TopicPartition, int] = {}
@@ -80,6 +49,7 @@ class MessageStreams:
         self.consumed = {}
         for stream in self.all:
             stream.queue.clear()
+            stream.taken = None  # others read it again
 
     def partitions(self) -> frozenset[TopicPartition]:
         """Return the partitions that are read now."""
@@ -92,10 +62,20 @@ class MessageStreams:
             stream.queue.extend(records)
             stream.news.set()
 
-    def consume(self, tenure: int, record: ConsumerRecord) -> None:
-        """Note that a record is consumed, unless its partition was given up meanwhile."""
-        if tenure == self.tenure:
-            self.consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
+    def _finish(self, record: ConsumerRecord) -> None:
+        self.consumed[TopicPartition(record.topic, record.partition)] = record.offset + 1
+
+    def _take(self, queue: deque[ConsumerRecord]) -> ConsumerRecord | None:
+        if not queue or not self.is_open:
+            return None
+        record = queue.popleft()
+        if len(queue) == MAX_QUEUED // 2:
+            self.has_room()
+        return record
+
+    def _check_end(self) -> None:
+        if self.has_ended:
+            raise StopAsyncIteration
 
     def full(self) -> frozenset[TopicPartition]:
         """Return the partitions whose streams have enough to do."""

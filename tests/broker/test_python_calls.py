@@ -46,9 +46,12 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "most"), [(_produce, 36), (_metadata, 24), (_heartbeat, 32)], ids=["Produce", "Metadata", "Heartbeat"]
+    ("prepare", "most"),
+    [(_produce, 36), (_metadata, 24.2), (_heartbeat, 32.2)],
+    ids=["Produce", "Metadata", "Heartbeat"],
 )
-def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: int) -> None:
+def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: float) -> None:
+    """One request in eight is timed, which is a call."""
     calls = count_calls(config, prepare)  # type: ignore[arg-type]
     assert calls.per_request <= most, calls.table()
 

@@ -11,7 +11,7 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from odradek.broker import BrokerConfig
+from odradek.broker import Broker, BrokerConfig
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.log_dirs.log_dirs import LogDirs
 from odradek.cli import doctor as diagnoses
@@ -33,6 +33,8 @@ from odradek.protocol.messages.metadata import (
 )
 from odradek.tests.support.command import rows, run, threaded_broker
 from odradek.tests.support.fake_cluster import Call, FakeCluster
+from odradek.tests.support.process import free_port
+from odradek.tests.support.tls import Authority
 
 
 def doctor(*args: str | Path) -> tuple[int, dict[str, dict[str, str]]]:
@@ -66,7 +68,24 @@ def test_an_address_that_nobody_reaches_is_found_with_the_config_that_mends_it(t
         status, found = doctor("-b", broker.address)
     assert (status, results(found)["advertised address"]) == (1, "problem")
     assert "127.0.0.1:1" in found["advertised address"]["finding"]
-    assert "advertised.listeners=PLAINTEXT://HOST:PORT" in found["advertised address"]["remedy"]
+    assert "advertised.listeners=LISTENER://HOST:PORT" in found["advertised address"]["remedy"]
+
+
+@pytest.mark.parametrize(("host", "is_well"), [("localhost", True), ("127.0.0.1", False)])
+def test_a_name_that_is_not_in_the_certificate_is_found(tmp_path: Path, host: str, is_well: bool) -> None:
+    authority, port = Authority(tmp_path), free_port()
+    config = BrokerConfig(
+        listeners=(f"SSL://127.0.0.1:{port}",),
+        advertised_listeners=(f"SSL://{host}:{port}",),
+        ssl_keystore_type="PEM",
+        ssl_keystore_location=str(authority.store("broker.pem", "localhost")),
+        log_dirs=(str(tmp_path / "data"),),
+    )
+    options = ("-X", "security.protocol=SSL", "-X", f"ssl.truststore.location={authority.path}")
+    with Broker(config):
+        _, found = doctor("-b", f"localhost:{port}", *options)
+    assert results(found)["advertised address"] == ("ok" if is_well else "problem")
+    assert is_well or "certificate is for another host" in found["advertised address"]["finding"]
 
 
 def test_an_address_of_another_cluster_is_found(tmp_path: Path) -> None:

@@ -162,6 +162,47 @@ async def test_a_listener_may_stop_the_consumer() -> None:
     assert asyncio.all_tasks() <= before
 
 
+async def test_a_producer_whose_tasks_the_program_cancelled_can_be_started_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        producer = Producer(cluster.address)
+        await producer.start()
+        for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
+            task.cancel()
+        with pytest.raises(ClientStopped):
+            while True:
+                await producer.send_and_wait("t", b"lost")
+        await producer.stop()
+        async with producer:
+            await producer.send_and_wait("t", b"x")
+        assert cluster.values("t")[-1] == b"x"
+
+
+async def test_batches_tell_why_they_end_also_after_a_second_start() -> None:
+    async with cluster_with_records() as cluster:
+        consumer = Consumer("t", bootstrap_servers=cluster.address)
+        for _ in range(2):
+            await consumer.start()
+            for task in asyncio.all_tasks() - {asyncio.current_task()} - cluster.tasks:
+                task.cancel()
+            with pytest.raises(ClientStopped, match="was cancelled"):
+                async for _ in consumer.batches():
+                    pass
+            await consumer.stop()
+
+
+async def test_a_subscription_during_an_unsubscribe_is_read_and_committed() -> None:
+    async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
+        assert (await consumer.getone()).topic == "t"
+        unsubscribe = asyncio.create_task(consumer.unsubscribe())
+        await asyncio.sleep(0)
+        consumer.subscribe("u")
+        await unsubscribe
+        assert consumer.subscription() == {"u"}
+        assert (await consumer.getone()).topic == "u"
+        await consumer.commit()
+        assert cluster.group.committed["u", 0] == 1
+
+
 async def test_a_handler_that_awaits_something_cancelled_has_failed() -> None:
     async with cluster_with_records() as cluster, member_for(cluster, "t") as consumer:
         with pytest.raises(HandlerFailed, match="it awaited something that was cancelled"):

@@ -31,7 +31,7 @@ from odradek.client.admin.transactions import ActiveProducer
 from odradek.client.errors import RequestTimedOut
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.proxy import Proxy
-from odradek.tests.support.stopping import LIMIT_MS, in_time
+from odradek.tests.support.stopping import LIMIT_MS, answered, in_time
 
 Call = Callable[[Any], Awaitable[object]]
 
@@ -148,20 +148,19 @@ async def started(kind: type[Any], address: str) -> AsyncGenerator[Any]:
     """A client that works, a producer in a transaction that has a record."""
     if kind is Producer:
         client: Any = Producer(address, max_block_ms=LIMIT_MS, transactional_id="x")
-        await client.start()
-        await client.begin_transaction()
-        await client.send_and_wait("t", b"x")
     elif kind is SimpleConsumer:
         client = SimpleConsumer(address, default_api_timeout_ms=LIMIT_MS)
-        await client.start()
     else:
         client = kind(bootstrap_servers=address, default_api_timeout_ms=LIMIT_MS, **OPTIONS[kind])
-        await client.start()
-    if kind is Consumer:
-        client.assign([P])
-        await client.position(P)
-        client.seek_to_end(P)
+    await answered(client.start)
     try:
+        if kind is Producer:
+            await client.begin_transaction()
+            await answered(lambda: client.send_and_wait("t", b"x"))
+        elif kind is Consumer:
+            client.assign([P])
+            await answered(lambda: client.position(P))
+            client.seek_to_end(P)
         yield client
     finally:
         await (client.stop() if kind in (Admin, SimpleConsumer) else client.stop(timeout_ms=1))

@@ -212,3 +212,16 @@ async def test_a_zookeeper_that_was_away_is_looked_for_every_second(ensemble: Zo
     async with session(ensemble, "away") as made:
         retry = made.zookeeper._client._connection.retry_sleeper
         assert (retry.max_tries, retry.max_delay) == (-1, 1.0)
+
+
+async def test_a_start_that_is_cancelled_leaves_no_session_behind(ensemble: ZooKeeperProcess) -> None:
+    before = set(threading.enumerate())
+    made = Noted(f"{ensemble.address}/cancelled", 6000)
+    start = asyncio.create_task(made.zookeeper.start(PERSISTENT))
+    await told(made, Contact.CONNECTED)
+    start.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    async with asyncio.timeout(20):
+        while set(threading.enumerate()) - before:
+            await asyncio.sleep(0.001)

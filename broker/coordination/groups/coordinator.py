@@ -36,6 +36,7 @@ from ....protocol.messages.offset_fetch import (
 )
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill
 from ..actor import Actor, Runtime
@@ -240,12 +241,15 @@ class GroupCoordinator:
         member_id = request.member_id or str(uuid.uuid4())
         client = context.client_id, context.client_host
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
-        self._match_topics(actor)
+        self._match_topics(actor, context)
         self._compute_target(actor)
         return call.result()
 
-    def _match_topics(self, actor: GroupActor) -> None:
-        """Find the topics of the group's regular expressions, if there are topics or expressions that are new."""
+    def _match_topics(self, actor: GroupActor, context: Context) -> None:
+        """Find the topics of the group's regular expressions, if there are topics or expressions that are new.
+
+        As in Kafka, the rights of the member whose heartbeat this is decide for the group.
+        """
         body = actor.state.consumer
         if body is None or self._is_matching:
             return
@@ -259,7 +263,12 @@ class GroupCoordinator:
 
         def done() -> None:
             self._is_matching = False
+            for regex, found in event.found.items():
+                event.found[regex] = found._replace(topics=frozenset(filter(may_see, found.topics)))
             actor.feed(event)
+
+        def may_see(topic: str) -> bool:
+            return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, audited=False)
 
         self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
 

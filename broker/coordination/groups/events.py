@@ -201,6 +201,11 @@ class Create:
 
 
 @dataclass(slots=True)
+class Rebalance:
+    """The owner of the broker wants the members to join again. Only a test kit does."""
+
+
+@dataclass(slots=True)
 class ExpireOffsets:
     """It is time to delete offsets that were kept long enough."""
 
@@ -251,6 +256,7 @@ Event = (
     | TargetComputed
     | BecomeClassic
     | Create
+    | Rebalance
     | ExpireOffsets
     | DropTopic
     | EndTransaction

@@ -40,6 +40,7 @@ class CauseKind(Enum):
     TOO_MANY = "too-many-members"
     NOT_WRITTEN = "assignment-not-written"
     DOWNGRADED = "downgraded"
+    REQUESTED = "requested"
 
 
 class Ending(Enum):
@@ -105,6 +106,8 @@ class Cause:
                 return f"the assignment could not be written{tail}"
             case CauseKind.DOWNGRADED:
                 return f"the last member of the consumer protocol is gone{tail}"
+            case CauseKind.REQUESTED:
+                return f"a test asked for a rebalance{tail}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ STEPS: dict[type[events.Event], Callable[[Group, Any, events.Outcome, int], None
     events.RebalanceTimeout: rebalance.rebalance_timeout,
     events.SyncTimeout: rebalance.sync_timeout,
     events.Create: lifecycle.create,
+    events.Rebalance: rebalance.rebalance,
     events.ExpireOffsets: expiry.expire_offsets,
     events.DropTopic: expiry.drop_topic,
     events.EndTransaction: commits.end_transaction,

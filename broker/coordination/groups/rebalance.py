@@ -23,6 +23,7 @@ from .events import (
     SyncTimeout,
     TimerEvent,
 )
+from .events import Rebalance as RebalanceEvent
 from .generation_record import generation_record
 from .group import Group
 from .history import Cause, CauseKind, Ending, Fate, Rebalance
@@ -32,6 +33,12 @@ from .states import GroupState
 
 _JOINS_ARE_OVER: list[CancelTimer[TimerEvent]] = [CancelTimer(RebalanceTimeout()), CancelTimer(InitialDelayPassed())]
 _SYNCS_ARE_OVER: CancelTimer[TimerEvent] = CancelTimer(SyncTimeout())
+
+
+def rebalance(group: Group, event: RebalanceEvent, outcome: Outcome, now_ms: int) -> None:
+    """Begin a rebalance of the members that there are, unless one runs."""
+    if group.roster.members and group.state is not GroupState.PREPARING_REBALANCE:
+        prepare(group, [Cause(CauseKind.REQUESTED)], outcome, now_ms)
 
 
 def trigger(group: Group, causes: Sequence[Cause], outcome: Outcome, now_ms: int) -> None:

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, cast
 
 from .exchange import Exchange, Failed, Identity, Work
 
-_NAME = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
-_PAIRS = r"(?:[A-Za-z]+=[^\x01]+\x01)*"
+# Both have a bound: the event loop stands still while a message is read, and it may come from anybody.
+_NAME = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
+_PAIRS = r"(?:[A-Za-z]+=[^\x01]+\x01){0,100}"
 _MESSAGE = re.compile(
     rf"n,(?:a=({_NAME}))?,\x01auth=Bearer ([A-Za-z0-9\-._~+/]+=*)\x01{_PAIRS}\x01",
     re.IGNORECASE,

@@ -56,6 +56,7 @@ OF_THE_AUTHORIZER = {
 # Configs that Kafka does not have.
 OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
 OWN |= {("broker", "queued.max.response.bytes")}
+OWN |= {("broker", "http.listener"), ("broker", "metrics.max.topics"), ("broker", "metrics.max.groups")}
 OWN |= {("broker", f"direct.read.{name}") for name in ("max.leases", "lease.ms", "lease.max.ms")}
 # Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.
 OTHER_RANGES = {

@@ -110,6 +110,9 @@ ELSEWHERE = {
     "log.cleaner.io.max.bytes.per.second": (
         "broker/background/test_cleaner.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing"
     ),
+    "http.listener": "broker/http/test_pages.py::test_a_port_alone_listens_on_loopback",
+    "metrics.max.topics": "broker/http/test_pages.py::test_topics_and_groups_beyond_the_bounds_are_summed",
+    "metrics.max.groups": "broker/http/test_pages.py::test_topics_and_groups_beyond_the_bounds_are_summed",
     "node.id": "broker/log_dirs/test_data_dir.py::test_the_directory_of_another_node_is_rejected_and_left_unchanged",
     "broker.id": "broker/configs/test_broker_config.py::test_broker_id_is_node_id_under_its_older_name",
     "listeners": "broker/test_server.py::test_several_listeners_each_with_its_name_and_port",

@@ -52,6 +52,15 @@ async def client(secure: Broker) -> AsyncIterator[Raw]:
         yield raw
 
 
+def _tagged_fields(count: int) -> bytes:
+    """Tagged fields without a value, with numbers of two bytes."""
+
+    def two_bytes(number: int) -> bytes:
+        return bytes([number & 0x7F | 0x80, number >> 7])
+
+    return two_bytes(count) + b"".join(two_bytes(128 + tag) + b"\0" for tag in range(count))
+
+
 async def works(raw: Raw) -> bool:
     return bool((await raw.ask(ApiKey.METADATA, 12, METADATA)).brokers)
 
@@ -180,6 +189,33 @@ async def test_the_answer_to_a_failure_is_held_back(config: BrokerConfig) -> Non
             await authenticate(raw, b"\0alice\0wrong")
 
 
+async def test_nothing_behind_a_failure_is_read(client: Raw) -> None:
+    await handshake(client, "PLAIN")
+    client.send(ApiKey.SASL_AUTHENTICATE, 2, sasl_token(b"\0alice\0wrong"))
+    client.send(ApiKey.SASL_AUTHENTICATE, 2, sasl_token(PLAIN))
+    client.send(ApiKey.METADATA, 12, METADATA)
+    assert (await client.receive(ApiKey.SASL_AUTHENTICATE, 2)).error_code == 58
+    assert await client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (pack(">hhih", 3, 12, 1, 99), "a request header that cannot be read"),
+        (pack(">hhihb", 36, 2, 1, -1, 0) + b"\x02x" + _tagged_fields(1_001), "tagged fields announces 1001"),
+    ],
+    ids=["a header that is cut off", "many tagged fields"],
+)
+async def test_a_request_that_cannot_be_read_closes_with_a_line(
+    client: Raw, caplog: pytest.LogCaptureFixture, sent: bytes, said: str
+) -> None:
+    await handshake(client, "PLAIN")
+    client.send_bytes(pack(">i", len(sent)) + sent)
+    assert await client.is_closed()
+    assert said in caplog.text
+    assert "Traceback" not in caplog.text
+
+
 async def test_nothing_secret_is_logged(secure: Broker, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     for sent in (PLAIN, b"\0alice\0hunter2", b"hunter2"):
@@ -258,6 +294,13 @@ class TestTokens:
     async def test_a_message_of_another_form_is_refused(self, client: Raw) -> None:
         assert (await log_in(client, b"n,,\x01auth=Bearer \x01\x01", "OAUTHBEARER")).error_code == 58
 
+    @pytest.mark.parametrize(
+        "sent",
+        [b"n,a=" + b"a" * 1_001 + b",\x01auth=Bearer a\x01\x01", bearer(token())[:-1] + b"a=b\x01" * 101 + b"\x01"],
+    )
+    async def test_a_message_of_many_parts_is_refused(self, client: Raw, sent: bytes) -> None:
+        assert (await log_in(client, sent, "OAUTHBEARER")).error_code == 58
+
 
 class TestSessions:
     async def test_a_session_is_renewed_in_time_or_closed(self, config: BrokerConfig) -> None:
@@ -269,6 +312,14 @@ class TestSessions:
             assert (await handshake(raw, "PLAIN")).error_code == 34  # too soon again
             while not await is_over(raw):
                 pass
+
+    async def test_a_frame_may_not_be_large_while_a_session_is_renewed(self, config: BrokerConfig) -> None:
+        made = sasl_config(config, connections_max_reauth_ms=60_000, sasl_server_max_receive_size=1_000)
+        async with Broker(made) as broker, await Raw.connect(broker.addresses[1]) as raw:
+            await log_in(raw)
+            await handshake(raw, "PLAIN")
+            raw.send_bytes(pack(">i", 1_001))
+            assert await raw.is_closed()
 
     async def test_nobody_becomes_another_user(self, config: BrokerConfig) -> None:
         made = sasl_config(config, connections_max_reauth_ms=60_000)

@@ -7,16 +7,20 @@ import contextlib
 import os
 import socket
 import ssl
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.definition import ConfigError
+from odradek.broker.configs.listener_config import ListenerConfig
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.network import tls_door
-from odradek.broker.security import listener_tls
+from odradek.broker.security import listener_tls, tls
 from odradek.broker.security.principals import ANONYMOUS, user
+from odradek.broker.timers import TimerHandle, Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -39,6 +43,14 @@ def authority(tmp_path: Path) -> Authority:
 
 def tls_address(broker: Broker) -> str:
     return broker.addresses[1]
+
+
+def hello(authority: Authority) -> bytes:
+    """The first message of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        authority.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
+    return outgoing.read()
 
 
 async def certificate_of(broker: Broker, context: ssl.SSLContext) -> bytes:
@@ -216,6 +228,49 @@ async def test_a_silent_client_is_closed_in_time(
     assert "no TLS handshake in 1 ms" in caplog.text
 
 
+async def test_the_door_looks_less_and_less_often_for_the_rest_of_a_hello(
+    config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bytes] = []
+    monkeypatch.setattr(tls_door, "HANDSHAKE_MS", 200)
+    monkeypatch.setattr(tls_door, "_LOOK_AGAIN_MS", 1)
+    monkeypatch.setattr(tls_door, "record_bytes", looks.append)
+    async with Broker(tls_config(config, authority)) as broker, await Raw.connect(tls_address(broker)) as raw:
+        raw.send_bytes(b"\x16")
+        assert await raw.is_closed()
+    assert 1 < len(looks) <= 9
+
+
+async def test_clients_that_wait_for_a_handshake_share_one_timer(
+    config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient_ms, delays_ms, looks = 10**9, list[int](), list[bytes]()
+    after, record_bytes = Timers.after, tls_door.record_bytes
+
+    def noted(timers: Timers, delay_ms: int, callback: Callable[[], None]) -> TimerHandle:
+        delays_ms.append(delay_ms)
+        return after(timers, delay_ms, callback)
+
+    def looked(head: bytes) -> int | None:
+        looks.append(head)
+        return record_bytes(head)
+
+    monkeypatch.setattr(Timers, "after", noted)
+    monkeypatch.setattr(tls_door, "record_bytes", looked)
+    monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 1)
+    monkeypatch.setattr(tls_door, "PATIENCE_MS", patient_ms)
+    async with Broker(tls_config(config, authority)) as broker:
+        clients = [await Raw.connect(tls_address(broker)) for _ in range(5)]
+        for number, each in enumerate(clients, 1):
+            each.send_bytes(hello(authority))
+            async with asyncio.timeout(10):
+                while len(looks) < number:
+                    await asyncio.sleep(0)
+        for each in clients:
+            each.close()
+    assert sum(patient_ms // 2 < delay_ms <= patient_ms for delay_ms in delays_ms) == 1
+
+
 async def test_a_connection_counts_for_the_limits_before_its_handshake(
     config: BrokerConfig, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,16 +292,11 @@ async def test_many_handshakes_take_turns_and_the_oldest_yields(
 ) -> None:
     monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 2)
     monkeypatch.setattr(tls_door, "PATIENCE_MS", 0)
-    context = authority.context()
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with pytest.raises(ssl.SSLWantReadError):
-        context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
-    hello = outgoing.read()
     async with Broker(tls_config(config, authority)) as broker:
         stuck = [await Raw.connect(tls_address(broker)) for _ in range(3)]
         for each in stuck:
-            each.send_bytes(hello)
-        async with await connect(tls_address(broker), context) as raw:
+            each.send_bytes(hello(authority))
+        async with await connect(tls_address(broker), authority.context()) as raw:
             assert (await raw.ask(ApiKey.METADATA, 12, METADATA)).brokers
         for each in stuck:
             each.close()
@@ -271,6 +321,13 @@ class TestStart:
             ({"ssl_keystore_type": "PKCS12"}, "openssl pkcs12 -in"),
             ({"ssl_keystore_location": "/nowhere.pem"}, "/nowhere.pem: no such file"),
             ({"ssl_keystore_password": "hunter2"}, "only ssl.key.password"),
+            (
+                {
+                    "ssl_truststore_location": None,
+                    "ssl_truststore_certificates": "-----BEGIN CERTIFICATE-----\n\xe9\n-----END CERTIFICATE-----",
+                },
+                "has letters that PEM does not have",
+            ),
             ({"ssl_truststore_type": "JKS"}, "keytool -importkeystore"),
             ({"ssl_truststore_password": "hunter2"}, "cannot be used with PEM"),
             ({"ssl_keystore_key": "k"}, "exclude each other"),
@@ -295,8 +352,13 @@ class TestStart:
         with pytest.raises(StartError, match="does not belong to the first certificate"):
             await Broker(tls_config(config, authority, ssl_keystore_location=str(store))).start()
 
+    @pytest.mark.parametrize(
+        ("password", "said"),
+        [("wrong", r"set ssl\.key\.password"), ("wrong" * 400, r"ssl\.key\.password: password cannot be longer")],
+        ids=["wrong", "too long"],
+    )
     async def test_an_encrypted_key_without_its_password_is_refused(
-        self, config: BrokerConfig, authority: Authority
+        self, config: BrokerConfig, authority: Authority, password: str, said: str
     ) -> None:
         from cryptography.hazmat.primitives import serialization as pem
 
@@ -305,8 +367,8 @@ class TestStart:
         encrypted = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.BestAvailableEncryption(b"secret"))
         store = authority.folder / "encrypted.pem"
         store.write_bytes(encrypted + leaf.cert_chain_pems[0].bytes())
-        made = tls_config(config, authority, ssl_keystore_location=str(store), ssl_key_password="wrong")
-        with pytest.raises(StartError, match=r"set ssl\.key\.password"):
+        made = tls_config(config, authority, ssl_keystore_location=str(store), ssl_key_password=password)
+        with pytest.raises(StartError, match=said):
             await Broker(made).start()
 
     def test_a_misspelt_config_of_a_listener_is_an_error(self) -> None:
@@ -360,6 +422,46 @@ class TestReload:
             for _ in range(2):
                 assert await certificate_of(broker, authority.context()) == before
         assert caplog.text.count("new connections use the certificate of before") == 1
+
+    async def test_a_file_that_was_half_written_is_read_again(
+        self, config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        load = tls.load
+
+        def while_it_is_written(config: ListenerConfig) -> tls.Loaded:
+            try:
+                return load(config)
+            finally:
+                monkeypatch.setattr(tls, "load", load)
+                authority.store()
+
+        monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
+        async with Broker(tls_config(config, authority)) as broker:
+            before = await certificate_of(broker, authority.context())
+            monkeypatch.setattr(tls, "load", while_it_is_written)
+            (authority.folder / "broker.pem").write_text("half a file")
+            assert await certificate_of(broker, authority.context()) == before
+            assert await certificate_of(broker, authority.context()) != before
+
+    async def test_a_disk_that_hangs_keeps_nobody_out(
+        self, config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        goes_on = threading.Event()
+        stamp = tls.stamp
+
+        def hang(config: ListenerConfig) -> tuple[tls.Stamp | None, ...]:
+            goes_on.wait()
+            return stamp(config)
+
+        monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
+        monkeypatch.setattr(listener_tls, "MOST_WAIT_MS", 1)
+        async with Broker(tls_config(config, authority)) as broker:
+            monkeypatch.setattr(tls, "stamp", hang)
+            try:
+                for _ in range(3):
+                    await certificate_of(broker, authority.context())
+            finally:
+                goes_on.set()
 
     async def test_the_same_path_again_reads_the_file_again(self, config: BrokerConfig, authority: Authority) -> None:
         path = str(authority.folder / "broker.pem")

@@ -342,9 +342,9 @@ async def test_the_broker_sends_as_little_for_large_files_as_for_small_ones(
     received: list[int] = []
     fill = BlockingConnection._fill
 
-    def counting(connection: BlockingConnection, size: int) -> memoryview:
+    def counting(connection: BlockingConnection, size: int, until_s: float) -> memoryview:
         received.append(size)
-        return fill(connection, size)
+        return fill(connection, size, until_s)
 
     monkeypatch.setattr(BlockingConnection, "_fill", counting)
     answers: list[tuple[int, int]] = []

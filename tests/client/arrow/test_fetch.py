@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
+from odradek.client.arrow import connection
 from odradek.client.arrow.brokers import Brokers
 from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
@@ -415,3 +418,13 @@ async def test_a_leader_that_is_being_chosen_is_waited_for() -> None:
         fetch = RangeFetch(OffsetRange("t", fake.topic_id("t"), 0, 0, 30), options, brokers)
         assert await asyncio.to_thread(offsets_of, fetch, 0, 30) == list(range(30))
         assert len(waits) == 1
+
+
+async def test_the_time_limit_is_for_a_whole_response(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock is 20 s later, as where a broker sends a byte now and then."""
+    async with filled() as fake:
+        options = options_for(fake).client
+        clock = itertools.count(0, 20)
+        monkeypatch.setattr(connection, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+        with pytest.raises(RequestTimedOut, match="did not answer within 30000 ms"):
+            await asyncio.to_thread(BlockingConnection, options.bootstrap[0], options)

@@ -60,11 +60,11 @@ def test_a_queued_record_cannot_be_cancelled_and_flush_waits_for_it(cluster: Fak
 
 
 def test_errors_are_those_of_the_asyncio_producer(cluster: FakeCluster) -> None:
-    with producer_for(cluster, max_block_ms=1_000, enable_idempotence=False) as producer:
+    with producer_for(cluster, max_block_ms=1_000) as hasty, pytest.raises(UnknownTopic):
+        hasty.send("missing", b"x")
+    with producer_for(cluster, enable_idempotence=False) as producer:
         with pytest.raises(RecordTooLarge):
             producer.send("t", bytes(2_000_000))
-        with pytest.raises(UnknownTopic):
-            producer.send("missing", b"x")
         with pytest.raises(InvalidTransactionState):
             producer.begin_transaction()
         cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.TOPIC_AUTHORIZATION_FAILED))

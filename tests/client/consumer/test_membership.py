@@ -173,11 +173,10 @@ async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_commit
                     await asyncio.sleep(0.001)
             assert (cluster.group.generation, cluster.group.committed) == (generation, {})
             offsets = await until(consumer, lambda: cluster.group.generation > generation)
-            assert offsets == []
             assert cluster.group.committed == {("t", 0): 4}
-            while not (batches := await consumer.getmany(timeout_ms=50)):
-                pass
-            assert [record.offset for record in batches[T0]] == [4, 5, 6, 7, 8, 9]
+            while len(offsets) < 6:
+                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert offsets == [4, 5, 6, 7, 8, 9]
 
 
 async def test_a_fenced_member_gives_up_its_partitions_without_committing() -> None:
@@ -210,7 +209,9 @@ async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> N
                     await asyncio.sleep(0.001)
             cluster.steps[ApiKey.HEARTBEAT].clear()
             await until(consumer, lambda: bool(consumer.assignment()))
-            assert cluster.group.member_id == "member-2"
+            # A busy machine may make this user late again.
+            assert cluster.group.left[0] == "member-1"
+            assert cluster.group.member_id not in cluster.group.left
 
 
 async def test_a_commit_that_comes_too_late_says_so_and_the_member_joins_again() -> None:

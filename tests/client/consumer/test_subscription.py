@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
-from odradek.client import Consumer, OffsetAndMetadata, TopicPartition
+from odradek.client import Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from odradek.client.errors import InvalidOption, NotAssigned, OffsetStoreFailed
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -70,6 +70,29 @@ async def test_a_pattern_reads_the_topics_that_match_also_later_ones(group_id: s
             await until(consumer, lambda: consumer.subscription() == {"flights-2", "flights-3"})
             await consumer.unsubscribe()
             assert consumer.subscription() == frozenset()
+
+
+class WaitsForTopic(RebalanceListener):
+    """Gives its partitions back when the subscription has a topic that is made meanwhile."""
+
+    def __init__(self, cluster: FakeCluster, consumer: Consumer) -> None:
+        self._cluster = cluster
+        self._consumer = consumer
+
+    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self._cluster.topics["flights-2"] = [FakeLog(1)]
+        while "flights-2" not in self._consumer.subscription():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_topic_that_begins_to_match_does_not_bring_a_leaving_member_back() -> None:
+    async with FakeCluster({"flights-1": 1}) as cluster, asyncio.timeout(20):
+        async with consumer_for(cluster, group_id="g") as consumer:
+            consumer.subscribe(pattern=r"flights-\d", listener=WaitsForTopic(cluster, consumer))
+            await until(consumer, lambda: bool(consumer.assignment()))
+            joins = len(cluster.calls(ApiKey.JOIN_GROUP))
+        assert len(cluster.calls(ApiKey.JOIN_GROUP)) == joins
+        assert cluster.group.left == ["member-1"]
 
 
 async def test_a_pattern_can_be_subscribed_before_the_start() -> None:

@@ -1,10 +1,11 @@
-"""bootstrap_servers as people write them."""
+"""Values of options: bootstrap_servers as people write them, and acks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from odradek.client import Producer
 from odradek.client.core.option_values import bootstrap_addresses, broker_address
 from odradek.client.errors import InvalidOption
 
@@ -46,3 +47,10 @@ def test_one_broker_is_named_whole_or_by_host_and_port() -> None:
     assert broker_address("somewhere", None) == ("somewhere", 9092)
     with pytest.raises(InvalidOption, match="names 2 servers"):
         broker_address("a:1,b:2", None)
+
+
+@pytest.mark.parametrize("acks", [True, False])
+def test_true_and_false_are_no_acks(acks: Any) -> None:
+    """In Python they equal 1 and 0."""
+    with pytest.raises(InvalidOption, match='acks must be 0, 1 or "all"'):
+        Producer(acks=acks, enable_idempotence=False)

@@ -76,6 +76,9 @@ class FakeContext:
     client_id: str = "client"
     client_host: str = "/10.0.0.1"
 
+    def may(self, *_: object, **__: object) -> bool:
+        return True
+
 
 class FakeLog:
     """Partitions as lists. While `hold` is set, an append is committed by `answer` alone."""

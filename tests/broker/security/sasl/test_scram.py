@@ -51,7 +51,17 @@ def test_an_unknown_user_has_the_same_salt_each_time() -> None:
 
 @pytest.mark.parametrize(
     "first",
-    [b"", b"n,,", b"p=tls-unique,,n=a,r=x", b"n,a=b,n=a,r=x", b"n,,n=a=b,r=x", "n,,n=ü,r=x".encode(), b"n,,n=,r=x"],
+    [
+        b"n,,n=" + b"a" * 1_001 + b",r=x",
+        b"n,,n=a,r=x" + b",a=b" * 101,
+        b"",
+        b"n,,",
+        b"p=tls-unique,,n=a,r=x",
+        b"n,a=b,n=a,r=x",
+        b"n,,n=a=b,r=x",
+        "n,,n=ü,r=x".encode(),
+        b"n,,n=,r=x",
+    ],
 )
 def test_a_first_message_of_another_form_is_refused(first: bytes) -> None:
     with pytest.raises(Failed):

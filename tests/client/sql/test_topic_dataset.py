@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="pip install 'odradek[sql]'")
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from odradek.client.sql.pruning import Span, prune
+from odradek.client.sql.topic_dataset import Span, prune
 
 SCHEMA = pa.schema(
     [

@@ -1,0 +1,162 @@
+"""`/metrics`: the broker under names of its own, a few thousand samples at most, whatever it holds."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from ... import __version__
+from ...storage.errors import StorageError
+from ...storage.system_calls import resident_bytes
+from ..coordination.transactions.states import TransactionState
+from ..metrics.exposition import family, histogram, single
+from ..metrics.request_counts import RequestCounts
+from ..services import Services
+from ..threads import Work
+from .group_lag import GroupLag, lags
+from .readiness import unready_reasons
+from .scrape import Scraped
+from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
+from .turns import take_turns
+
+# The APIs whose time is shown each for itself, because clients wait for them; the others are one row.
+TIMED = frozenset(
+    {
+        *("Produce", "Fetch", "Metadata", "ListOffsets", "OffsetCommit", "OffsetFetch", "FindCoordinator"),
+        *("JoinGroup", "SyncGroup", "Heartbeat", "EndTxn"),
+    }
+)
+_OTHER_APIS = "Other"
+_NO_SPACE = (-1, -1)
+
+
+async def own_page(scraped: Scraped) -> Iterator[str]:
+    """Return the pieces of the page, after look-ups in files."""
+    rows: list[GroupLag] = []
+    await take_turns(lags(scraped.services, rows))
+    await scraped.ages.refresh(each for row in rows for each in row.unread)
+    space = {each.path: await _space(scraped.services, each.path) for each in scraped.services.log_dirs.all}
+    data_dir = scraped.services.config.data_dir
+    open_files = await scraped.services.threads.run(Work.BACKGROUND, data_dir, _count_open_files)
+    return _page(scraped, rows, space, open_files)
+
+
+def _page(scraped: Scraped, rows: list[GroupLag], space: dict[Path, tuple[int, int]], open_files: int) -> Iterator[str]:
+    services = scraped.services
+    yield from _process(scraped, open_files)
+    yield from _requests(scraped)
+    yield from _topics(services)
+    yield from _groups(scraped, rows)
+    yield from _transactions(services)
+    yield from _disks(services, space)
+
+
+def _process(scraped: Scraped, open_files: int) -> Iterator[str]:
+    services = scraped.services
+    yield from single("odradek_build_info", 1, __version__, platform.python_version())
+    yield from single("odradek_cluster_info", 1, services.metadata.cluster_id, str(services.config.node_id))
+    is_ready = not any(unready_reasons(services, scraped.listens()))
+    yield from single("odradek_ready", int(is_ready))
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    yield from single("odradek_event_loop_cpu_seconds_total", time.clock_gettime(clock))
+    yield from single("process_cpu_seconds_total", time.process_time())
+    yield from single("process_resident_memory_bytes", resident_bytes())
+    yield from single("process_open_fds", open_files)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield from single("process_max_fds", float("inf") if most == resource.RLIM_INFINITY else most)
+
+
+def _count_open_files() -> int:
+    """Return how many descriptors are open. With tens of thousands that takes milliseconds: call it in a thread."""
+    return len(os.listdir("/dev/fd"))  # on Linux and macOS alike
+
+
+def _requests(scraped: Scraped) -> Iterator[str]:
+    counts = sorted(scraped.services.requests.values(), key=lambda each: each.name)
+    yield from single("odradek_connections", scraped.connections())
+    yield from family("odradek_requests_total", (((each.name,), each.requests) for each in counts))
+    errors = [((each.name, code.name), count) for each in counts for code, count in each.errors.items()]
+    yield from family("odradek_request_errors_total", errors)
+    yield from histogram("odradek_request_duration_seconds", _durations(counts), RequestCounts.bounds_s())
+    yield from single("odradek_purgatory_waiting", len(scraped.services.purgatory))
+
+
+def _durations(counts: list[RequestCounts]) -> Iterator[tuple[tuple[str], list[int], float]]:
+    others = [each for each in counts if each.name not in TIMED]
+    for each in counts:
+        if each.name in TIMED:
+            yield (each.name,), each.buckets, each.timed_ns / 1e9
+    if others:
+        buckets = [sum(column) for column in zip(*(each.buckets for each in others), strict=True)]
+        yield (_OTHER_APIS,), buckets, sum(each.timed_ns for each in others) / 1e9
+
+
+def _topics(services: Services) -> Iterator[str]:
+    sums = BrokerSums()
+    yield from sum_topics(services, sums)
+    yield from single("odradek_topics", len(services.topics))
+    yield from single("odradek_topics_summed", sums.summed)
+    for name, attribute in (
+        ("odradek_topic_bytes_in_total", "bytes_in"),
+        ("odradek_topic_records_in_total", "records_in"),
+        ("odradek_topic_bytes_out_total", "bytes_out"),
+        ("odradek_log_bytes", "log_bytes"),
+    ):
+        yield from family(name, (((row.name,), getattr(row, attribute)) for row in sums.topics))
+    yield from single("odradek_partitions", sums.held)
+    yield from single("odradek_leaders", sums.led)
+    yield from single("odradek_partitions_offline", sums.offline)
+    yield from single("odradek_partitions_under_replicated", sums.under_replicated)
+    yield from single("odradek_partitions_under_min_isr", sums.under_min_isr)
+    yield from single("odradek_active_controller", int(is_controller(services)))
+
+
+def is_controller(services: Services) -> bool:
+    """Return whether this broker is the controller. A broker that is alone is its own."""
+    return services.cluster is None or services.cluster.controller.is_active
+
+
+def _groups(scraped: Scraped, rows: list[GroupLag]) -> Iterator[str]:
+    count, now_ms, ages = len(scraped.services.groups.groups), scraped.services.clock.now_ms(), scraped.ages
+    yield from single("odradek_groups", count)
+    yield from single("odradek_groups_summed", max(count - scraped.services.config.metrics_max_groups, 0))
+    yield from family("odradek_group_members", (((row.group,), row.members) for row in rows))
+    yield from family("odradek_group_generation", (((row.group,), row.generation) for row in rows))
+    yield from family("odradek_group_lag_records", (((row.group,), row.lag) for row in rows))
+    aged = (((row.group,), row.age_s(ages, now_ms)) for row in rows)
+    yield from family("odradek_group_lag_seconds", ((labels, age) for labels, age in aged if age is not None))
+    used = (((row.group,), row.retention_used(ages, now_ms)) for row in rows)
+    yield from family("odradek_group_retention_used_ratio", used)
+    yield from family("odradek_group_lost_records", (((row.group,), row.lost) for row in rows))
+
+
+def _transactions(services: Services) -> Iterator[str]:
+    found = 0
+    for number, actor in enumerate(list(services.transactions.ids.values()), 1):
+        found += actor.state.state is TransactionState.ONGOING
+        if not number % PARTITIONS_PER_TURN:
+            yield ""
+    yield from single("odradek_transactions_open", found)
+
+
+def _disks(services: Services, space: dict[Path, tuple[int, int]]) -> Iterator[str]:
+    failed = (((str(each.path),), int(not each.is_online)) for each in services.log_dirs.all)
+    yield from family("odradek_log_dir_offline", failed)
+    known = {path: sizes for path, sizes in space.items() if sizes != _NO_SPACE}
+    yield from family("odradek_disk_free_bytes", (((str(path),), free) for path, (_, free) in known.items()))
+    yield from family("odradek_disk_size_bytes", (((str(path),), total) for path, (total, _) in known.items()))
+    yield from single("odradek_segment_leases", len(services.segment_leases))
+
+
+async def _space(services: Services, path: Path) -> tuple[int, int]:
+    """Return (size, free bytes) of the disk of a data directory; -1 where it does not tell."""
+    try:
+        return await services.threads.run(Work.BACKGROUND, path, partial(services.disk.space, path))
+    except StorageError:
+        return _NO_SPACE

@@ -1,0 +1,48 @@
+"""The pages of the HTTP endpoint: `/live`, `/ready`, and three pages of metrics. There is nothing else.
+
+`/live` is 200 whenever the event loop answers. `/ready` is 200 or 503, with a JSON object that lists the reasons.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+from .endpoint import Page
+from .kafka_page import kafka_page
+from .own_page import own_page
+from .partition_page import partition_page
+from .readiness import unready_reasons
+from .scrape import MakePage, Scraped
+
+PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+# The pages of metrics, by path.
+PAGES: dict[str, MakePage] = {
+    "/metrics": own_page,
+    "/metrics/partitions": partition_page,
+    "/metrics/kafka": kafka_page,
+}
+
+
+class BrokerPages:
+    """The pages of one broker."""
+
+    def __init__(self, scraped: Scraped) -> None:
+        self._scraped = scraped
+
+    async def __call__(self, path: str) -> Page:
+        """Return the page of a path; 404 for one that is none."""
+        if path == "/live":
+            return Page.of_text(HTTPStatus.OK, "alive\n")
+        if path == "/ready":
+            return self._ready()
+        page = PAGES.get(path)
+        if page is None:
+            return Page.of_text(HTTPStatus.NOT_FOUND, f"the pages are /live, /ready, {', '.join(PAGES)}\n")
+        return Page(HTTPStatus.OK, PROMETHEUS, await page(self._scraped))
+
+    def _ready(self) -> Page:
+        reasons = list(unready_reasons(self._scraped.services, self._scraped.listens()))
+        status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
+        text = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
+        return Page.of_text(status, text, "application/json")

@@ -1,0 +1,131 @@
+"""`odradek serve --secure`: TLS by an authority of its own, and a first user, with the files that clients need.
+
+    DATA-DIR.secure/
+      ca.pem, ca.key            the authority; clients trust ca.pem
+      broker.pem                the broker's key and certificate, made again before it expires
+      client.properties         for Java's clients and the command line: address, trust, user and password
+      librdkafka.properties     the same by librdkafka's names (kcat -F)
+
+All but ca.pem are readable by their owner alone. Promise: a later start keeps the authority and the user.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .errors import CliError
+
+if TYPE_CHECKING:
+    from .authority import Authority
+
+USER = "admin"
+MECHANISM = "SCRAM-SHA-512"
+_LISTENER = "SASL_SSL"
+_CHOSEN = ("listener.security.protocol.map", "sasl.enabled.mechanisms", "ssl.keystore.location", "zookeeper.connect")
+_LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs of a broker with TLS and passwords. Makes what is missing: certificates, a first user."""
+    host, port = _endpoint(texts)
+    for name in _CHOSEN:
+        if name in texts:
+            raise click.UsageError(f"--secure sets {name} itself: leave one of the two out")
+    data_dir = _data_dir(texts)
+    folder = Path(f"{data_dir}.secure")
+    authority = _authority(folder)
+    _make_certificate(authority, folder, host)
+    _make_user(folder, data_dir, host, port)
+    click.echo(f"secure: clients need {folder}/client.properties (kcat: -F {folder}/librdkafka.properties)", err=True)
+    return {
+        **texts,
+        "listeners": f"{_LISTENER}://{host}:{port}",
+        "sasl.enabled.mechanisms": MECHANISM,
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "broker.pem"),
+    }
+
+
+def _endpoint(texts: Mapping[str, str]) -> tuple[str, str]:
+    """Return host and port to listen on."""
+    listener = texts.get("listeners", "PLAINTEXT://127.0.0.1:9092")
+    if not listener.startswith("PLAINTEXT://") or "," in listener:
+        raise click.UsageError("--secure makes one listener: say where with --listen HOST:PORT")
+    host, _, port = listener.removeprefix("PLAINTEXT://").rpartition(":")
+    return host, port
+
+
+def _data_dir(texts: Mapping[str, str]) -> str:
+    found = texts.get("log.dirs") or texts.get("log.dir", "odradek-data")
+    if "," in found:
+        raise click.UsageError("--secure needs one data directory")
+    return found.rstrip("/")
+
+
+def _authority(folder: Path) -> Authority:
+    try:
+        from .authority import Authority, BadAuthority
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("cryptography"):
+            raise
+        raise CliError("--secure makes certificates: pip install 'odradek[certs]' ('.[certs]' in a clone)") from error
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Authority.open(folder)
+    except (OSError, ValueError, BadAuthority) as error:
+        raise CliError(f"{folder} cannot be used: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _make_certificate(authority: Authority, folder: Path, host: str) -> None:
+    names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
+    if host not in ("", "0.0.0.0", "::"):
+        names.add(host.strip("[]"))
+    authority.keep_certificate(folder / "broker.pem", sorted(names))
+
+
+def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:
+    """Make the first user and the files that a client needs, unless they are there."""
+    configs = folder / "client.properties"
+    if configs.exists():
+        return
+    from .users import set_offline
+
+    password = secrets.token_urlsafe(18)
+    set_offline(data_dir, USER, MECHANISM, password)
+    address = f"{host if host not in ('', '0.0.0.0', '::') else socket.gethostname()}:{port}"
+    authority = (folder / "ca.pem").absolute()
+    java = {
+        "bootstrap.servers": address,
+        "security.protocol": _LISTENER,
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": authority,
+        "sasl.mechanism": MECHANISM,
+        "sasl.jaas.config": f'{_LOGIN_MODULE} required username="{USER}" password="{password}";',
+    }
+    librdkafka = {
+        "bootstrap.servers": address,
+        "security.protocol": _LISTENER,
+        "ssl.ca.location": authority,
+        "sasl.mechanism": MECHANISM,
+        "sasl.username": USER,
+        "sasl.password": password,
+    }
+    write_private(folder / "librdkafka.properties", librdkafka)
+    # The last one, because its presence says that all is there.
+    write_private(configs, java)
+
+
+def write_private(path: Path, lines: Mapping[str, object]) -> None:
+    """Write a properties file that only its owner can read, whole or not at all."""
+    temporary = path.with_suffix(".new")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(fd, "w") as file:
+        file.writelines(f"{name}={value}\n" for name, value in lines.items())
+    temporary.rename(path)

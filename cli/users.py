@@ -1,0 +1,143 @@
+"""`odradek users`: the passwords of SCRAM by which clients log in. Only salted keys leave this command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from .errors import CliError
+from .output import print_rows, row_options
+from .session import bootstrap_option, with_admin
+from .values import OneOf
+
+_MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_LISTED = ("user", "mechanism", "iterations")
+# What Kafka's own tools store.
+_ITERATIONS = 4096
+_SALT_BYTES = 24
+
+_mechanism_option = click.option(
+    "--mechanism", type=OneOf(_MECHANISMS), default="SCRAM-SHA-512", show_default=True, help="How the user logs in."
+)
+
+
+@click.group(short_help="Set, list and delete the passwords by which clients log in.")
+def command() -> None:
+    """Set, list and delete the passwords by which clients log in (SCRAM).
+
+    \b
+    Examples:
+      odradek users set alice --password-file alice.txt
+      odradek users list
+      odradek users delete alice
+    """
+
+
+@command.command("list", short_help="Print the users that have a password.")
+@row_options
+@bootstrap_option
+def list_users() -> None:
+    """Print the users that have a password, with the mechanism and its iterations. Never the password.
+
+    \b
+    Examples:
+      odradek users list
+      odradek users list --json
+    """
+    found = with_admin(lambda admin: admin.describe_user_scram_credentials())
+    print_rows(_LISTED, ((user, *each) for user, kept in sorted(found.items()) for each in sorted(kept.items())))
+
+
+@command.command("set", short_help="Set the password of a user.")
+@click.argument("user", metavar="NAME")
+@click.option("--password-file", metavar="FILE", required=True, help="The file of the password; - is standard input.")
+@_mechanism_option
+@click.option(
+    "--data-dir",
+    metavar="DIR",
+    help="Write to the data directory of a broker that does not run, as before its first start.",
+)
+@bootstrap_option
+def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None) -> None:
+    """Set the password of a user, at once. Sessions that are open go on.
+
+    \b
+    Examples:
+      odradek users set alice --password-file alice.txt
+      printf %s "$PASSWORD" | odradek users set alice --password-file -
+      odradek users set admin --password-file - --data-dir /var/lib/odradek
+    """
+    password = _read_password(password_file)
+    if data_dir is not None:
+        set_offline(data_dir, user, mechanism, password)
+        return
+    from ..client.admin.users import ScramPassword
+
+    with_admin(lambda admin: admin.alter_user_scram_credentials(ScramPassword(user, mechanism, password)))
+
+
+@command.command("delete", short_help="Delete the password of a user.")
+@click.argument("user", metavar="NAME")
+@_mechanism_option
+@bootstrap_option
+def delete_user(user: str, mechanism: str) -> None:
+    """Delete the password of a user. Sessions that are open go on.
+
+    \b
+    Examples:
+      odradek users delete alice
+      odradek users delete alice --mechanism SCRAM-SHA-256
+    """
+    from ..client.admin.users import ScramPassword
+
+    with_admin(lambda admin: admin.alter_user_scram_credentials(ScramPassword(user, mechanism, None)))
+
+
+def _read_password(name: str) -> str:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"--password-file {name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    # An editor ends the last line, and no password ends so.
+    password = text.removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise CliError(f"--password-file {name} is empty")
+    return password
+
+
+def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None:
+    """Set a password in a data directory whose broker does not run.
+
+    The broker starts to do it, and lets nobody in.
+    """
+    import asyncio
+    import hashlib
+    import secrets
+
+    from ..broker.configs.broker_config import BrokerConfig
+    from ..broker.log_dirs.data_dir import StartError
+    from ..broker.security.sasl.scram import HASHES, credential_of
+    from ..broker.server import Broker
+    from ..storage.checkpoints import read_meta_properties
+
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, _ITERATIONS)
+    credential = credential_of(mechanism, salted, salt, _ITERATIONS)
+    meta = read_meta_properties(Path(data_dir))
+
+    async def write() -> None:
+        config = BrokerConfig(
+            node_id=1 if meta is None else meta.node_id,
+            listeners=("PLAINTEXT://127.0.0.1:0",),
+            max_connections=0,
+            log_dirs=(data_dir,),
+        )
+        async with Broker(config) as broker:
+            broker.services.metadata.put_scram([(user, mechanism, credential)])
+
+    try:
+        asyncio.run(write())
+    except StartError as error:
+        raise CliError(str(error)) from error

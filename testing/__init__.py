@@ -1,0 +1,29 @@
+"""The test kit: Kafka in a test, with faults and time in the test's hand.
+
+    def test_orders(kafka):                     # a fixture of pytest, after pip install 'odradek[test]'
+        kafka.create_topic("orders", partitions=3)
+        run_my_service(kafka.address)
+        assert [record.value for record in kafka.records("paid")] == [b"..."]
+
+Without pytest: `with odradek.testing.kafka() as kafka:`. Python loads these names at their first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .local import LocalKafka, kafka
+    from .record import Record
+    from .remote import Kafka
+
+__all__ = ["Kafka", "LocalKafka", "Record", "kafka"]
+
+_MODULES = {"Kafka": "remote", "LocalKafka": "local", "Record": "record", "kafka": "local"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)

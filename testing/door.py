@@ -1,0 +1,312 @@
+"""The door of a broker in a test: it stands between the connections and the dispatcher, and faults act here.
+
+A fault acts before a request is decoded, after its handler, or before its response is sent, and never inside a
+partition: whatever a test does here, the log keeps its promises. A broker without faults and recordings takes the
+request on to the dispatcher at once. The kit's own requests pass, too.
+
+Faults are made and ended by the test's thread, and counted by the broker's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any, cast
+from weakref import WeakKeyDictionary
+
+from ..broker.network.connection import CloseConnection, Connection, Dispatch, Pending
+from ..broker.network.send_queue import EncodedResponse
+from ..protocol import frame
+from ..protocol.apis import ApiKey, key_of, message
+from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
+from ..protocol.schema import Message
+from . import refusals
+from .faults import Fault, api_name, is_about
+from .remote import KIT_CLIENT_ID
+from .requests import Seen, SeenRequest
+
+# What the report of a failed test shows.
+RECENT_REQUESTS = 50
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """A request at the door. `data` is the door's own copy of the frame."""
+
+    connection: Connection
+    data: memoryview
+    header: frame.RequestHeader
+
+    def request(self) -> Message:
+        """Return the decoded body."""
+        header = self.header
+        cls = message(key_of(header.api_key), "request")
+        return frame.request_decoder(cls, header.api_version)(self.data)[2]
+
+
+class Door:
+    """The faults and recordings of one broker. `Broker(door=door.between)` puts it in place."""
+
+    def __init__(self, name_of_id: Callable[[bytes], str | None]) -> None:
+        """`name_of_id` returns the topic of an id."""
+        self._name_of_id = name_of_id
+        self._lock = threading.Lock()
+        # Replaced as a whole under the lock, and read without it.
+        self._faults: tuple[Fault, ...] = ()
+        self._recordings: tuple[Seen, ...] = ()
+        self._recent: deque[tuple[float, str, int, str]] = deque(maxlen=RECENT_REQUESTS)
+        # What went wrong in handlers of the test, for the report.
+        self.failures: deque[str] = deque(maxlen=RECENT_REQUESTS)
+        self._clients: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        # Set while nothing stalls. Made on the broker's loop.
+        self._moved: asyncio.Event | None = None
+
+    def between(self, dispatch: Dispatch) -> Dispatch:
+        """Return what handles frames in place of the dispatcher."""
+        return partial(self._take, dispatch)
+
+    # -- Called by the test's thread
+
+    def add(self, fault: Fault) -> Fault:
+        """Put a fault in force."""
+        fault.end = self.end
+        with self._lock:
+            self._faults = (*self._faults, fault)
+        return fault
+
+    def end(self, fault: Fault) -> None:
+        """Take a fault out of force. Idempotent."""
+        with self._lock:
+            self._faults = tuple(each for each in self._faults if each is not fault)
+
+    def end_all(self) -> list[Fault]:
+        """Take all faults out of force, and return them."""
+        with self._lock:
+            ended, self._faults = self._faults, ()
+        return list(ended)
+
+    def end_stalls(self) -> None:
+        """Take the stalls out of force."""
+        with self._lock:
+            self._faults = tuple(each for each in self._faults if not each.stalls)
+
+    def record(self, seen: Seen) -> None:
+        """Note all requests from now on."""
+        with self._lock:
+            self._recordings = (*self._recordings, seen)
+
+    def stop_recording(self, seen: Seen) -> None:
+        """Note no more requests."""
+        with self._lock:
+            self._recordings = tuple(each for each in self._recordings if each is not seen)
+
+    def recent(self) -> list[str]:
+        """Return the last requests, one a line, the newest last."""
+        return [
+            f"{datetime.fromtimestamp(at_s):%H:%M:%S.%f} {name} v{version}, client id {client!r}"
+            for at_s, name, version, client in list(self._recent)
+        ]
+
+    # -- Called by the broker's loop
+
+    async def wake(self) -> None:
+        """Let requests that stall look whether they still have to."""
+        moved, self._moved = self._moved, None
+        if moved is not None:
+            moved.set()
+
+    async def cut(self, client_id: str | None) -> int:
+        """Cut the connections of a client, or of all; return how many there were."""
+        cut = [each for each, client in list(self._clients.items()) if client_id in (None, client)]
+        for each in cut:
+            each.abort()
+        return len(cut)
+
+    def _take(self, dispatch: Dispatch, connection: Connection, data: memoryview) -> EncodedResponse | Pending:
+        try:
+            header, _ = frame.decode_request_header(data)
+        except ProtocolError:
+            return dispatch(connection, data)
+        client_id = header.client_id or ""
+        if client_id == KIT_CLIENT_ID:
+            return dispatch(connection, data)
+        self._clients[connection] = client_id
+        self._recent.append((time.time(), api_name(header.api_key), header.api_version, client_id))
+        met = [each for each in self._faults if each.concerns(header.api_key, client_id)]
+        if not met and not self._recordings:
+            return dispatch(connection, data)
+        arrived = _Arrived(connection, memoryview(bytearray(data)), header)
+        seen = self._note(arrived)
+        met = [each for each in met if not each.names_place or self._is_about(each, arrived)]
+        if met:
+            handled = asyncio.ensure_future(self._handle(dispatch, arrived, met))
+            return _captured(Pending(handled), seen)
+        return _captured(dispatch(connection, data), seen)
+
+    def _note(self, arrived: _Arrived) -> list[SeenRequest]:
+        header = arrived.header
+        noted = SeenRequest(api_name(header.api_key), header.api_version, header.client_id or "", bytes(arrived.data))
+        return [noted for each in self._recordings if each.add(noted)]
+
+    def _is_about(self, fault: Fault, arrived: _Arrived) -> bool:
+        try:
+            return is_about(fault, arrived.request(), self._name_of_id)
+        except (ProtocolError, KeyError):
+            return False
+
+    # -- What happens to a request
+
+    async def _handle(self, dispatch: Dispatch, arrived: _Arrived, met: list[Fault]) -> EncodedResponse:
+        await self._stall(met)
+        await asyncio.sleep(sum(each.delay_s for each in met))
+        # One that waited in vain for another request may be over meanwhile.
+        acting = next((each for each in met if each.left != 0 and not each.stalls and not each.delay_s), None)
+        for each in met:
+            if each is acting or each.stalls or each.delay_s:
+                each.fire()
+        if acting is None:
+            return await _dispatched(dispatch, arrived)
+        if acting.handler is not None:
+            return await self._answer_by_hand(dispatch, arrived, acting)
+        if acting.cuts:
+            return await self._cut_request(dispatch, arrived, acting)
+        return await self._fail(dispatch, arrived, acting)
+
+    async def _stall(self, met: list[Fault]) -> None:
+        while any(each.stalls and each in self._faults for each in met):
+            self._moved = self._moved or asyncio.Event()
+            await self._moved.wait()
+
+    async def _cut_request(self, dispatch: Dispatch, arrived: _Arrived, fault: Fault) -> EncodedResponse:
+        if fault.is_after:
+            response = _joined(await _dispatched(dispatch, arrived))
+            if response:
+                arrived.connection.close_when_answered()
+                return [response[: len(response) // 2]]
+        raise CloseConnection(f"{fault.what} of the test")
+
+    async def _fail(self, dispatch: Dispatch, arrived: _Arrived, fault: Fault) -> EncodedResponse:
+        """Answer with an error, at the places of the fault; the broker carries out the rest."""
+        assert fault.error is not None
+        header, request = arrived.header, arrived.request()
+        version = header.api_version
+        rest: Message | None = request
+        if not fault.is_after and not refusals.is_answered_first(header.api_key):
+            if _is_incremental(request):
+                # The client names its partitions again, and then gets the error for them.
+                fault.fired, fault.left = fault.fired - 1, None if fault.left is None else fault.left + 1
+                return _encoded(header, _session_lost(request))
+            refused = refusals.refusal(request, version, fault.error, fault, self._name_of_id)
+            rest = refusals.rest_of(request, fault, self._name_of_id) if fault.names_place else None
+            if rest is None:
+                return _without_acks(request, fault) or _encoded(header, refused)
+        else:
+            refused = None
+        response = await self._respond(dispatch, arrived, rest)
+        if response is None:
+            raise CloseConnection(f"{fault.what} of the test, to a request without an answer")
+        if refused is None:
+            refusals.put_error(response, version, fault.error, fault, self._name_of_id)
+        return _encoded(header, response if refused is None else refusals.join(response, refused))
+
+    async def _respond(self, dispatch: Dispatch, arrived: _Arrived, request: Message | None) -> Message | None:
+        """Have the broker carry out a request in place of the one that arrived; return its decoded response."""
+        header = arrived.header
+        if request is not None:
+            pieces = frame.encode_request(*header, request)
+            arrived = _Arrived(
+                arrived.connection, memoryview(bytearray(_joined(cast("EncodedResponse", pieces)) or b""))[4:], header
+            )
+        response = _joined(await _dispatched(dispatch, arrived))
+        return None if response is None else decoded(header.api_key, header.api_version, response)
+
+    async def _answer_by_hand(self, dispatch: Dispatch, arrived: _Arrived, fault: Fault) -> EncodedResponse:
+        """Let a function of the test answer, in a thread, so that it may wait for whatever it likes."""
+        assert fault.handler is not None
+        loop, header, request = asyncio.get_running_loop(), arrived.header, arrived.request()
+
+        def proceed() -> Message | None:
+            return asyncio.run_coroutine_threadsafe(self._respond(dispatch, arrived, request), loop).result()
+
+        try:
+            answer = await asyncio.to_thread(fault.handler, request, proceed)
+        except KafkaError as error:
+            meant = Fault(fault.what)
+            return _encoded(header, refusals.refusal(request, header.api_version, error.code, meant, self._name_of_id))
+        except Exception as error:
+            self.failures.append(f"{fault.what}: {type(error).__name__}: {error}")
+            _log.exception("%s failed", fault.what)
+            raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
+        return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
+
+
+async def _dispatched(dispatch: Dispatch, arrived: _Arrived) -> EncodedResponse:
+    """Have the broker carry a request out, and wait for its response."""
+    response = dispatch(arrived.connection, arrived.data)
+    while isinstance(response, Pending):
+        try:
+            await asyncio.wait([response.future])
+        except asyncio.CancelledError:
+            # The connection is lost, and with it the wait.
+            response.future.cancel()
+            raise
+        response = response.finish(response.future)
+    return response
+
+
+def _captured(response: EncodedResponse | Pending, seen: list[SeenRequest]) -> EncodedResponse | Pending:
+    """Give the requests that were noted their response, once it is there."""
+    if not seen:
+        return response
+    if isinstance(response, Pending):
+
+        def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
+            return _captured(response.finish(future), seen)
+
+        return Pending(response.future, finish)
+    joined = _joined(response)
+    for each in seen:
+        each.response = joined
+    return None if joined is None else [joined]
+
+
+def _joined(response: EncodedResponse) -> bytes | None:
+    """Return the whole frame of a response; ranges of files are read."""
+    if response is None:
+        return None
+    return b"".join(bytes(each.read() if hasattr(each, "read") else each) for each in cast("list[Any]", response))
+
+
+def decoded(key: int, version: int, response: bytes) -> Message:
+    """Return the message in the frame of a response."""
+    return frame.decode_response(memoryview(response)[4:], message(key_of(key), "response"), version)[1]
+
+
+def _encoded(header: frame.RequestHeader, response: Message) -> EncodedResponse:
+    return cast("EncodedResponse", frame.encode_response(header.correlation_id, response, header.api_version))
+
+
+def _without_acks(request: Message, fault: Fault) -> None:
+    """Close the connection of a producer that expects no response, as Kafka does."""
+    if request.KEY == ApiKey.PRODUCE and request.acks == 0:  # type: ignore[attr-defined]
+        raise CloseConnection(f"{fault.what} of the test, to a producer with acks=0")
+
+
+def _is_incremental(request: Message) -> bool:
+    """Tell whether a Fetch goes on with a session, so that it names only the partitions that have changed."""
+    return request.KEY == ApiKey.FETCH and request.session_epoch > 0  # type: ignore[attr-defined]
+
+
+def _session_lost(request: Message) -> Message:
+    response = message(ApiKey.FETCH, "response")()
+    response.error_code = int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # type: ignore[attr-defined]
+    return response

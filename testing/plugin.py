@@ -1,0 +1,149 @@
+"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`.
+
+pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
+fixture. A worker of pytest-xdist has a broker of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from .local import LocalKafka
+    from .remote import Kafka
+
+_MARKER = """kafka(topics=None, config=None): topics of this test (names, or name -> partitions) and \
+configs of its broker (name -> value)"""
+_MARKED = {"topics", "config"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("kafka", "Kafka (odradek)")
+    group.addoption(
+        "--kafka-address",
+        metavar="HOST:PORT",
+        help="run the tests against the Kafka at this address, which they share with others: tests that need a broker "
+        "of their own are skipped",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.fixture(scope="session")
+def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore[reportUnusedFunction]
+    """Return what gives the broker that the tests of this process share. It starts when a first test needs it."""
+    from .local import LocalKafka
+
+    running: list[LocalKafka] = []
+
+    def shared() -> LocalKafka:
+        if running and not running[0].is_alive:
+            raise pytest.fail.Exception("the broker of an earlier test has died; see that test's report")
+        if not running:
+            running.append(LocalKafka())
+        return running[0]
+
+    yield shared
+    for each in running:
+        each.close()
+
+
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """A Kafka without topics, groups, transactional ids and faults. Tests of a process share one broker."""
+    marks = _marked(request.node)
+    address = request.config.getoption("kafka_address", None)
+    if address is not None:
+        running: Kafka = _remote(address, marks)
+    elif "config" in marks:
+        running = request.getfixturevalue("kafka_factory")(**marks["config"])
+    else:
+        running = request.getfixturevalue("_kafka_of_worker")()
+        running.reset()
+    for name, partitions in _topics(marks).items():
+        running.create_topic(name, partitions)
+    yield running
+    if address is not None:
+        running.reset()
+        running.close()
+
+
+@pytest.fixture
+def kafka_address(kafka: Kafka) -> str:
+    """The HOST:PORT of `kafka`."""
+    return kafka.address
+
+
+@pytest.fixture
+def kafka_topic(kafka: Kafka) -> str:
+    """A new topic with one partition, and a name that no other test has."""
+    return kafka.create_topic(f"topic-{uuid4().hex[:12]}")
+
+
+@pytest.fixture
+def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalKafka]]:
+    """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test."""
+    from .local import LocalKafka
+
+    _needs_own_broker(request, "kafka_factory starts brokers")
+    running: list[LocalKafka] = []
+
+    def start(**configs: object) -> LocalKafka:
+        running.append(LocalKafka({name.replace("_", "."): value for name, value in configs.items()}))
+        return running[-1]
+
+    yield start
+    for each in running:
+        each.close()
+
+
+@pytest.fixture
+def kafka_clock(request: pytest.FixtureRequest, kafka: Kafka) -> LocalKafka:
+    """The clock of the broker of `kafka`: `kafka_clock.advance(hours=7)`. Clients' clocks stay real."""
+    from .local import LocalKafka
+
+    _needs_own_broker(request, "kafka_clock moves the broker's clock")
+    assert isinstance(kafka, LocalKafka)
+    return kafka
+
+
+def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
+    address = request.config.getoption("kafka_address", None)
+    if address is not None:
+        pytest.skip(f"{why}: not at the Kafka of --kafka-address {address}")
+
+
+def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
+    from .remote import Kafka
+
+    if "config" in marks:
+        pytest.skip(f"configs of the broker: not at the Kafka of --kafka-address {address}")
+    running = Kafka(address)
+    running.reset()
+    return running
+
+
+def _marked(node: pytest.Item) -> dict[str, Any]:
+    """Return what the test's markers say; the nearest one counts."""
+    marks: dict[str, Any] = {}
+    for mark in node.iter_markers("kafka"):
+        unknown = mark.kwargs.keys() - _MARKED
+        if mark.args or unknown:
+            raise pytest.UsageError(f"@pytest.mark.kafka takes {sorted(_MARKED)}, not {sorted(unknown) or mark.args}")
+        marks = {**mark.kwargs, **marks}
+    return marks
+
+
+def _topics(marks: Mapping[str, Any]) -> dict[str, int]:
+    given = marks.get("topics") or ()
+    if isinstance(given, str):
+        return {given: 1}
+    return {**given} if isinstance(given, Mapping) else dict.fromkeys(given, 1)

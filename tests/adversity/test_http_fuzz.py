@@ -1,0 +1,60 @@
+"""Anything may be sent to the HTTP endpoint: it answers or closes, the broker serves on, and nothing stays open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.http.endpoint import HttpEndpoint
+from odradek.tests.support.http import exchange, get
+
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc"
+EXAMPLES = 60
+
+
+@pytest.fixture
+async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
+    async with Broker(replace(config, http_listener="0")) as each:
+        yield each
+
+
+def _endpoint(broker: Broker) -> HttpEndpoint:
+    assert broker.http is not None
+    return broker.http
+
+
+def _damaged(random: Random) -> bytes:
+    """Return a request with bytes changed, cut, doubled or put in."""
+    data = bytearray(REQUEST)
+    for _ in range(random.randint(1, 8)):
+        at = random.randrange(len(data) + 1)
+        match random.randrange(4):
+            case 0:
+                data[at : at + 1] = random.randbytes(1)
+            case 1:
+                del data[at : at + random.randint(1, 10)]
+            case 2:
+                data[at:at] = data[: random.randint(1, 40)]
+            case _:
+                data[at:at] = random.choice((b"\r\n", b"\n", b"\0", b"Transfer-Encoding: chunked\r\n", b"\xff" * 9))
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_damaged_requests_are_answered_or_closed(
+    broker: Broker, seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_endpoint(broker), "request_s", 0.02)
+    random, address = Random(seed), broker.http_address
+    assert address is not None
+    for _ in range(EXAMPLES):
+        answer = await exchange(address, _damaged(random))
+        assert answer == b"" or answer.startswith((b"HTTP/1.1 ", b"HTTP/1.0 ")), answer
+    assert (await get(address, "/live")).text == "alive\n"
+    while _endpoint(broker).open_connections:
+        await asyncio.sleep(0)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

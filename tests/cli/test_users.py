@@ -1,0 +1,110 @@
+"""`odradek users`, and `odradek serve --secure`: a first start to a client that has logged in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.broker.configs.properties import load
+from odradek.cli.authority import Authority
+from odradek.client import Admin
+from odradek.client.core.security import security_arguments
+from odradek.client.errors import KafkaError
+from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.process import BrokerProcess, free_port
+
+
+@pytest.fixture
+def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    with threaded_broker(tmp_path / "data") as broker:
+        monkeypatch.setenv("ODRADEK_BOOTSTRAP_SERVER", broker.address)
+        yield broker.address
+
+
+def test_a_password_is_set_listed_and_deleted(address: str, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("hunter2\n")
+    assert run("users", "set", "alice", "--password-file", tmp_path / "password").exit_code == 0
+    assert run("users", "set", "bob", "--password-file", "-", "--mechanism", "SCRAM-SHA-256", stdin=b"b").exit_code == 0
+    assert rows("users", "list") == [["alice", "SCRAM-SHA-512", "4096"], ["bob", "SCRAM-SHA-256", "4096"]]
+    assert run("users", "delete", "alice").exit_code == 0
+    gone = run("users", "delete", "alice")
+    assert (gone.exit_code, gone.stderr.count("\n")) == (1, 1)
+    assert "does not exist" in gone.stderr
+    assert rows("users", "list") == [["bob", "SCRAM-SHA-256", "4096"]]
+
+
+@pytest.mark.parametrize("stdin", [b"", b"\n"])
+def test_an_empty_password_is_refused(address: str, stdin: bytes) -> None:
+    ended = run("users", "set", "alice", "--password-file", "-", stdin=stdin)
+    assert ended.exit_code == 1 and "is empty" in ended.stderr
+
+
+class Secure(BrokerProcess):
+    """`odradek serve --secure`."""
+
+    def command(self) -> list[str]:
+        serve = ["serve", "--secure", "--listen", self.address, "--data-dir", str(self.data_dir)]
+        return [sys.executable, "-m", "odradek.broker", *serve]
+
+
+async def names(configs: dict[str, str]) -> set[str]:
+    async with Admin(
+        configs["bootstrap.servers"], default_api_timeout_ms=5_000, **security_arguments(configs)
+    ) as admin:
+        return set(await admin.list_topics())
+
+
+async def test_a_secure_broker_lets_its_first_user_in_also_after_a_restart(tmp_path: Path) -> None:
+    broker = Secure(tmp_path)
+    broker.address = f"127.0.0.1:{free_port()}"
+    folder = Path(f"{broker.data_dir}.secure")
+    try:
+        broker.start()
+        configs = load(folder / "client.properties")
+        assert await names(configs) == set()
+        with pytest.raises(KafkaError):
+            await names({"bootstrap.servers": configs["bootstrap.servers"]})
+        with pytest.raises(KafkaError, match=r"invalid credentials|does not know"):
+            await names(configs | {"sasl.jaas.config": configs["sasl.jaas.config"].replace('d="', 'd="x')})
+        broker.stop()
+        broker.start()
+        assert await names(configs) == set()
+        password = load(folder / "librdkafka.properties")["sasl.password"]
+        secrets = ("ca.key", "broker.pem", "client.properties", "librdkafka.properties")
+        assert [(folder / name).stat().st_mode & 0o777 for name in secrets] == [0o600] * 4
+        assert password not in broker.log.read_text()
+        kept = b"".join(each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file())
+        assert password.encode() not in kept
+    finally:
+        broker.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--set", "listeners=SSL://127.0.0.1:0"), "--listen HOST:PORT"),
+        (("--set", "ssl.keystore.location=x"), "leave one of the two out"),
+        (("--data-dir", "/dev/null/x"), "cannot be used"),
+    ],
+)
+def test_what_secure_cannot_do_is_refused(arguments: tuple[str, ...], said: str) -> None:
+    ended = run("serve", "--secure", *arguments)
+    assert ended.exit_code in (1, 2) and said in ended.stderr
+
+
+def test_the_authority_is_kept_and_a_certificate_with_other_names_is_made_again(tmp_path: Path) -> None:
+    store = tmp_path / "broker.pem"
+    Authority.open(tmp_path).keep_certificate(store, ["localhost", "10.0.0.1"])
+    first, authority = store.read_bytes(), (tmp_path / "ca.pem").read_bytes()
+    Authority.open(tmp_path).keep_certificate(store, ["10.0.0.1"])
+    assert store.read_bytes() == first
+    Authority.open(tmp_path).keep_certificate(store, ["example.org"])
+    assert store.read_bytes() != first
+    assert (tmp_path / "ca.pem").read_bytes() == authority
+    shown = subprocess.run(
+        ["openssl", "verify", "-CAfile", tmp_path / "ca.pem", store], capture_output=True, check=False
+    )
+    assert shown.returncode == 0, shown

@@ -1,0 +1,22 @@
+"""The fixtures under test, and pytester for the plugin itself."""
+
+from __future__ import annotations
+
+from odradek.testing.plugin import (
+    _kafka_of_worker as _kafka_of_worker,
+)
+from odradek.testing.plugin import (
+    kafka as kafka,
+)
+from odradek.testing.plugin import (
+    kafka_address as kafka_address,
+)
+from odradek.testing.plugin import (
+    kafka_clock as kafka_clock,
+)
+from odradek.testing.plugin import (
+    kafka_factory as kafka_factory,
+)
+from odradek.testing.plugin import (
+    kafka_topic as kafka_topic,
+)
