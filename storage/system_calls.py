@@ -13,7 +13,6 @@ import fcntl
 import os
 import resource
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +52,8 @@ def memory_file(data: bytes) -> tuple[int, str]:
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("odradek")
     else:
+        import tempfile  # only such a system needs it
+
         with tempfile.TemporaryFile() as file:
             fd = os.dup(file.fileno())
     os.write(fd, data)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -45,6 +44,8 @@ def ephemeral_configs() -> dict[str, str]:
 
 def new_directory() -> str:
     """Return a new path for a data directory, in the folder for temporary files. Remove what dead processes left."""
+    import tempfile  # a broker with a directory of its own does not need it
+
     folder = Path(tempfile.gettempdir())
     for each in folder.glob(f"{_PREFIX}*"):
         if not _is_alive(each.name.removeprefix(_PREFIX).partition("-")[0]):
