@@ -18,7 +18,7 @@ from typing import Self
 
 from .api import Api
 from .http_connection import BodyMemory, HttpConnection
-from .schemas_log import LogOptions, SchemasLog
+from .schemas_log import WRITE_TIMEOUT_S, LogOptions, SchemasLog
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Registry:
         self._api = Api(self._log)
         self._memory = BodyMemory()
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         login = config.login
         self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
 
@@ -69,9 +69,11 @@ class Registry:
         if server is None:
             return
         server.close()
-        for task in self._connections:
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
+        for writer in self._connections.values():
+            # Its task sees the end, or finishes its change first: to cancel it would leave the outcome open.
+            writer.transport.abort()
+        if self._connections:
+            await asyncio.wait(self._connections, timeout=WRITE_TIMEOUT_S)
         await self._log.stop()
 
     async def __aenter__(self) -> Self:
@@ -105,11 +107,11 @@ class Registry:
         if len(self._connections) >= MAX_CONNECTIONS:
             _log.warning("a connection is closed: %d are open already", MAX_CONNECTIONS)
             return writer.close()
-        self._connections.add(task)
+        self._connections[task] = writer
         try:
             await HttpConnection(reader, writer, self._api, self._memory, self._authorization).serve()
         finally:
-            self._connections.discard(task)
+            del self._connections[task]
 
 
 async def serve(config: RegistryConfig, announce: Callable[[str], None]) -> None:

@@ -65,6 +65,7 @@ async def test_the_client_administers(client: SchemaRegistryClient) -> None:
         assert client.set_compatibility("s", "NONE") == {"compatibility": "NONE"}
         assert client.register_schema("s", other) == 2
         assert client.delete_subject("s") == [1, 2] and client.delete_subject("s", permanent=True) == [1, 2]
+        client.clear_latest_caches()
         with pytest.raises(SchemaRegistryError) as failed:
             client.get_latest_version("s")
         assert (failed.value.http_status_code, failed.value.error_code) == (404, 40401)
