@@ -21,6 +21,7 @@ from .errors import discard_blocked_output, flush_output, open_closed_streams, o
 # Command -> its line in `odradek --help`. The module of that name holds a click command named `command`.
 COMMANDS = {
     "serve": "Run a broker.",
+    "registry": "Run a schema registry.",
     "topics": "Create, list, describe, alter and delete topics.",
     "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",

@@ -187,7 +187,7 @@ def texts_of(
         value = parse_value(name, given)
         texts[name] = value
     if listen is not None:
-        _check_listen(listen)
+        check_listen(listen)
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
         # log.dirs is a list: a comma in the name would make two directories of it.
@@ -197,7 +197,8 @@ def texts_of(
     return texts
 
 
-def _check_listen(listen: str) -> None:
+def check_listen(listen: str) -> None:
+    """UsageError unless an option --listen is one HOST:PORT."""
     if "://" in listen or "," in listen:
         raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
     _, colon, port = listen.rpartition("]")[2].rpartition(":")

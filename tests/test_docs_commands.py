@@ -137,8 +137,9 @@ def _lines(block: str) -> Iterator[Shown]:
         yield Shown(line.removeprefix("$ "), output)
 
 
-# Commands that need ZooKeeper and several brokers (tests/cli/test_cluster_commands.py), and those of test_tutorial.py.
-ELSEWHERE = {"cluster", "tutorial"}
+# Commands that need ZooKeeper and several brokers (tests/cli/test_cluster_commands.py), those of test_tutorial.py, and
+# those that run until they are stopped (tests/cli/test_registry.py).
+ELSEWHERE = {"cluster", "tutorial", "schemas"}
 PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem not in ELSEWHERE]
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WINGS = ("cli", "testing", "broker", "client", "storage", "zookeeper", "protocol", "kernel")
+WINGS = ("cli", "testing", "broker", "registry", "client", "storage", "zookeeper", "protocol", "kernel")
 TREE_BEGIN, TREE_END = "<!-- tree -->", "<!-- /tree -->"
 _COLUMN = 34
 

@@ -1,0 +1,128 @@
+"""`odradek registry`: run a schema registry over a Kafka, a process of its own.
+
+The contract with scripts is that of `serve`: the first line on standard output is `ready URL`, once a client can
+connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .connection_options import connection_options
+from .errors import CliError
+from .serve import FORMATS, LEVELS, check_listen, set_up_logging
+from .session import client_options, run
+from .values import OneOf, WholeNumber
+
+if TYPE_CHECKING:
+    from ..registry import LogOptions, RegistryConfig
+
+
+@click.command(short_help="Run a schema registry.")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="127.0.0.1:8081", show_default=True,
+    help="The address to listen on; port 0 takes a free one.",
+)  # fmt: skip
+@click.option("--topic", metavar="TOPIC", default="_schemas", show_default=True, help="Where the schemas are kept.")
+@click.option(
+    "--replication-factor", metavar="N", type=WholeNumber(min=1),
+    help="Of the topic, if it does not exist yet.  [default: the broker's]",
+)  # fmt: skip
+@click.option("--read-only", is_flag=True, help="Answer look-ups, and refuse everything that would change something.")
+@click.option(
+    "--login-file", metavar="FILE", type=click.Path(path_type=Path),
+    help="A file with NAME:PASSWORD, which clients must send.",
+)  # fmt: skip
+@click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
+@click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
+@click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
+@click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
+@connection_options("admin", "consumer", "producer")
+def command(
+    listen: str,
+    topic: str,
+    replication_factor: int | None,
+    read_only: bool,
+    login_file: Path | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    log_format: str,
+    log_level: str,
+    bootstrap_server: str,
+) -> None:
+    """Run a schema registry with Confluent's HTTP API until SIGTERM or Ctrl-C. It keeps schemas in a topic.
+
+    The first line on standard output is "ready URL", printed when clients can connect. Without --login-file everybody
+    who can connect may change schemas.
+
+    \b
+    Examples:
+      odradek registry
+      odradek registry -b kafka-1:9092 --listen 127.0.0.1:8081
+      odradek registry --listen 0.0.0.0:8081 --login-file login.txt --tls-cert cert.pem
+      odradek registry --read-only
+    """
+    check_listen(listen)
+    set_up_logging(log_format, log_level)
+    config = _config(listen, login_file, tls_cert, tls_key)
+    log = replace(
+        config.log, bootstrap_servers=bootstrap_server, topic=topic, replication_factor=replication_factor or -1,
+        read_only=read_only,
+    )  # fmt: skip
+    _run(replace(config, log=_with_client_options(log)))
+
+
+def _config(listen: str, login_file: Path | None, tls_cert: str | None, tls_key: str | None) -> RegistryConfig:
+    try:
+        from ..registry import RegistryConfig
+    except ImportError as error:
+        raise CliError(f"{error.name} is missing: pip install 'odradek[registry]'") from error
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key needs --tls-cert")
+    host, _, port = listen.rpartition(":")
+    tls = None if tls_cert is None else _tls(tls_cert, tls_key)
+    login = None if login_file is None else _login(login_file)
+    return RegistryConfig(host=host.strip("[]"), port=int(port), login=login, tls=tls)
+
+
+def _with_client_options(log: LogOptions) -> LogOptions:
+    """Return the options with those of the profile and of -X for each client."""
+    admin, consumer, producer = (client_options(kind) for kind in ("admin", "consumer", "producer"))
+    return replace(log, admin=admin, consumer=consumer, producer=producer)
+
+
+def _login(path: Path) -> str:
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"--login-file {path}: {error}") from error
+    name, colon, password = text.partition(":")
+    if not (name and colon and password) or "\n" in text:
+        raise CliError(f"--login-file {path}: one line NAME:PASSWORD is expected")
+    return text
+
+
+def _tls(cert: str, key: str | None) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise CliError(f"--tls-cert {cert}: {error.strerror or error}") from error
+    return context
+
+
+def _run(config: RegistryConfig) -> None:
+    from ..registry.errors import RegistryError
+    from ..registry.server import serve
+
+    try:
+        run(serve(config, lambda url: click.echo(f"ready {url}")))
+    except RegistryError as error:
+        raise CliError(error.message) from error
+    except OSError as error:
+        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error

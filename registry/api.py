@@ -1,0 +1,393 @@
+"""The HTTP API of Confluent's registry: a table of paths, each with the function that answers.
+
+A look-up that finds nothing asks the log once more whether there is something new, because another registry may have
+written what this one has not read yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import changes, errors
+from .errors import RegistryError
+from .formats.formats import AVRO, DEFAULT_LEVEL, TYPES
+from .records import Content, Version, reference_json
+from .schemas_log import SchemasLog
+from .subjects import LATEST, READWRITE, Subjects
+
+# Of one answer that lists schemas with their texts.
+MAX_LISTED = 1_000
+_MAX_VERSION = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request: the variable parts of its path, its query and its body, which is empty without one."""
+
+    names: Sequence[str]
+    query: Mapping[str, str]
+    body: Mapping[str, Any]
+
+    def flag(self, name: str) -> bool:
+        """Return a switch of the query. Python's clients write it with a capital."""
+        return self.query.get(name, "").lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        """Return a number of the query. Raises RegistryError."""
+        text = self.query.get(name)
+        return default if text is None else _number(text)
+
+    @property
+    def subject(self) -> str:
+        return self.names[0]
+
+    @property
+    def version(self) -> int:
+        """The version in the path, LATEST for `latest`. Raises RegistryError."""
+        return _version(self.names[1])
+
+    @property
+    def schema(self) -> changes.Schema:
+        """The schema in the body. Raises RegistryError."""
+        return changes.schema_of(self.body, normalize=self.flag("normalize"))
+
+
+class Text(str):
+    """An answer that is sent as it is, not as JSON."""
+
+
+Answer = Callable[[SchemasLog, Request], Awaitable[Any]]
+
+
+class Api:
+    """Answers requests from the log."""
+
+    def __init__(self, log: SchemasLog) -> None:
+        self._log = log
+
+    async def answer(self, method: str, path: Sequence[str], query: Mapping[str, str], body: Mapping[str, Any]) -> Any:
+        """Return the answer to a request, as JSON or Text. Raises RegistryError."""
+        function, names = _route(method, path)
+        request = Request(names, query, body)
+        try:
+            return await function(self._log, request)
+        except RegistryError as error:
+            if error.status != 404 or method in ("PUT", "DELETE"):
+                raise
+        await self._log.catch_up()
+        return await function(self._log, request)
+
+
+# -- Subjects
+
+
+async def _subjects(log: SchemasLog, request: Request) -> list[str]:
+    prefix = request.query.get("subjectPrefix", "")
+
+    def listed(state: Subjects) -> list[str]:
+        return sorted(
+            name for name in state.versions if name.startswith(prefix) and _is_listed(state.of(name), request)
+        )
+
+    return _page(await log.look(listed), request)
+
+
+def _is_listed(versions: list[Version], request: Request) -> bool:
+    is_live = any(not each.deleted for each in versions)
+    if request.flag("deletedOnly"):
+        return not is_live
+    return is_live or request.flag("deleted")
+
+
+async def _versions(log: SchemasLog, request: Request) -> list[int]:
+    found = log.subjects.seen(request.subject, deleted=request.flag("deleted") or request.flag("deletedOnly"))
+    return _page([each.version for each in found if each.deleted or not request.flag("deletedOnly")], request)
+
+
+async def _one_version(log: SchemasLog, request: Request) -> dict[str, Any]:
+    return version_json(_found_version(log, request))
+
+
+async def _text_of_version(log: SchemasLog, request: Request) -> Text:
+    return Text(_found_version(log, request).content.text)
+
+
+async def _referenced_by(log: SchemasLog, request: Request) -> list[int]:
+    found = log.subjects.version(request.subject, request.version, deleted=True)
+    return _page(sorted({each.id for each in log.subjects.referrers(found.subject, found.version)}), request)
+
+
+def _found_version(log: SchemasLog, request: Request) -> Version:
+    _check_format(request)
+    return log.subjects.version(request.subject, request.version, deleted=request.flag("deleted"))
+
+
+async def _register(log: SchemasLog, request: Request) -> Any:
+    schema, subject = request.schema, request.subject
+    return await log.change(lambda state: changes.register(state, subject, schema))
+
+
+async def _look_up(log: SchemasLog, request: Request) -> dict[str, Any]:
+    schema, subject, deleted = request.schema, request.subject, request.flag("deleted")
+    log.subjects.seen(subject, deleted=deleted)
+    found = await log.look(lambda state: changes.find(state, subject, schema, deleted=deleted))
+    if found is None:
+        raise errors.schema_not_found()
+    return version_json(found)
+
+
+async def _delete_subject(log: SchemasLog, request: Request) -> Any:
+    subject, permanent = request.subject, request.flag("permanent")
+    return await log.change(lambda state: changes.delete_subject(state, subject, permanent=permanent))
+
+
+async def _delete_version(log: SchemasLog, request: Request) -> Any:
+    subject, number, permanent = request.subject, request.version, request.flag("permanent")
+    return await log.change(lambda state: changes.delete_version(state, subject, number, permanent=permanent))
+
+
+def version_json(version: Version) -> dict[str, Any]:
+    """Return a version as answers have it."""
+    made = {"subject": version.subject, "version": version.version, "id": version.id}
+    return {**made, **_content_json(version.content)}
+
+
+def _content_json(content: Content) -> dict[str, Any]:
+    made: dict[str, Any] = {} if content.type == AVRO else {"schemaType": content.type}
+    if content.references:
+        made["references"] = [reference_json(each) for each in content.references]
+    return made | {"schema": content.text}
+
+
+# -- Schemas by id
+
+
+async def _schemas(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
+    found = await log.look(lambda state: _listed_versions(state, request))
+    offset, limit = max(0, request.number("offset", 0)), request.number("limit", -1)
+    end = offset + (MAX_LISTED if limit < 0 else min(limit, MAX_LISTED))
+    return [version_json(each) for each in found[offset:end]]
+
+
+def _listed_versions(state: Subjects, request: Request) -> list[Version]:
+    prefix, found = request.query.get("subjectPrefix", ""), list[Version]()
+    for name in sorted(each for each in state.versions if each.startswith(prefix)):
+        versions = state.of(name) if request.flag("deleted") else state.live(name)
+        found += versions[-1:] if request.flag("latestOnly") else versions
+    return found
+
+
+async def _by_id(log: SchemasLog, request: Request) -> dict[str, Any]:
+    _check_format(request)
+    made = _content_json(log.subjects.content(_number(request.names[0])))
+    return made | {"maxId": log.subjects.max_id} if request.flag("fetchMaxId") else made
+
+
+async def _text_by_id(log: SchemasLog, request: Request) -> Text:
+    _check_format(request)
+    return Text(log.subjects.content(_number(request.names[0])).text)
+
+
+async def _versions_of_id(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
+    return _page([{"subject": each.subject, "version": each.version} for each in _places(log, request)], request)
+
+
+async def _subjects_of_id(log: SchemasLog, request: Request) -> list[str]:
+    return _page(sorted({each.subject for each in _places(log, request)}), request)
+
+
+def _places(log: SchemasLog, request: Request) -> list[Version]:
+    found = log.subjects.places(_number(request.names[0]), deleted=request.flag("deleted"))
+    subject = request.query.get("subject")
+    return [each for each in found if subject in (None, "", each.subject)]
+
+
+async def _types(log: SchemasLog, request: Request) -> list[str]:
+    return list(TYPES)
+
+
+async def _contexts(log: SchemasLog, request: Request) -> list[str]:
+    return ["."]
+
+
+def _check_format(request: Request) -> None:
+    form = request.query.get("format", "")
+    if form not in ("", "default"):
+        raise RegistryError(42201, f"The format {form!r} of a schema is not supported")
+
+
+# -- Compatibility
+
+
+async def _compatible_with_version(log: SchemasLog, request: Request) -> dict[str, Any]:
+    number, state = request.version, log.subjects
+    if number == LATEST:
+        return await _compatibility(log, request, lambda subjects: subjects.live(request.subject)[-1:])
+    state.version(request.subject, number)
+    return await _compatibility(log, request, lambda subjects: [subjects.version(request.subject, number)])
+
+
+async def _compatible_with_all(log: SchemasLog, request: Request) -> dict[str, Any]:
+    return await _compatibility(log, request, lambda subjects: subjects.live(request.subject))
+
+
+async def _compatibility(
+    log: SchemasLog, request: Request, earlier: Callable[[Subjects], list[Version]]
+) -> dict[str, Any]:
+    schema, subject = request.schema, request.subject
+
+    def compare(state: Subjects) -> list[str]:
+        content = changes.canonical_content(state, schema)
+        return changes.messages(state, subject, content, earlier(state), state.level(subject))
+
+    found = await log.look(compare)
+    answer: dict[str, Any] = {"is_compatible": not found}
+    return answer | {"messages": found} if request.flag("verbose") else answer
+
+
+# -- Levels and modes
+
+
+async def _level_of_all(log: SchemasLog, request: Request) -> dict[str, str]:
+    return {"compatibilityLevel": log.subjects.levels.get(None, DEFAULT_LEVEL)}
+
+
+async def _level(log: SchemasLog, request: Request) -> dict[str, str]:
+    own = log.subjects.levels.get(request.subject)
+    if own is None and not request.flag("defaultToGlobal"):
+        raise errors.no_level_of_subject(request.subject)
+    return {"compatibilityLevel": own or log.subjects.level(request.subject)}
+
+
+async def _set_level(log: SchemasLog, request: Request) -> Any:
+    subject, level = _subject_or_all(request), request.body.get("compatibility")
+    others = [name for name, value in request.body.items() if name != "compatibility" and value is not None]
+    if others:
+        raise RegistryError(42203, f"The config {others[0]} is not supported")
+    if not isinstance(level, str):
+        raise errors.invalid_level()
+    return await log.change(lambda state: changes.set_level(state, subject, level))
+
+
+async def _remove_level(log: SchemasLog, request: Request) -> Any:
+    subject = _subject_or_all(request)
+    return await log.change(lambda state: changes.remove_level(state, subject))
+
+
+async def _mode_of_all(log: SchemasLog, request: Request) -> dict[str, str]:
+    return {"mode": log.subjects.modes.get(None, READWRITE)}
+
+
+async def _mode(log: SchemasLog, request: Request) -> dict[str, str]:
+    if request.flag("defaultToGlobal"):
+        return {"mode": log.subjects.mode(request.subject)}
+    if request.subject not in log.subjects.modes:
+        raise errors.no_mode_of_subject(request.subject)
+    return {"mode": log.subjects.modes[request.subject]}
+
+
+async def _set_mode(log: SchemasLog, request: Request) -> Any:
+    subject, mode, force = _subject_or_all(request), request.body.get("mode"), request.flag("force")
+    if not isinstance(mode, str):
+        raise errors.invalid_mode()
+    return await log.change(lambda state: changes.set_mode(state, subject, mode, force=force))
+
+
+async def _remove_mode(log: SchemasLog, request: Request) -> Any:
+    subject = request.subject
+    return await log.change(lambda state: changes.remove_mode(state, subject))
+
+
+def _subject_or_all(request: Request) -> str | None:
+    return request.names[0] if request.names else None
+
+
+async def _root(log: SchemasLog, request: Request) -> dict[str, Any]:
+    return {}
+
+
+# -- The table
+
+_ROUTES: dict[str, Answer] = {
+    "GET /": _root,
+    "GET /subjects": _subjects,
+    "GET /subjects/*/versions": _versions,
+    "POST /subjects/*/versions": _register,
+    "GET /subjects/*/versions/*": _one_version,
+    "GET /subjects/*/versions/*/schema": _text_of_version,
+    "GET /subjects/*/versions/*/referencedby": _referenced_by,
+    "POST /subjects/*": _look_up,
+    "DELETE /subjects/*": _delete_subject,
+    "DELETE /subjects/*/versions/*": _delete_version,
+    "GET /schemas": _schemas,
+    "GET /schemas/types": _types,
+    "GET /schemas/ids/*": _by_id,
+    "GET /schemas/ids/*/schema": _text_by_id,
+    "GET /schemas/ids/*/versions": _versions_of_id,
+    "GET /schemas/ids/*/subjects": _subjects_of_id,
+    "GET /contexts": _contexts,
+    "POST /compatibility/subjects/*/versions": _compatible_with_all,
+    "POST /compatibility/subjects/*/versions/*": _compatible_with_version,
+    "GET /config": _level_of_all,
+    "PUT /config": _set_level,
+    "DELETE /config": _remove_level,
+    "GET /config/*": _level,
+    "PUT /config/*": _set_level,
+    "DELETE /config/*": _remove_level,
+    "GET /mode": _mode_of_all,
+    "PUT /mode": _set_mode,
+    "GET /mode/*": _mode,
+    "PUT /mode/*": _set_mode,
+    "DELETE /mode/*": _remove_mode,
+}
+
+
+def _table() -> dict[int, list[tuple[tuple[str, ...], str, Answer]]]:
+    """Return the routes by the number of parts of their paths."""
+    made: dict[int, list[tuple[tuple[str, ...], str, Answer]]] = {}
+    for name, function in _ROUTES.items():
+        method, _, path = name.partition(" ")
+        parts = tuple(part for part in path.split("/") if part)
+        made.setdefault(len(parts), []).append((parts, method, function))
+    return made
+
+
+_BY_LENGTH = _table()
+
+
+def _route(method: str, path: Sequence[str]) -> tuple[Answer, list[str]]:
+    """Return the function of a path, with its variable parts. Raises RegistryError 404 or 405."""
+    found = [each for each in _BY_LENGTH.get(len(path), ()) if _matches(each[0], path)]
+    for parts, known, function in found:
+        if known == method:
+            return function, [name for part, name in zip(parts, path, strict=True) if part == "*"]
+    raise RegistryError(405, "HTTP 405 Method Not Allowed") if found else RegistryError(404, "HTTP 404 Not Found")
+
+
+def _matches(parts: tuple[str, ...], path: Sequence[str]) -> bool:
+    return all(part in ("*", name) for part, name in zip(parts, path, strict=True))
+
+
+# -- Numbers
+
+
+def _version(text: str) -> int:
+    if text in ("latest", "-1"):
+        return LATEST
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and 1 <= int(text) <= _MAX_VERSION):
+        raise errors.invalid_version(text[:100])
+    return int(text)
+
+
+def _number(text: str) -> int:
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10):
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return int(text)
+
+
+def _page(values: list[Any], request: Request) -> list[Any]:
+    offset, limit = max(0, request.number("offset", 0)), request.number("limit", -1)
+    return values[offset:] if limit < 0 else values[offset : offset + limit]

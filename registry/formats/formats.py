@@ -1,0 +1,93 @@
+"""The table of formats, and the levels of compatibility, which are the same for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidSchema
+from . import avro, avro_compatibility, json_compatibility, json_schema, protobuf
+from .difference import Difference
+
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+# In the order of Confluent's answer.
+TYPES = (JSON, PROTOBUF, AVRO)
+NONE = "NONE"
+DEFAULT_LEVEL = "BACKWARD"
+LEVELS = (NONE, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A schema as text, with the texts behind its references by their names: what refers to another comes after it."""
+
+    type: str
+    text: str
+    references: Mapping[str, str]
+
+    def canonical(self, *, normalize: bool = False) -> str:
+        """Return the text that the registry stores. Raises InvalidSchema."""
+        if self.type == PROTOBUF:
+            return protobuf.canonical(self.text)
+        module = _module(self.type)
+        text: str = module.canonical(_parsed(self, is_new=True), normalize=normalize)
+        if not is_unicode(text):
+            raise InvalidSchema("half of a surrogate pair is no character")
+        return text
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8: JSON has escapes for what is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _module(kind: str) -> Any:
+    found = {AVRO: avro, JSON: json_schema}.get(kind)
+    if found is None:
+        raise InvalidSchema(f"unknown schema type {kind}; known ones are {', '.join(TYPES)}")
+    return found
+
+
+def _parsed(source: Source, *, is_new: bool = False) -> Any:
+    if source.type == AVRO:
+        return avro.parse(source.text, source.references.values(), is_new=is_new)
+    return json_schema.parse(source.text, source.references)
+
+
+def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[str]:
+    """Return why `new` may not follow the `earlier` versions, the last one last; nothing if it may. Each is a line.
+
+    Raises RegistryError for Protobuf, which is not compared.
+    """
+    checked = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
+    if level == NONE or not checked:
+        return []
+    for old in reversed(checked):
+        found = list(_messages(new, old, level))
+        if found:
+            return found
+    return []
+
+
+def _messages(new: Source, old: Source, level: str) -> Iterator[str]:
+    if new.type != old.type:
+        yield f"{{errorType:'TYPE_CHANGED', description:'The schema type {old.type} was changed to {new.type}'}}"
+        return
+    if (new.text, new.references) == (old.text, old.references):
+        return
+    if new.type == PROTOBUF:
+        raise protobuf.refuse_comparison()
+    ours, theirs = _parsed(new), _parsed(old)
+    if level.startswith(("BACKWARD", "FULL")):
+        yield from (each.message(reader_is_new=True) for each in _differences(new.type, ours, theirs))
+    if level.startswith(("FORWARD", "FULL")):
+        yield from (each.message(reader_is_new=False) for each in _differences(new.type, theirs, ours))
+
+
+def _differences(kind: str, reader: Any, writer: Any) -> list[Difference]:
+    return (avro_compatibility if kind == AVRO else json_compatibility).differences(reader, writer)

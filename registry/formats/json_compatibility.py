@@ -1,0 +1,277 @@
+"""Compatibility of JSON Schemas: does a reader's schema take every value that the writer's schema allows, and why not.
+
+The kinds of differences have Confluent's names. An open object (no `additionalProperties`) may have held any property,
+so a property with a schema of its own cannot be added to it; to a closed one (`false`) an optional property can. A
+required property that has a default counts as optional. A keyword without a rule here must be the same on both sides,
+or be missing in the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import re2
+
+from ..errors import RegistryError
+from .difference import Difference, Steps
+from .json_schema import TYPES, JsonSchema, Node, as_list, mapping
+from .json_text import compact
+
+# Keyword -> (whether a larger number takes more values, the first part of the difference's name).
+_BOUNDS = {
+    "maxLength": (True, "MAX_LENGTH"),
+    "minLength": (False, "MIN_LENGTH"),
+    "maximum": (True, "MAXIMUM"),
+    "minimum": (False, "MINIMUM"),
+    "exclusiveMaximum": (True, "EXCLUSIVE_MAXIMUM"),
+    "exclusiveMinimum": (False, "EXCLUSIVE_MINIMUM"),
+    "maxItems": (True, "MAX_ITEMS"),
+    "minItems": (False, "MIN_ITEMS"),
+    "maxProperties": (True, "MAX_PROPERTIES"),
+    "minProperties": (False, "MIN_PROPERTIES"),
+}
+# What says something about values, and has no rule but to stay the same.
+_FIXED = {
+    "pattern": "PATTERN",
+    "multipleOf": "MULTIPLE_OF",
+    "not": "NOT_TYPE",
+    "if": "CONDITION",
+    "then": "CONDITION",
+    "else": "CONDITION",
+    "contains": "CONTAINS",
+    "minContains": "CONTAINS",
+    "maxContains": "CONTAINS",
+    "propertyNames": "PROPERTY_NAMES",
+    "dependencies": "DEPENDENCY",
+    "dependentRequired": "DEPENDENCY_ARRAY",
+    "dependentSchemas": "DEPENDENCY_SCHEMA",
+    "unevaluatedProperties": "UNEVALUATED_PROPERTIES",
+    "unevaluatedItems": "UNEVALUATED_ITEMS",
+    "$dynamicRef": "REFERENCE",
+    "$recursiveRef": "REFERENCE",
+    "format": "FORMAT",
+}
+
+
+def differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]:
+    """Return why `reader` cannot read what `writer` allows; nothing if it can. Raises RegistryError past the bound."""
+    return _Comparison().compare(reader.root, writer.root, "#")
+
+
+class _Comparison:
+    """One comparison of two schemas, with the pairs that it has seen."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], list[Difference]] = {}
+        self._steps = Steps()
+
+    def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
+        reader, writer = reader.resolved(), writer.resolved()
+        if reader.value in ({}, True) or writer.value is False:
+            return []
+        if reader.value is False:
+            return [_difference("TYPE_NARROWED", path)]
+        pair = (id(reader.value), id(writer.value))
+        if pair in self._seen:
+            return self._seen[pair]
+        self._steps.take()
+        before = len(self._seen)
+        self._seen[pair] = []
+        found = list(islice(self._different(reader, writer, path), Steps.MAX_DIFFERENCES))
+        if found:
+            # What was equal only because this pair counted as equal is not known any more.
+            for other in [each for each in islice(self._seen, before, None) if not self._seen[each]]:
+                del self._seen[other]
+        self._seen[pair] = found
+        return found
+
+    def _different(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        written = mapping(writer.value)
+        writer = writer.inner(written)
+        yield from _types(reader.value, written, path)
+        yield from _enums(reader.value, written, path)
+        yield from _bounds(reader.value, written, path)
+        yield from _fixed(reader.value, written, path)
+        yield from self._sums(reader, writer, path)
+        yield from self._products(reader, writer, path)
+        types = _types_of(written)
+        if "object" in types:
+            yield from self._objects(reader, writer, path)
+        if "array" in types:
+            yield from self._arrays(reader, writer, path)
+
+    # -- Combined schemas
+
+    def _sums(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        """Each branch of the writer must be read by one of the reader's; one that has none is a branch itself."""
+        for keyword in ("oneOf", "anyOf"):
+            branches = reader.value.get(keyword)
+            if branches is None:
+                continue
+            written = next((writer.value[name] for name in (keyword, "oneOf", "anyOf") if name in writer.value), None)
+            for index, each in enumerate([writer.value] if written is None else written):
+                if not self._reads_one(reader, branches, writer.inner(each), path):
+                    kind = "COMBINED_TYPE_CHANGED" if written is None else "SUM_TYPE_NARROWED"
+                    yield _difference(kind, f"{path}/{keyword}/{index}")
+
+    def _reads_one(self, reader: Node, branches: list[Any], writer: Node, path: str) -> bool:
+        return any(not self.compare(reader.inner(each), writer, path) for each in branches)
+
+    def _products(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        """Each schema of the reader's allOf must read one of the writer's, or the writer's schema around them."""
+        written = [*writer.value.get("allOf", []), {key: each for key, each in writer.value.items() if key != "allOf"}]
+        for index, each in enumerate(reader.value.get("allOf", [])):
+            if all(self.compare(reader.inner(each), writer.inner(other), path) for other in written):
+                yield _difference("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}")
+
+    # -- Objects
+
+    def _objects(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        ours, theirs = reader.value.get("properties", {}), writer.value.get("properties", {})
+        for name in (*theirs, *(name for name in ours if name not in theirs)):
+            yield from self._property(reader, writer, name, f"{path}/properties/{name}")
+        yield from _required(reader.value, writer.value, path)
+        yield from self._patterns(reader, writer, path)
+        closed = _covering(reader, None).value is False
+        if self.compare(_covering(reader, None), _covering(writer, None), path):
+            yield _difference(f"ADDITIONAL_PROPERTIES_{'REMOVED' if closed else 'NARROWED'}", path)
+
+    def _property(self, reader: Node, writer: Node, name: str, path: str) -> Iterator[Difference]:
+        ours, theirs = reader.value.get("properties", {}), writer.value.get("properties", {})
+        if name in ours and name in theirs:
+            yield from self.compare(reader.inner(ours[name]), writer.inner(theirs[name]), path)
+        elif name in theirs:
+            cover = _covering(reader, name)
+            if self.compare(cover, writer.inner(theirs[name]), path):
+                model = "FROM_CLOSED_CONTENT_MODEL" if cover.value is False else _NOT_COVERED
+                yield _difference(f"PROPERTY_REMOVED_{model}", path)
+        else:
+            cover = _covering(writer, name)
+            if self.compare(reader.inner(ours[name]), cover, path):
+                model = "TO_OPEN_CONTENT_MODEL" if cover.value in ({}, True) else _NOT_COVERED
+                yield _difference(f"PROPERTY_ADDED_{model}", path)
+
+    def _patterns(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        ours, theirs = reader.value.get("patternProperties", {}), writer.value.get("patternProperties", {})
+        for pattern, each in ours.items():
+            # Another pattern of the writer may cover the same names: nothing here compares two patterns.
+            covers = [theirs[pattern]] if pattern in theirs else [*theirs.values(), _covering(writer, None).value]
+            if any(self.compare(reader.inner(each), writer.inner(cover), path) for cover in covers):
+                yield _difference("PATTERN_PROPERTY_NARROWED", f"{path}/patternProperties/{pattern}")
+        for pattern, each in theirs.items():
+            if pattern not in ours and self.compare(_covering(reader, None), writer.inner(each), path):
+                yield _difference("PATTERN_PROPERTY_REMOVED", f"{path}/patternProperties/{pattern}")
+
+    # -- Arrays
+
+    def _arrays(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        if reader.value.get("uniqueItems") is True and writer.value.get("uniqueItems") is not True:
+            yield _difference("UNIQUE_ITEMS_ADDED", path)
+        (ours, our_rest), (theirs, their_rest) = _items(reader.value), _items(writer.value)
+        for index in range(max(len(ours), len(theirs))):
+            one = ours[index] if index < len(ours) else our_rest
+            other = theirs[index] if index < len(theirs) else their_rest
+            yield from self.compare(reader.inner(one), writer.inner(other), f"{path}/items/{index}")
+        yield from self.compare(reader.inner(our_rest), writer.inner(their_rest), f"{path}/items")
+
+
+_NOT_COVERED = "NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
+
+
+def _difference(kind: str, path: str) -> Difference:
+    text = f"The READER schema does not take every value of the WRITER schema at path '{path}'"
+    return Difference(kind, text)
+
+
+def _types_of(schema: dict[str, Any]) -> set[str]:
+    types = set(as_list(schema.get("type", list(TYPES))))
+    return types | {"integer"} if "number" in types else types
+
+
+def _types(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
+    if "type" not in reader or (set(writer) & {"oneOf", "anyOf", "allOf"} and "type" not in writer):
+        return
+    ours, theirs = _types_of(reader), _types_of(writer)
+    if not theirs <= ours:
+        yield _difference("TYPE_NARROWED" if theirs & ours else "TYPE_CHANGED", path)
+
+
+def _enums(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
+    ours, theirs = _values_of(reader), _values_of(writer)
+    if ours is not None and (theirs is None or not theirs <= ours):
+        yield _difference("ENUM_ARRAY_CHANGED" if theirs is None else "ENUM_ARRAY_NARROWED", path)
+
+
+def _values_of(schema: dict[str, Any]) -> set[str] | None:
+    if "const" in schema:
+        return {compact(schema["const"], sort_keys=True)}
+    return {compact(each, sort_keys=True) for each in schema["enum"]} if "enum" in schema else None
+
+
+def _bounds(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
+    for keyword, (larger_takes_more, name) in _BOUNDS.items():
+        ours, theirs = reader.get(keyword), writer.get(keyword)
+        if ours is None or ours == theirs:
+            continue
+        if not _is_number(ours) or not _is_number(theirs):
+            yield _difference(f"{name}_ADDED", path)
+        elif (ours < theirs) == larger_takes_more:
+            yield _difference(f"{name}_{'DECREASED' if larger_takes_more else 'INCREASED'}", path)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _fixed(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
+    for keyword, name in _FIXED.items():
+        if keyword in reader and reader[keyword] != writer.get(keyword, _FIXED):
+            if keyword == "multipleOf" and _divides(reader[keyword], writer.get(keyword)):
+                continue
+            yield _difference(f"{name}_{'CHANGED' if keyword in writer else 'ADDED'}", path)
+
+
+def _divides(divisor: Any, value: Any) -> bool:
+    return _is_number(divisor) and _is_number(value) and divisor > 0 and value % divisor == 0
+
+
+def _required(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
+    theirs, ours = _names(writer), reader.get("properties", {})
+    for name in _names(reader):
+        own = ours.get(name)
+        if name in theirs or (isinstance(own, dict) and "default" in own):
+            continue
+        known = name in writer.get("properties", {})
+        kind = "REQUIRED_ATTRIBUTE_ADDED" if known else "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
+        yield _difference(kind, f"{path}/required/{name}")
+
+
+def _names(schema: dict[str, Any]) -> list[str]:
+    required: Any = schema.get("required", [])
+    return [] if isinstance(required, bool) else required
+
+
+def _covering(node: Node, name: str | None) -> Node:
+    """Return the schema of a property that has none of its own; of one that no pattern matches, if it has no name."""
+    for pattern, each in node.value.get("patternProperties", {}).items():
+        if name is not None and _matches(pattern, name):
+            return node.inner(each)
+    return node.inner(node.value.get("additionalProperties", True))
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Tell whether a pattern is found in a name, in linear time: both are somebody else's."""
+    try:
+        return re2.search(pattern, name) is not None  # pyright: ignore[reportUnknownMemberType]
+    except re2.error:  # pyright: ignore[reportUnknownMemberType]
+        raise RegistryError(42201, f"The pattern {pattern!r} cannot be compared: RE2 does not know it") from None
+
+
+def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Return the schemas of the first items, and that of the others."""
+    items = schema.get("items", True)
+    if isinstance(items, list):
+        return as_list(items), schema.get("additionalItems", True)
+    return schema.get("prefixItems", []), items

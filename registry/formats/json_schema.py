@@ -1,0 +1,166 @@
+"""JSON Schemas: read, checked as far as the registry relies on them, and found behind a `$ref`.
+
+A `$ref` leads into the schema itself or into one of its references; nothing is ever fetched from elsewhere. Drafts 4 to
+2020-12 are read by the same rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import unquote
+
+from ..errors import InvalidSchema
+from .json_text import MAX_DEPTH, compact, read
+
+TYPES = frozenset({"null", "boolean", "integer", "number", "string", "array", "object"})
+_MAPS_OF_SCHEMAS = ("properties", "patternProperties", "definitions", "$defs", "dependentSchemas")
+_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SCHEMAS = (
+    "additionalProperties",
+    "additionalItems",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "propertyNames",
+    "items",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """A schema with the documents that its `$ref` may name, by name. "" is the schema itself."""
+
+    documents: Mapping[str, Any]
+
+    @property
+    def root(self) -> Node:
+        return Node(self.documents[""], "", self)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A schema inside of a document: a `#` in it is about that document."""
+
+    value: Any
+    document: str
+    schema: JsonSchema
+
+    def inner(self, value: Any) -> Node:
+        """Return a part of this node."""
+        return Node(value, self.document, self.schema)
+
+    def resolved(self) -> Node:
+        """Return what stands behind the `$ref`, if it has one. Raises InvalidSchema if nothing does."""
+        node = self
+        for _ in range(MAX_DEPTH):
+            reference = mapping(node.value).get("$ref")
+            if not isinstance(reference, str):
+                return node
+            node = node._target(reference)
+        raise InvalidSchema(f"{mapping(self.value)['$ref']} refers to itself")
+
+    def _target(self, reference: str) -> Node:
+        name, _, fragment = reference.partition("#")
+        if not name or mapping(self.schema.documents[self.document]).get("$id") == name:
+            name = self.document
+        if name not in self.schema.documents:
+            raise InvalidSchema(f"{reference} is neither in the schema nor in its references")
+        value = self.schema.documents[name]
+        for part in fragment.split("/")[1:]:
+            value = _child(value, unquote(part).replace("~1", "/").replace("~0", "~"), reference)
+        if fragment and not fragment.startswith("/"):
+            raise InvalidSchema(f"{reference}: only fragments that begin with / are supported")
+        return Node(value, name, self.schema)
+
+
+def _child(value: Any, name: str, reference: str) -> Any:
+    if isinstance(value, dict) and name in value:
+        return cast("dict[str, Any]", value)[name]
+    if isinstance(value, list) and name.isdecimal() and int(name) < len(cast("list[Any]", value)):
+        return cast("list[Any]", value)[int(name)]
+    raise InvalidSchema(f"{reference} leads nowhere")
+
+
+def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
+    """Return a schema whose `$ref`s may name `references`. Raises InvalidSchema."""
+    documents = {"": read(text), **{name: read(each) for name, each in references.items()}}
+    schema = JsonSchema(documents)
+    _check(schema.root)
+    return schema
+
+
+def canonical(schema: JsonSchema, *, normalize: bool = False) -> str:
+    """Return the text that the registry stores. With `normalize`, keys are in order."""
+    return compact(schema.documents[""], sort_keys=normalize)
+
+
+def _check(node: Node) -> None:
+    """Raise InvalidSchema for what makes the schema none, here or below."""
+    value = node.value
+    if isinstance(value, bool):
+        return
+    if not isinstance(value, dict):
+        raise InvalidSchema(f"a JSON schema is an object, true or false, not {compact(value)[:200]}")
+    schema = cast("dict[str, Any]", value)
+    _check_types(schema)
+    _check_keywords(schema)
+    node.resolved()
+    for each in _schemas_in(schema):
+        _check(node.inner(each))
+
+
+def _check_types(schema: Mapping[str, Any]) -> None:
+    for each in as_list(schema.get("type", [])):
+        if not isinstance(each, str) or each not in TYPES:
+            raise InvalidSchema(f"{compact(each)} is no type of JSON")
+
+
+def _check_keywords(schema: Mapping[str, Any]) -> None:
+    required = schema.get("required", [])
+    # In draft 3, and in many schemas by mistake, it is a boolean, which means nothing.
+    if not isinstance(required, bool) and not _is_list_of(required, str):
+        raise InvalidSchema(f"required is a list of names, not {compact(required)[:200]}")
+    if not isinstance(schema.get("enum", []), list):
+        raise InvalidSchema("enum is a list")
+    for pattern in [schema.get("pattern", ""), *mapping(schema.get("patternProperties"))]:
+        _check_pattern(pattern)
+
+
+def _check_pattern(pattern: Any) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError, RecursionError, OverflowError) as error:
+        raise InvalidSchema(f"{compact(pattern)[:200]} is no regular expression: {error}") from None
+
+
+def _schemas_in(schema: Mapping[str, Any]) -> Iterator[Any]:
+    for name in _MAPS_OF_SCHEMAS:
+        if name in schema and not isinstance(schema[name], dict):
+            raise InvalidSchema(f"{name} is an object, not {compact(schema[name])[:200]}")
+        yield from mapping(schema.get(name)).values()
+    for name in _LISTS_OF_SCHEMAS:
+        if name in schema and not isinstance(schema[name], list):
+            raise InvalidSchema(f"{name} is a list, not {compact(schema[name])[:200]}")
+        yield from schema.get(name, [])
+    for name in _SCHEMAS:
+        given = schema.get(name, True)
+        yield from given if isinstance(given, list) and name == "items" else [given]
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and another value as the only one of a list."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """Return an object as it is, and nothing for another value."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _is_list_of(value: Any, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in cast("list[Any]", value))

@@ -1,0 +1,56 @@
+"""JSON texts of schemas: read within bounds, and written compactly.
+
+Depth is checked before anything walks a schema, so no walk needs a bound of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, cast
+
+from ..errors import InvalidSchema
+
+# Beyond this a generator has gone wrong, or somebody wants our stack: Python's recursion ends at 1,000 frames, and each
+# level of a schema takes up to four.
+MAX_DEPTH = 100
+# Confluent's cloud takes as much.
+MAX_SCHEMA_BYTES = 1 << 20
+
+
+def read(text: str) -> Any:
+    """Return the value of a JSON text. Raises InvalidSchema for what is no JSON, or too large or too deep."""
+    if len(text) > MAX_SCHEMA_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
+        raise InvalidSchema(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as error:
+        raise InvalidSchema(f"no JSON: {error}") from None
+    _check_depth(value)
+    return value
+
+
+def compact(value: Any, *, sort_keys: bool = False) -> str:
+    """Return JSON without spaces, as Java's writers make it."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise InvalidSchema(f"{name} is no number of JSON")
+
+
+def _check_depth(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return
+    raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels")
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()

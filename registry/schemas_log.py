@@ -1,0 +1,238 @@
+"""The topic `_schemas` as the log of the registry: read by one task, written in transactions of one transactional id.
+
+All registries over a topic share that id, so the broker decides who writes: a registry that wants to write takes the id
+over, which ends the transaction of the one before and fences it. Then it reads up to the end, decides, writes, and
+answers when it has read its own records. A registry that is fenced does the same again. So each decision sees all
+records before its own, and no lock or election is needed.
+
+Promise: an answer to a change means that its records are committed. A change whose outcome is not known in time is
+answered with 50002, and may be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ..client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from ..client.errors import ErrorCode, KafkaError, ProducerFenced, TransactionFailed, UnknownTopic
+from .changes import Change
+from .errors import RegistryError, not_permitted
+from .records import Record, UnreadableRecord
+from .subjects import Subjects
+
+_log = logging.getLogger(__name__)
+
+Decide = Callable[[Subjects], Change]
+
+# A change takes a few milliseconds: after this the broker is away, or another registry takes the id over all the time.
+WRITE_TIMEOUT_S = 20.0
+# How often a change takes the id over from other registries before it gives up.
+MAX_TAKEOVERS = 20
+_TAKEOVER_PAUSE_S = 0.02
+_POLL_MS = 1_000
+_RECORDS_AT_ONCE = 5_000
+# The broker aborts the transaction of a registry that died after this, if no other one takes the id over before.
+_TRANSACTION_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """Which topic of which cluster. The mappings are options of the clients."""
+
+    bootstrap_servers: str = "127.0.0.1:9092"
+    topic: str = "_schemas"
+    replication_factor: int = -1
+    read_only: bool = False
+    admin: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    consumer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    producer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class SchemasLog:
+    """The state, and the way to change it. `start` reads the whole topic; `failed` ends when the log cannot be read."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self.subjects = Subjects()
+        self._options = options
+        self._partition = TopicPartition(options.topic, 0)
+        # A registry makes no topic by asking for one.
+        reading: dict[str, Any] = {"allow_auto_create_topics": False, **options.consumer}
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            bootstrap_servers=options.bootstrap_servers,
+            isolation_level="read_committed",
+            # Without records that it knows the state is wrong: then the registry ends, and reads all again.
+            auto_offset_reset="none",
+            **reading,
+        )
+        self._producer: Producer[bytes, bytes] | None = None
+        self._position = 0
+        self._moved = asyncio.Condition()
+        # Held while records are applied, and while a thread decides by the state.
+        self._state = asyncio.Lock()
+        self._writing = asyncio.Lock()
+        self._reader: asyncio.Task[None] | None = None
+
+    # -- Start and stop
+
+    async def start(self) -> None:
+        """Create the topic if it is missing, and read all of it. Raises KafkaError; RegistryError for a wrong topic."""
+        await self._ensure_topic()
+        await self._consumer.start()
+        self._consumer.assign([self._partition])
+        self._consumer.seek_to_beginning(self._partition)
+        self._reader = asyncio.create_task(self._read())
+        await self.catch_up()
+        _log.info("read %d subjects from %s", len(self.subjects.versions), self._options.topic)
+
+    async def stop(self) -> None:
+        """Wait for the change under way, and close the clients."""
+        async with self._writing:
+            await self._drop_producer()
+        if self._reader is not None:
+            self._reader.cancel()
+            await asyncio.gather(self._reader, return_exceptions=True)
+        await self._consumer.stop()
+
+    async def failed(self) -> None:
+        """Wait until the log cannot be read any more. Raises the KafkaError."""
+        assert self._reader is not None
+        await asyncio.shield(self._reader)
+
+    async def _ensure_topic(self) -> None:
+        options = self._options
+        async with Admin(options.bootstrap_servers, **options.admin) as admin:
+            try:
+                found = (await admin.describe_topics(options.topic))[options.topic]
+            except UnknownTopic:
+                if options.read_only:
+                    raise
+                return await self._create_topic(admin)
+        if len(found.partitions) != 1:
+            raise RegistryError(50001, f"{options.topic} has {len(found.partitions)} partitions, and must have one")
+
+    async def _create_topic(self, admin: Admin) -> None:
+        options = self._options
+        topic = NewTopic(options.topic, 1, options.replication_factor, {"cleanup.policy": "compact"})
+        try:
+            await admin.create_topics([topic])
+        except KafkaError as error:
+            # Another registry that starts now was first.
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+
+    # -- Read
+
+    async def _read(self) -> None:
+        while True:
+            found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=_RECORDS_AT_ONCE)
+            async with self._state:
+                for record in found.get(self._partition, ()):
+                    self._apply(record.offset, record.key, record.value)
+            position = await self._consumer.position(self._partition)
+            if position != self._position:
+                async with self._moved:
+                    self._position = position
+                    self._moved.notify_all()
+
+    def _apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        try:
+            self.subjects.apply(key, value)
+        except UnreadableRecord as error:
+            _log.warning("%s: the record at offset %d is left out: %s", self._options.topic, offset, error)
+
+    async def catch_up(self) -> None:
+        """Wait until all that is committed now is applied."""
+        ends = await self._consumer.end_offsets([self._partition])
+        await self._reach(ends[self._partition])
+
+    async def _reach(self, offset: int) -> None:
+        """Wait until everything before `offset` is applied. Raises the reader's error if it ends before."""
+        async with self._moved:
+            while self._position < offset:
+                waiting = asyncio.ensure_future(self._moved.wait())
+                reader = self._reader
+                assert reader is not None
+                await asyncio.wait({waiting, reader}, return_when=asyncio.FIRST_COMPLETED)
+                if reader.done():
+                    waiting.cancel()
+                    await asyncio.gather(waiting, return_exceptions=True)
+                    reader.result()
+
+    # -- Look and change
+
+    async def look(self, work: Callable[[Subjects], Any]) -> Any:
+        """Return what `work` finds in the state. It runs in a thread: comparing schemas takes its time."""
+        async with self._state:
+            return await asyncio.to_thread(work, self.subjects)
+
+    async def change(self, decide: Decide) -> Any:
+        """Have `decide` see the latest state, write its records and return its answer. Raises RegistryError.
+
+        It may be called more than once, when other registries write at the same time.
+        """
+        if self._options.read_only:
+            raise not_permitted("This registry is read-only")
+        async with self._writing:
+            try:
+                async with asyncio.timeout(WRITE_TIMEOUT_S):
+                    return await self._change(decide)
+            except TimeoutError:
+                await self._drop_producer()
+                raise RegistryError(50002, "Write to the Kafka store timed out; it may be done all the same") from None
+            except KafkaError as error:
+                await self._drop_producer()
+                raise RegistryError(50001, f"Error in the backend data store: {error.message}") from error
+
+    async def _change(self, decide: Decide) -> Any:
+        for attempt in count(1):
+            try:
+                return await self._try_change(decide)
+            except (ProducerFenced, TransactionFailed):
+                # Another registry took the id over, and nothing of the transaction is committed.
+                if attempt == MAX_TAKEOVERS:
+                    raise
+                await self._drop_producer()
+                # Two that write at once would otherwise fence each other before either has written.
+                await asyncio.sleep(random.uniform(0, attempt * _TAKEOVER_PAUSE_S))
+        raise AssertionError
+
+    async def _try_change(self, decide: Decide) -> Any:
+        producer = await self._own_producer()
+        await self.catch_up()
+        change: Change = await self.look(decide)
+        if change.records:
+            await self._reach(await self._write(producer, change.records) + 1)
+        return change.answer
+
+    async def _own_producer(self) -> Producer[bytes, bytes]:
+        if self._producer is None:
+            writing: dict[str, Any] = {"linger_ms": 0, **self._options.producer}
+            producer: Producer[bytes, bytes] = Producer(
+                self._options.bootstrap_servers,
+                transactional_id=f"odradek-registry-{self._options.topic}",
+                transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+                **writing,
+            )
+            await producer.start()
+            self._producer = producer
+        return self._producer
+
+    async def _drop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            # Its transaction ends when the next producer takes the id over.
+            with suppress(KafkaError):
+                await producer.stop(0)
+
+    async def _write(self, producer: Producer[bytes, bytes], records: tuple[Record, ...]) -> int:
+        """Write records in one transaction. Return the offset of the last one."""
+        async with producer.transaction():
+            sent = [await producer.send(self._options.topic, value, key, 0) for key, value in records]
+        return max([(await each).offset for each in sent])

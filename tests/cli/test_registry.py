@@ -1,0 +1,46 @@
+"""`odradek registry`: ready when clients can connect, and nothing that it answered is lost when it is killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from odradek.broker import Broker, BrokerConfig
+
+BODY = json.dumps({"schema": '"string"'}).encode()
+
+
+@contextmanager
+def registry(address: str, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "odradek", "registry", "-b", address, "--listen", "127.0.0.1:0", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline().split()
+            assert ready[:1] == ["ready"], process.communicate(timeout=30)
+            yield process, ready[1]
+        finally:
+            process.kill()
+            process.communicate(timeout=30)
+
+
+def test_a_killed_registry_has_lost_nothing(tmp_path: Path) -> None:
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(tmp_path),))
+    with Broker(config) as broker:
+        with registry(broker.address) as (process, url):
+            request = urllib.request.Request(f"{url}/subjects/s/versions", method="POST", data=BODY)
+            request.add_header("content-type", "application/json")
+            with urllib.request.urlopen(request) as answer:
+                assert json.loads(answer.read()) == {"id": 1}
+            process.kill()
+        with registry(broker.address, "--read-only") as (process, url):
+            with urllib.request.urlopen(f"{url}/schemas/ids/1") as answer:
+                assert json.loads(answer.read()) == {"schema": '"string"'}
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0

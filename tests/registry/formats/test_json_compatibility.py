@@ -1,0 +1,99 @@
+"""Compatibility of JSON Schemas: each case with the name of its difference."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from odradek.registry.errors import InvalidSchema
+from odradek.registry.formats.json_compatibility import differences
+from odradek.registry.formats.json_schema import canonical, parse
+
+INT, TEXT = {"type": "integer"}, {"type": "string"}
+
+
+def kinds(reader: Any, writer: Any) -> list[str]:
+    return [each.kind for each in differences(parse(json.dumps(reader), {}), parse(json.dumps(writer), {}))]
+
+
+def thing(properties: dict[str, Any], **besides: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, **besides}
+
+
+def closed(properties: dict[str, Any], **besides: Any) -> dict[str, Any]:
+    return thing(properties, additionalProperties=False, **besides)
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "found"),
+    [
+        ({"type": "number"}, INT, []),
+        (INT, {"type": "number"}, ["TYPE_NARROWED"]),
+        (TEXT, INT, ["TYPE_CHANGED"]),
+        ({"type": ["string", "null"]}, TEXT, []),
+        ({}, TEXT, []),
+        (True, TEXT, []),
+        (False, TEXT, ["TYPE_NARROWED"]),
+        (TEXT, {}, ["TYPE_NARROWED"]),
+        (TEXT | {"maxLength": 5}, TEXT | {"maxLength": 3}, []),
+        (TEXT | {"maxLength": 3}, TEXT | {"maxLength": 5}, ["MAX_LENGTH_DECREASED"]),
+        (TEXT | {"maxLength": 3}, TEXT, ["MAX_LENGTH_ADDED"]),
+        (INT | {"minimum": 3}, INT | {"minimum": 1}, ["MINIMUM_INCREASED"]),
+        (INT | {"multipleOf": 2}, INT | {"multipleOf": 4}, []),
+        (INT | {"multipleOf": 4}, INT | {"multipleOf": 2}, ["MULTIPLE_OF_CHANGED"]),
+        (TEXT | {"pattern": "a"}, TEXT, ["PATTERN_ADDED"]),
+        ({"enum": [1, 2]}, {"enum": [1]}, []),
+        ({"enum": [1]}, {"enum": [1, 2]}, ["ENUM_ARRAY_NARROWED"]),
+        (closed({"a": INT, "b": INT}), closed({"a": INT}), []),
+        (thing({"a": INT, "b": INT}), thing({"a": INT}), ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"]),
+        (thing({"a": INT, "b": {}}), thing({"a": INT}), []),
+        (thing({"a": INT}), thing({"a": INT, "b": INT}), []),
+        (closed({"a": INT}), closed({"a": INT, "b": INT}), ["PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL"]),
+        (thing({"a": INT}, required=["a"]), thing({"a": INT}), ["REQUIRED_ATTRIBUTE_ADDED"]),
+        (thing({"a": INT | {"default": 1}}, required=["a"]), thing({"a": INT}), []),
+        (closed({"a": INT}), thing({"a": INT}), ["ADDITIONAL_PROPERTIES_REMOVED"]),
+        ({"type": "array", "items": {"type": "number"}}, {"type": "array", "items": INT}, []),
+        ({"type": "array", "items": INT}, {"type": "array", "items": TEXT}, ["TYPE_CHANGED"]),
+        ({"oneOf": [INT, TEXT]}, {"oneOf": [INT]}, []),
+        ({"oneOf": [INT]}, {"oneOf": [INT, TEXT]}, ["SUM_TYPE_NARROWED"]),
+        ({"anyOf": [INT, TEXT]}, TEXT, []),
+        ({"allOf": [INT]}, {"allOf": [INT, {"minimum": 1}]}, []),
+        ({"allOf": [INT, {"minimum": 1}]}, {"allOf": [INT]}, ["PRODUCT_TYPE_EXTENDED"]),
+    ],
+)
+def test_what_a_reader_takes(reader: Any, writer: Any, found: list[str]) -> None:
+    assert kinds(reader, writer) == found
+
+
+def test_references_are_followed_and_recursion_ends() -> None:
+    tree = {"$ref": "#/definitions/T", "definitions": {"T": thing({"next": {"$ref": "#/definitions/T"}, "a": INT})}}
+    assert kinds(tree, tree) == []
+    other = json.loads(json.dumps(tree).replace("integer", "string"))
+    assert kinds(other, tree) == ["TYPE_CHANGED"]
+
+
+def test_a_reference_is_a_document_of_its_own() -> None:
+    schema = parse('{"$ref":"n.json#/$defs/a"}', {"n.json": '{"$defs":{"a":{"type":"string"}}}'})
+    assert schema.root.resolved().value == TEXT
+    assert canonical(schema) == '{"$ref":"n.json#/$defs/a"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1", "is an object, true or false"),
+        ('{"type":"text"}', "no type of JSON"),
+        ('{"type":[["x"]]}', "no type of JSON"),
+        ('{"properties":[]}', "properties is an object"),
+        ('{"required":[1]}', "required is a list of names"),
+        ('{"pattern":"("}', "no regular expression"),
+        ('{"$ref":"#/definitions/x"}', "leads nowhere"),
+        ('{"$ref":"http://example.com/x"}', "neither in the schema nor"),
+        ('{"$ref":"#"}', "refers to itself"),
+        ('{"items":[{"type":"x"}]}', "no type of JSON"),
+    ],
+)
+def test_what_is_no_schema_is_told(text: str, why: str) -> None:
+    with pytest.raises(InvalidSchema, match=why):
+        parse(text, {})

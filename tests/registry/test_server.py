@@ -1,0 +1,64 @@
+"""Starting and stopping a registry, and what it asks of its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+
+import pytest
+from odradek.broker import Broker
+from odradek.registry import LogOptions, Registry, RegistryConfig, server
+from odradek.registry.http_connection import MAX_BODY_BYTES
+from odradek.tests.registry.conftest import Client
+
+
+async def test_a_stop_ends_open_connections_without_a_word(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    async with Registry(RegistryConfig(LogOptions(broker.address), port=0)) as registry:
+        host, _, port = registry.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        assert await reader.readline() == b"HTTP/1.1 200 \r\n"
+        await registry.stop()
+        writer.close()
+    assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
+async def test_a_login_is_asked_for(broker: Broker) -> None:
+    config = RegistryConfig(LogOptions(broker.address), port=0, login="ann:secret")
+    async with Registry(config) as registry:
+        ask = Client(registry.url)
+        wrong, right = (f"Basic {base64.b64encode(each).decode()}" for each in (b"ann:x", b"ann:secret"))
+        assert (await ask("GET", "/subjects"))[0] == 401
+        assert (await ask("GET", "/subjects", headers={"authorization": wrong}))[0] == 401
+        assert await ask("GET", "/subjects", headers={"authorization": right}) == (200, [])
+
+
+async def test_a_read_only_registry_changes_nothing(broker: Broker, registry: Registry) -> None:
+    config = RegistryConfig(LogOptions(broker.address, read_only=True), port=0)
+    async with Registry(config) as reading:
+        status, answer = await Client(reading.url)("PUT", "/config", {"compatibility": "NONE"})
+    assert (status, answer["error_code"]) == (422, 42205)
+
+
+async def test_large_requests_and_strange_types_are_refused(registry: Registry, ask: Client) -> None:
+    body = b'{"schema":"' + b" " * (MAX_BODY_BYTES - 20) + b'"}'
+    assert (await ask("POST", "/subjects/s/versions", body))[1]["error_code"] == 42201
+    assert (await ask("POST", "/subjects/s/versions", b"{}", {"content-type": "text/plain"}))[0] == 415
+    host, _, port = registry.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9999999\r\n\r\n" + b" " * (MAX_BODY_BYTES + 1))
+    assert await reader.readline() == b"HTTP/1.1 413 \r\n"
+    writer.close()
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"no HTTP\r\n\r\n")
+    assert await reader.readline() == b"HTTP/1.1 400 \r\n"
+    writer.close()
+
+
+async def test_connections_beyond_the_bound_are_closed(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTIONS", 0)
+    host, _, port = registry.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    assert await reader.read() == b""
+    writer.close()

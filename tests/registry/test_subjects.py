@@ -1,0 +1,66 @@
+"""The state that records make: what is there, what is deleted, and which ids are given."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.registry.errors import RegistryError
+from odradek.registry.records import (
+    Content,
+    UnreadableRecord,
+    Version,
+    removal_record,
+    schema_record,
+    soft_deletion_record,
+)
+from odradek.registry.subjects import LATEST, Subjects
+
+NUMBER, TEXT = Content("AVRO", '"int"'), Content("AVRO", '"string"')
+
+
+def state(*versions: Version) -> Subjects:
+    made = Subjects()
+    for each in versions:
+        made.apply(*schema_record(each))
+    return made
+
+
+def test_the_latest_version_and_one_by_number() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER), Version("s", 2, 2, TEXT))
+    assert subjects.version("s", LATEST).version == 2
+    assert subjects.version("s", 1).content == NUMBER
+    with pytest.raises(RegistryError, match=r"Version 3 not found\."):
+        subjects.version("s", 3)
+
+
+def test_an_id_is_shared_and_never_given_again() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER), Version("t", 1, 1, NUMBER), Version("t", 2, 5, TEXT))
+    assert [each.subject for each in subjects.places(1, deleted=False)] == ["s", "t"]
+    subjects.apply(*removal_record("t", 2))
+    assert subjects.max_id == 5
+    with pytest.raises(RegistryError, match="Schema 5 not found"):
+        subjects.content(5)
+
+
+def test_a_deleted_subject_is_still_there_for_those_who_ask() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER), Version("s", 2, 2, TEXT))
+    subjects.apply(*soft_deletion_record("s", 1))
+    assert [each.version for each in subjects.live("s")] == [2]
+    assert [each.version for each in subjects.of("s")] == [1, 2]
+    assert subjects.content(1) == NUMBER
+
+
+def test_cleared_versions_are_gone() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER), Version("s", 2, 2, TEXT))
+    subjects.apply(*soft_deletion_record("s", 1))
+    subjects.apply(b'{"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}', b'{"subject":"s"}')
+    assert [each.version for each in subjects.of("s")] == [2]
+
+
+def test_a_record_that_cannot_be_read_changes_nothing() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER))
+    key = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+    for record in ((key, b"{"), (b"?", b"{}"), (None, None), (b'{"keytype":"CONFIG"}', b'{"compatibilityLevel":"?"}')):
+        with pytest.raises(UnreadableRecord):
+            subjects.apply(*record)
+    subjects.apply(b'{"keytype":"NOOP","magic":0}', None)
+    assert subjects.version("s", 1).content == NUMBER
