@@ -22,7 +22,8 @@ _ANSWERS = {
     "responses": ("topic_data", "topics", "topic_names", "resources"),
     "partition_responses": ("partition_data",),
     "partitions": ("partitions", "partition_indexes"),
-    "results": ("topics", "resources", "groups_names", "creations"),
+    "results": ("topics", "resources", "groups_names", "creations", "upsertions", "deletions"),
+    "groups": ("group_ids",),
     "filter_results": ("filters",),
     "coordinators": ("coordinator_keys",),
     "transaction_states": ("transactional_ids",),
@@ -38,6 +39,7 @@ _ANSWERS = {
 _SAME = {
     "name": ("topic",),
     "topic": ("name",),
+    "user": ("name",),
     "index": ("partition_index", "partition"),
     "partition": ("index", "partition_index"),
     "partition_index": ("index", "partition"),

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.authorizer_table import AUTHORIZERS
+from odradek.testing import kafka
 from odradek.tests import test_docs
 from odradek.tests.support.command import threaded_broker
 from odradek.tests.support.shell import Ended, run_line
@@ -212,7 +213,9 @@ def functions_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize(("name", "function"), list(functions_of(ROOT / "README.md")))
 def test_the_readmes_tests_pass(name: str, function: Any, tmp_path: Path) -> None:
-    outcome = function(tmp_path)
+    with kafka() as running:
+        given = {"kafka": running, "tmp_path": tmp_path}
+        outcome = function(*(given[each] for each in inspect.signature(function).parameters))
     if asyncio.iscoroutine(outcome):
         asyncio.run(outcome)
 
