@@ -15,6 +15,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -35,7 +36,7 @@ Decide = Callable[[Subjects], Change]
 WRITE_TIMEOUT_S = 20.0
 # How often a change takes the id over from other registries before it gives up.
 MAX_TAKEOVERS = 20
-_TAKEOVER_PAUSE_S = 0.02
+_TAKEOVER_PAUSE_S, _MAX_PAUSE_S = 0.05, 2.0
 _POLL_MS = 1_000
 _RECORDS_AT_ONCE = 5_000
 # The broker aborts the transaction of a registry that died after this, if no other one takes the id over before.
@@ -78,6 +79,8 @@ class SchemasLog:
         self._state = asyncio.Lock()
         self._writing = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
+        # Its own: clients in the same loop may hold all threads of the loop's, and wait for this registry.
+        self._thread = ThreadPoolExecutor(1, "registry")
 
     # -- Start and stop
 
@@ -99,6 +102,7 @@ class SchemasLog:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)
         await self._consumer.stop()
+        self._thread.shutdown(wait=False)
 
     async def failed(self) -> None:
         """Wait until the log cannot be read any more. Raises the KafkaError."""
@@ -170,7 +174,7 @@ class SchemasLog:
     async def look(self, work: Callable[[Subjects], Any]) -> Any:
         """Return what `work` finds in the state. It runs in a thread: comparing schemas takes its time."""
         async with self._state:
-            return await asyncio.to_thread(work, self.subjects)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, self.subjects)
 
     async def change(self, decide: Decide) -> Any:
         """Have `decide` see the latest state, write its records and return its answer. Raises RegistryError.
@@ -200,7 +204,7 @@ class SchemasLog:
                     raise
                 await self._drop_producer()
                 # Two that write at once would otherwise fence each other before either has written.
-                await asyncio.sleep(random.uniform(0, attempt * _TAKEOVER_PAUSE_S))
+                await asyncio.sleep(random.uniform(0, min(_MAX_PAUSE_S, _TAKEOVER_PAUSE_S * 2**attempt)))
         raise AssertionError
 
     async def _try_change(self, decide: Decide) -> Any:
@@ -213,7 +217,7 @@ class SchemasLog:
 
     async def _own_producer(self) -> Producer[bytes, bytes]:
         if self._producer is None:
-            writing: dict[str, Any] = {"linger_ms": 0, **self._options.producer}
+            writing: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 10, **self._options.producer}
             producer: Producer[bytes, bytes] = Producer(
                 self._options.bootstrap_servers,
                 transactional_id=f"odradek-registry-{self._options.topic}",
