@@ -171,7 +171,8 @@ class GroupCoordinator:
         new_id = "" if request.member_id else self._new_member_id(prefix)
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
-        self._compute_target(actor)
+        if actor.state.consumer is not None:
+            self._compute_target(actor)
         return call.result()
 
     def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
@@ -195,7 +196,8 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
-        self._compute_target(actor)
+        if actor.state.consumer is not None:
+            self._compute_target(actor)
         return call.result()
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
@@ -242,7 +244,8 @@ class GroupCoordinator:
         client = context.client_id, context.client_host
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
         self._match_topics(actor, context)
-        self._compute_target(actor)
+        if actor.state.consumer is not None:
+            self._compute_target(actor)
         return call.result()
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:

@@ -205,6 +205,7 @@ async def test_a_batch_is_verified_if_its_partition_was_added_or_is_added_with_i
 async def test_transactions_of_version_2_are_offered(raw: Raw) -> None:
     response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1"))
     assert [(each.name, each.min_version, each.max_version) for each in response.supported_features] == [
-        ("transaction.version", 1, 2)
+        ("transaction.version", 1, 2),
+        ("group.version", 0, 1),
     ]
-    assert [each.max_version_level for each in response.finalized_features] == [2]
+    assert [each.max_version_level for each in response.finalized_features] == [2, 1]
