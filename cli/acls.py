@@ -39,7 +39,7 @@ def _principal(context: click.Context, parameter: click.Parameter, value: str | 
 def _who_what_where(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the arguments PRINCIPAL OPERATION RESOURCE."""
     function = click.argument("resource")(function)
-    function = click.argument("operation", type=OneOf(_OPERATIONS, case_sensitive=False))(function)
+    function = click.argument("operation", type=OneOf(_OPERATIONS, case_sensitive=False), metavar="OPERATION")(function)
     return click.argument("principal", callback=_principal)(function)
 
 

@@ -64,7 +64,7 @@ def command(
     Examples:
       odradek registry
       odradek registry -b kafka-1:9092 --listen 127.0.0.1:8081
-      odradek registry --listen 0.0.0.0:8081 --login-file login.txt --tls-cert cert.pem
+      odradek registry --listen 0.0.0.0:8081 --login-file login.txt
       odradek registry --read-only
     """
     check_listen(listen)

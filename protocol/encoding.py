@@ -146,8 +146,8 @@ class _EncoderSource(Source):
         return f"{value} != {default!r}"
 
     def is_written(self, value: str, field: Field) -> str:
-        """Return the condition for a tagged field. As Kafka does, write a struct that may be null even where it is."""
-        return "True" if field.kind == "struct" and field.nullable != "none" else self.differs(value, field)
+        """Return the condition that a tagged field is written."""
+        return "True" if field.writes_null else self.differs(value, field)
 
     def field(self, value: str, field: Field) -> None:
         nullable = self.version in span(field.nullable)

@@ -85,7 +85,19 @@ def span(versions: str) -> range:
 class Field:
     """One field of a struct: its kind on the wire, the versions that have it and what it is where they do not."""
 
-    __slots__ = ("_default", "annotation", "ignorable", "kind", "name", "nullable", "of", "owner", "tag", "versions")
+    __slots__ = (
+        "_default",
+        "annotation",
+        "ignorable",
+        "kind",
+        "name",
+        "nullable",
+        "of",
+        "owner",
+        "tag",
+        "versions",
+        "writes_null",
+    )
 
     def __init__(
         self,
@@ -96,6 +108,7 @@ class Field:
         ignorable: bool = False,
         tag: int | None = None,
         of: str | None = None,
+        writes_null: bool = False,
     ) -> None:
         self.kind = kind
         """A key of FIXED_FORMATS, or string, bytes, records, struct, array."""
@@ -108,6 +121,8 @@ class Field:
         """The number of a tagged field, None for a field in the line. A tagged field is tagged in all its versions."""
         self.of = of
         """For arrays of anything but structs: the kind of an element."""
+        self.writes_null = writes_null
+        """Whether a tagged struct is written also where it is null, as Kafka does for one message."""
         self._default = default
         self.name = ""
         self.annotation = ""

@@ -37,7 +37,9 @@ class ConsumerGroupMemberMetadataValue(Message, key=5, versions="0", flexible="0
     subscribed_topic_regex: str | None = string("0+", nullable="0+")
     rebalance_timeout_ms: int = int32("0+", default=-1)
     server_assignor: str | None = string("0+", nullable="0+")
-    classic_member_metadata: ClassicMemberMetadata | None = struct("0+", nullable="0+", default=None, tag=0)
+    classic_member_metadata: ClassicMemberMetadata | None = struct(
+        "0+", nullable="0+", default=None, tag=0, writes_null=True
+    )
 
 
 class ClassicMemberMetadata(Struct):
