@@ -60,7 +60,7 @@ def test_a_queued_record_cannot_be_cancelled_and_flush_waits_for_it(cluster: Fak
 
 
 def test_errors_are_those_of_the_asyncio_producer(cluster: FakeCluster) -> None:
-    with producer_for(cluster, max_block_ms=1_000) as hasty, pytest.raises(UnknownTopic):
+    with producer_for(cluster, max_block_ms=3_000) as hasty, pytest.raises(UnknownTopic):
         hasty.send("missing", b"x")
     with producer_for(cluster, enable_idempotence=False) as producer:
         with pytest.raises(RecordTooLarge):
