@@ -23,6 +23,8 @@ _WHOLE = frozenset(
 _FLOATING = frozenset(("FLOAT", "DOUBLE"))
 # DuckDB reads a number with a fraction as a double, which has 15 digits for certain.
 _SURE_DIGITS = 15
+# The SQL of a field grows with each level, and an Arrow schema ends at 64.
+_MOST_LEVELS = 32
 # 10.0 is whole.
 _WHOLE_TEXT = rf"-?(\d+|\d{{1,{_SURE_DIGITS}}}\.0+)"
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
@@ -45,15 +47,24 @@ def parse_fields(text: str) -> dict[str, str]:
 def columns_of(structure: Any) -> dict[str, Any]:
     """Return the columns of a sampled structure. `value ->> 'Name'` reaches fields that are left out.
 
-    Left out are those without a name, and those that differ from another column by upper and lower case alone.
+    Left out are those without a name, those that differ from another column by upper and lower case alone, and those
+    of more than `_MOST_LEVELS` levels.
     """
     found: dict[str, Any] = {}
     taken = {"", *COLUMNS}
     for name, kind in structure.items() if isinstance(structure, dict) else ():
-        if name.lower() not in taken:
+        if name.lower() not in taken and not _is_deeper(kind, _MOST_LEVELS):
             taken.add(name.lower())
             found[name] = _signed(kind)
     return found
+
+
+def _is_deeper(kind: Any, levels: int) -> bool:
+    """Return whether a type has parts in parts of more levels."""
+    if isinstance(kind, dict | list):
+        parts = kind.values() if isinstance(kind, dict) else kind
+        return levels == 0 or any(_is_deeper(each, levels - 1) for each in parts)
+    return False
 
 
 def _signed(kind: Any) -> Any:
