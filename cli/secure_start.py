@@ -1,4 +1,4 @@
-"""`odradek serve --secure`: TLS by an authority of its own, and a first user, with the files that clients need.
+"""`odradek serve --secure`: TLS by an authority of its own, ACLs, and a first user, with the files that clients need.
 
     DATA-DIR.secure/
       ca.pem, ca.key            the authority; clients trust ca.pem
@@ -6,7 +6,8 @@
       client.properties         for Java's clients and the command line: address, trust, user and password
       librdkafka.properties     the same by librdkafka's names (kcat -F)
 
-All but ca.pem are readable by their owner alone. Promise: a later start keeps the authority and the user.
+The first user is a super user; every other one may do what ACLs allow. All but ca.pem are readable by their owner
+alone. Promise: a later start keeps the authority and the user.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..broker.configs.authorizer_table import AUTHORIZERS
 from .errors import CliError
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
     _make_user(folder, data_dir, host, port)
     click.echo(f"secure: clients need {folder}/client.properties (kcat: -F {folder}/librdkafka.properties)", err=True)
     return {
+        "authorizer.class.name": AUTHORIZERS[0],
+        "super.users": f"User:{USER}",
         **texts,
         "listeners": f"{_LISTENER}://{host}:{port}",
         "sasl.enabled.mechanisms": MECHANISM,

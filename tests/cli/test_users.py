@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from odradek.broker.configs.properties import load
 from odradek.cli.authority import Authority
-from odradek.client import Admin
+from odradek.client import Acl, Admin, NewTopic, ScramPassword
 from odradek.client.core.security import security_arguments
 from odradek.client.errors import KafkaError
 from odradek.tests.support.command import rows, run, threaded_broker
@@ -78,6 +78,24 @@ async def test_a_secure_broker_lets_its_first_user_in_also_after_a_restart(tmp_p
         assert password not in broker.log.read_text()
         kept = b"".join(each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file())
         assert password.encode() not in kept
+    finally:
+        broker.close()
+
+
+async def test_another_user_of_a_secure_broker_sees_what_acls_allow(tmp_path: Path) -> None:
+    broker = Secure(tmp_path)
+    broker.address = f"127.0.0.1:{free_port()}"
+    try:
+        broker.start()
+        configs = load(Path(f"{broker.data_dir}.secure") / "client.properties")
+        login = configs["sasl.jaas.config"].partition("username=")[0]
+        bobs = configs | {"sasl.jaas.config": f'{login}username="bob" password="b0b";'}
+        async with Admin(configs["bootstrap.servers"], **security_arguments(configs)) as admin:
+            await admin.create_topics([NewTopic("t")])
+            await admin.alter_user_scram_credentials(ScramPassword("bob", password="b0b"))
+            assert await names(bobs) == set()
+            await admin.create_acls(Acl("User:bob", "describe", "topic", "t"))
+            assert await names(bobs) == {"t"}
     finally:
         broker.close()
 
