@@ -27,7 +27,8 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
-from .quotas.client_quotas import Change, ClientQuotas
+from .quotas.client_quotas import ClientQuotas
+from .quotas.store import QuotaStore
 from .security.acls import Acl
 from .security.authorizer import Authorizer
 from .threads import DiskThreads, in_thread
@@ -37,6 +38,7 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.own_quotas import OwnQuotas
 from .topics.partition_state import PartitionState
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
@@ -79,6 +81,7 @@ class Services:
     # None: everyone may do everything.
     authorizer: Authorizer | None
     quotas: ClientQuotas
+    quota_store: QuotaStore
     segment_leases: SegmentLeases
     # -- Coordination
     groups: GroupCoordinator
@@ -107,12 +110,6 @@ class Services:
         added, removed = list(added), list(removed)
         self.metadata.change_acls(added, removed)
         self.authorizer.change(added, removed)
-
-    def change_quotas(self, changes: Iterable[Change]) -> None:
-        """Replace the quotas of these entities: on disk first, then for every request that comes."""
-        changes = list(changes)
-        self.metadata.put_quotas(changes)
-        self.quotas.change(changes)
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
@@ -212,6 +209,7 @@ class Assembly:
             *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
+        quotas = ClientQuotas(self._metadata.quotas, config, clock)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -229,7 +227,8 @@ class Assembly:
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=_authorizer(config, self._metadata),
-            quotas=ClientQuotas(self._metadata.quotas, config, clock),
+            quotas=quotas,
+            quota_store=OwnQuotas(self._metadata, quotas),
             segment_leases=self._segment_leases(background),
             groups=groups,
             transactions=transactions,

@@ -6,6 +6,7 @@ one entity are made together or not at all.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -24,40 +25,50 @@ if TYPE_CHECKING:
 
 # Quotas are in memory, and each start reads them. Kafka has no such bounds.
 MAX_ENTITIES: Final = 20_000
-MAX_NAME_CHARS: Final = 4_096
-
-_Names = dict[str, "str | None"]
+MAX_NAME_CHARS: Final = 1_024
 
 
-def handle(services: Services, context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+def handle(
+    services: Services, context: RequestContext, request: AlterClientQuotasRequest
+) -> asyncio.Future[AlterClientQuotasResponse]:
     """Return one result for each entity. An error of one entity does not affect the others.
 
     Of an entity that comes twice the first change is made, and the result is an error.
     """
+    return asyncio.ensure_future(_alter(services, request))
+
+
+async def _alter(services: Services, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     changes: dict[Entity, dict[str, float]] = {}
     results: dict[frozenset[tuple[str, str | None]], EntryResult] = {}
     for entry in request.entries:
-        names: _Names = {each.entity_type: each.entity_name for each in entry.entity}
+        names = {each.entity_type: each.entity_name for each in entry.entity}
         result = EntryResult(0, None, [EntityData(*each) for each in names.items()])
         who = frozenset(names.items())
         try:
             entity = entity_of(names)
             if who in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise InvalidQuota(f"Ignoring duplicate entity {entity}")
-            changes[entity] = _changed(services, entity, entry.ops)
+            changes[entity] = _changed(services, entity, entry.ops, len(changes))
         except InvalidQuota as error:
-            result.error_code, result.error_message = int(ErrorCode.INVALID_REQUEST), str(error)
+            _fail(result, KafkaError(ErrorCode.INVALID_REQUEST, str(error)))
         except KafkaError as error:
-            result.error_code, result.error_message = int(error.code), error.message
+            _fail(result, error)
         results[who] = result
     if not request.validate_only:
-        _make(services, changes)
+        await _make(services, changes, results)
     return AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str, float]:
+def _fail(result: EntryResult, error: KafkaError) -> None:
+    result.error_code, result.error_message = int(error.code), error.message
+
+
+def _changed(services: Services, entity: Entity, ops: list[OpData], others: int) -> dict[str, float]:
     """Return all quotas of an entity after its changes. Raises InvalidQuota, or KafkaError for a bound of ours."""
-    quotas = services.metadata.quotas
+    if services.cluster is not None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "quotas are not kept in ZooKeeper yet")
+    quotas = services.quota_store.quotas
     values = dict(quotas.get(entity, {}))
     for op in ops:
         if op.remove:
@@ -70,15 +81,20 @@ def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str,
     if sum(map(len, entity.names.values())) > MAX_NAME_CHARS:
         why = f"The names of an entity have at most {MAX_NAME_CHARS} characters together."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
-    if len(quotas) >= MAX_ENTITIES:
+    if len(quotas) + others >= MAX_ENTITIES:
         why = f"There are {len(quotas)} entities with quotas, and at most {MAX_ENTITIES} can be. A default covers many."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
     return values
 
 
-def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> None:
-    """Make the changes, with one write to the disk."""
-    quotas = services.metadata.quotas
+async def _make(
+    services: Services,
+    changes: dict[Entity, dict[str, float]],
+    results: dict[frozenset[tuple[str, str | None]], EntryResult],
+) -> None:
+    """Make the changes that change anything, together."""
+    quotas = services.quota_store.quotas
     changed = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
-    if changed:
-        services.change_quotas(changed)
+    for entity, error in (await services.quota_store.put_quotas(changed)).items():
+        names = {kind: name or None for kind, name in entity.names.items()}
+        _fail(results[frozenset(names.items())], error)
