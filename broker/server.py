@@ -41,6 +41,7 @@ from .network.dispatcher import Dispatcher, Guard
 from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
+from .quotas.connection_rates import ConnectionRates
 from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
@@ -250,6 +251,7 @@ class Broker:
             responses,
             self._security_workers,
             services.metadata.scram_credential,
+            ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None
         self._running = _Running(services, dispatch, acceptor, http)

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from ..clock import Clock
 from ..configs.endpoint import SecurityProtocol
 from ..purgatory import Parked
+from ..quotas.connection_rates import Entry
 from ..security.listener_tls import Unmapped
 from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
@@ -307,14 +308,27 @@ class Connection(asyncio.BufferedProtocol):
         """Handle no further request for so long after the response to the one under way, which is sent at once."""
         self.muted_ms = max(self.muted_ms, delay_ms)
 
-    def _rest(self) -> None:
-        """Begin the time of `mute`. It ends early where the connection is closed."""
+    def _rest(self, comes_back: bool = True) -> None:
+        """Begin the time of `mute`, after which the connection `comes_back` or closes. It ends early with this one."""
         delay_ms, self.muted_ms = self.muted_ms, 0
         future: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-        timer = self._owner.timers.after(delay_ms, lambda: None if future.done() else future.set_result(None))
+
+        def end() -> None:
+            if not future.done():
+                future.set_result(None) if comes_back else future.cancel()
+
+        timer = self._owner.timers.after(delay_ms, end)
         future.add_done_callback(lambda _: timer.cancel())
         self._muted = future
         self._wait(Pending(future))
+
+    def enter(self, entry: Entry) -> None:
+        """Come in, which may be later, or not at all."""
+        if entry.rejection:
+            _log.warning("%s: refused: %s", self.name, entry.rejection, extra=self.log_fields)
+        if entry.delay_ms or entry.rejection:
+            self.muted_ms = entry.delay_ms
+            self._rest(comes_back=not entry.rejection)
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""

@@ -31,7 +31,10 @@ LOGIN = "broker/network/test_login.py::"
 SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
 QUOTAS = "broker/quotas/test_client_quotas.py::"
+LIMITS = "broker/network/test_connection_limits.py::"
 ELSEWHERE = {
+    "max.connections.per.ip.overrides": LIMITS + "test_an_address_may_have_a_limit_of_its_own",
+    "max.connection.creation.rate": LIMITS + "test_a_connection_over_the_rate_is_served_later",
     "quota.window.num": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
     "quota.window.size.seconds": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
     "controller.quota.window.num": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
