@@ -5,15 +5,17 @@
 
 Promise: a directory with a manifest is a whole backup, and nothing else is. A restore checks every byte that it copies,
 and its target appears at the end by a rename: a restore that was interrupted leaves no data directory. Nobody may write
-to the data directories meanwhile: the caller holds their locks.
+to the data directories meanwhile: the caller holds their locks, or a running broker holds its files (held_files.py).
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -23,6 +25,7 @@ from ..protocol.records.crc import crc32c
 from . import system_calls
 from .errors import DiskError, StorageError
 from .files import DISK
+from .held_files import Held
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -55,22 +58,61 @@ def back_up(directories: Sequence[Path], target: Path, progress: Callable[[int],
 
     Raises BackupError, DiskError.
     """
+    _check_target(target, directories)
+    sources = (
+        _Source(f"{number}/{path.relative_to(directory).as_posix()}", path)
+        for number, directory in enumerate(directories)
+        for path in _files(directory)
+    )
+    return _write(sources, len(directories), target, progress)
+
+
+def back_up_held(directories: Sequence[Held], target: Path, progress: Callable[[int], None]) -> int:
+    """Copy what a running broker holds of each of its data directories. As `back_up`."""
+    _check_target(target, [each.directory.parent for each in directories])
+    sources = (
+        _Source(f"{number}/{name}", *where) for number, held in enumerate(directories) for name, where in _held(held)
+    )
+    return _write(sources, len(directories), target, progress)
+
+
+def _held(held: Held) -> Iterator[tuple[str, tuple[Path | bytes, int | None]]]:
+    for name, link, size in held.files:
+        yield name, (held.directory / link, size)
+    for name, text in held.texts:
+        yield name, (text.encode(), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a file of a backup comes from: a file, or its bytes."""
+
+    path: str
+    content: Path | bytes
+    # Only the first bytes belong to the backup; None: all of them.
+    size: int | None = None
+
+
+def _check_target(target: Path, directories: Sequence[Path]) -> None:
     if any(target.resolve().is_relative_to(each.resolve()) for each in directories):
         raise BackupError(f"{target} lies in the data directory that is to be copied")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         whole = (target / MANIFEST).exists()
         why = "exists" if whole or not target.is_dir() else "is not empty, and no whole backup: delete it if it was one"
         raise BackupError(f"{target} {why}; give the backup a directory of its own")
+
+
+def _write(sources: Iterable[_Source], directories: int, target: Path, progress: Callable[[int], None]) -> int:
     with _disk_errors("back up to", target):
         entries: list[Entry] = []
-        for number, directory in enumerate(directories):
-            for path in _files(directory):
-                copied = target / str(number) / path.relative_to(directory)
-                size, crc = _copy(path, copied, progress)
-                entries.append(Entry(copied.relative_to(target).as_posix(), size, crc))
+        for source in sources:
+            size, crc = _copy(source.content, target / source.path, progress, source.size)
+            if source.size is not None and size < source.size:
+                raise BackupError(f"{source.content} has {size} bytes, not the {source.size} that the broker wrote")
+            entries.append(Entry(source.path, size, crc))
         _sync_tree(target)
         listed = [[entry.path, entry.size, entry.crc] for entry in entries]
-        text = json.dumps({"format": FORMAT, "directories": len(directories), "files": listed})
+        text = json.dumps({"format": FORMAT, "directories": directories, "files": listed})
         DISK.write_atomically(target / MANIFEST, text.encode())
     return len(entries)
 
@@ -147,19 +189,23 @@ def _files(directory: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> tuple[int, int]:
-    """Copy a file, force the copy to disk, and return its size and CRC-32C."""
+def _copy(
+    source: Path | bytes, target: Path, progress: Callable[[int], None], limit: int | None = None
+) -> tuple[int, int]:
+    """Copy a file up to `limit`, force the copy to disk, and return its size and CRC-32C."""
     target.parent.mkdir(parents=True, exist_ok=True)
     size = crc = 0
-    with source.open("rb") as reader, target.open("wb") as writer:
-        while chunk := reader.read(_CHUNK_BYTES):
+    left = sys.maxsize if limit is None else limit
+    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as reader, target.open("wb") as writer:
+        while chunk := reader.read(min(_CHUNK_BYTES, left - size)):
             writer.write(chunk)
             crc = crc32c(chunk, crc)
             size += len(chunk)
             progress(len(chunk))
         writer.flush()
         system_calls.fsync(writer.fileno())
-    shutil.copystat(source, target)
+    if isinstance(source, Path):
+        shutil.copystat(source, target)
     return size, crc
 
 

@@ -300,7 +300,10 @@ OWN_ROUTES: tuple[Route, ...] = (
         lambda services: services.transactions.queries.describe,
     ),
     Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease")),
+    Route(
+        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
+    ),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
 )
 
 
