@@ -33,12 +33,13 @@ if TYPE_CHECKING:
 # Renewals of the lease in the time that it holds for.
 _RENEWALS = 3
 
+
 @click.command(short_help="Copy the data of a broker, running or stopped.")
 @click.argument("directories", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target")
 @connection_options("admin")
-def command(directories: tuple[Path, ...], target: Path, bootstrap_server: str) -> None:
-    """Copy the data directories DIR... of a stopped broker to TARGET, a new directory.
+def command(directories: tuple[Path, ...], target: str, bootstrap_server: str) -> None:
+    """Copy the data directories DIR... of a stopped broker to TARGET, a new directory or a prefix in an object store.
 
     Name all directories of `log.dirs`. Each file's CRC is kept for `odradek restore`. If the data are damaged, the
     backup is made all the same, and the status is 1.
@@ -51,6 +52,7 @@ def command(directories: tuple[Path, ...], target: Path, bootstrap_server: str) 
       odradek backup -b localhost:9092 /backups/monday
       odradek backup odradek-data /backups/monday
       odradek backup /disk1/data /disk2/data /backups/monday
+      odradek backup -b localhost:9092 s3://backups/monday
     """
     try:
         if directories:
@@ -59,13 +61,13 @@ def command(directories: tuple[Path, ...], target: Path, bootstrap_server: str) 
             number, count, total = _copy_running(target)
     except KafkaError as error:
         raise CliError(error.message) from error
-    damaged = _damage(target, number)
+    damaged = 0 if "://" in target else _damage(Path(target), number)
     click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
     if damaged:
         raise CliError(f"the backup is whole, but {damaged} of its batches or indexes are damaged: see above")
 
 
-def _copy_stopped(directories: tuple[Path, ...], target: Path) -> tuple[int, int]:
+def _copy_stopped(directories: tuple[Path, ...], target: str) -> tuple[int, int]:
     """Return the numbers of files and bytes."""
     for each in directories:
         if not (each / checkpoints.META_PROPERTIES).exists():
@@ -83,7 +85,7 @@ def _copy_stopped(directories: tuple[Path, ...], target: Path) -> tuple[int, int
     return count, progress.total
 
 
-def _copy_running(target: Path) -> tuple[int, int, int]:
+def _copy_running(target: str) -> tuple[int, int, int]:
     """Return the numbers of data directories, files and bytes."""
 
     async def main(admin: Admin) -> tuple[int, int, int]:
@@ -142,9 +144,9 @@ def _damage(target: Path, directories: int) -> int:
 
 
 @click.command(short_help="Make data directories from a backup.")
-@click.argument("backup", type=click.Path(path_type=Path))
+@click.argument("backup")
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-def restore(backup: Path, directories: tuple[Path, ...]) -> None:
+def restore(backup: str, directories: tuple[Path, ...]) -> None:
     """Copy BACKUP to the data directories DIR..., which must be new or empty: as many as were backed up.
 
     An incomplete or damaged backup is refused, and then no data directory appears.
@@ -152,6 +154,7 @@ def restore(backup: Path, directories: tuple[Path, ...]) -> None:
     \b
     Examples:
       odradek restore /backups/monday odradek-data
+      odradek restore s3://backups/monday odradek-data
     """
     try:
         _, entries = read_manifest(backup)

@@ -1,5 +1,7 @@
 """A backup of data directories: a copy of their files, and a list of them with sizes and CRC-32C sums.
 
+TARGET is a directory or a prefix in an object store (backup_places.py):
+
     TARGET/0/...            the files of the first data directory; 1 the next one, and so on
     TARGET/manifest.json    {"format": 1, "directories": N, "files": [[path, size, CRC-32C], ...]}, written last
 
@@ -10,7 +12,6 @@ to the data directories meanwhile: the caller holds their locks, or a running br
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -22,8 +23,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
-from . import system_calls
-from .errors import DiskError, StorageError
+from .backup_places import CHUNK_BYTES, BackupError, Directory, Place, place_of
+from .errors import DiskError
 from .files import DISK
 from .held_files import Held
 
@@ -31,12 +32,7 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 # What belongs to a running process and not to the data.
 _LEFT_OUT = frozenset((".lock",))
-_CHUNK_BYTES = 1 << 20
 _RESTORING = ".restoring"
-
-
-class BackupError(StorageError):
-    """A backup or a restore cannot be done; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +49,30 @@ def size_of(directories: Sequence[Path]) -> int:
     return sum(path.stat().st_size for directory in directories for path in _files(directory))
 
 
-def back_up(directories: Sequence[Path], target: Path, progress: Callable[[int], None]) -> int:
+def back_up(directories: Sequence[Path], target: str | Path, progress: Callable[[int], None]) -> int:
     """Copy data directories to `target`, which must not exist or be empty. Return the number of files.
 
     Raises BackupError, DiskError.
     """
-    _check_target(target, directories)
     sources = (
         _Source(f"{number}/{path.relative_to(directory).as_posix()}", path)
         for number, directory in enumerate(directories)
         for path in _files(directory)
     )
-    return _write(sources, len(directories), target, progress)
+    return _write(sources, directories, target, progress)
 
 
-def back_up_held(directories: Sequence[Held], target: Path, progress: Callable[[int], None]) -> int:
+def back_up_held(directories: Sequence[Held], target: str | Path, progress: Callable[[int], None]) -> int:
     """Copy what a running broker holds of each of its data directories. As `back_up`."""
-    _check_target(target, [each.directory.parent for each in directories])
-    sources = (
-        _Source(f"{number}/{name}", *where) for number, held in enumerate(directories) for name, where in _held(held)
-    )
-    return _write(sources, len(directories), target, progress)
+    sources = (source for number, held in enumerate(directories) for source in _held(number, held))
+    return _write(sources, [each.directory.parent for each in directories], target, progress)
 
 
-def _held(held: Held) -> Iterator[tuple[str, tuple[Path | bytes, int | None]]]:
+def _held(number: int, held: Held) -> Iterator[_Source]:
     for name, link, size in held.files:
-        yield name, (held.directory / link, size)
+        yield _Source(f"{number}/{name}", held.directory / link, size)
     for name, text in held.texts:
-        yield name, (text.encode(), None)
+        yield _Source(f"{number}/{name}", text.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,32 +84,59 @@ class _Source:
     # Only the first bytes belong to the backup; None: all of them.
     size: int | None = None
 
+    def chunks(self) -> Iterator[bytes]:
+        if isinstance(self.content, bytes):
+            yield self.content
+            return
+        left = sys.maxsize if self.size is None else self.size
+        with self.content.open("rb") as reader:
+            while chunk := reader.read(min(CHUNK_BYTES, left)):
+                yield chunk
+                left -= len(chunk)
+        if self.size is not None and left:
+            raise BackupError(f"{self.content} lacks {left} of the {self.size} bytes that the broker wrote")
 
-def _check_target(target: Path, directories: Sequence[Path]) -> None:
-    if any(target.resolve().is_relative_to(each.resolve()) for each in directories):
+
+def _write(
+    sources: Iterable[_Source], directories: Sequence[Path], target: str | Path, progress: Callable[[int], None]
+) -> int:
+    place = place_of(target)
+    if isinstance(place, Directory) and any(
+        place.path.resolve().is_relative_to(each.resolve()) for each in directories
+    ):
         raise BackupError(f"{target} lies in the data directory that is to be copied")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        whole = (target / MANIFEST).exists()
-        why = "exists" if whole or not target.is_dir() else "is not empty, and no whole backup: delete it if it was one"
-        raise BackupError(f"{target} {why}; give the backup a directory of its own")
-
-
-def _write(sources: Iterable[_Source], directories: int, target: Path, progress: Callable[[int], None]) -> int:
-    with _disk_errors("back up to", target):
+    place.check_new(MANIFEST)
+    with _disk_errors("back up to", Path(target)):
         entries: list[Entry] = []
         for source in sources:
-            size, crc = _copy(source.content, target / source.path, progress, source.size)
-            if source.size is not None and size < source.size:
-                raise BackupError(f"{source.content} has {size} bytes, not the {source.size} that the broker wrote")
-            entries.append(Entry(source.path, size, crc))
-        _sync_tree(target)
+            sums = _Sums(progress)
+            like = source.content if isinstance(source.content, Path) else None
+            place.write(source.path, sums.of(source.chunks()), like)
+            entries.append(Entry(source.path, sums.size, sums.crc))
+        place.sync()
         listed = [[entry.path, entry.size, entry.crc] for entry in entries]
-        text = json.dumps({"format": FORMAT, "directories": directories, "files": listed})
-        DISK.write_atomically(target / MANIFEST, text.encode())
+        text = json.dumps({"format": FORMAT, "directories": len(directories), "files": listed})
+        place.write(MANIFEST, [text.encode()], None)
+        place.sync()
     return len(entries)
 
 
-def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], None]) -> int:
+class _Sums:
+    """The size and CRC-32C of what has passed."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self.size = self.crc = 0
+        self._progress = progress
+
+    def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.size += len(chunk)
+            self.crc = crc32c(chunk, self.crc)
+            self._progress(len(chunk))
+            yield chunk
+
+
+def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int], None]) -> int:
     """Copy a backup to data directories, which must not exist or be empty. Return the number of files.
 
     Raises BackupError if the backup is incomplete or damaged: then no target is there.
@@ -129,15 +148,17 @@ def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], Non
         if each.exists() and (not each.is_dir() or any(each.iterdir())):
             raise BackupError(f"{each} is there and not empty: restore to a new directory")
     made = [each.with_name(each.name + _RESTORING) for each in targets]
-    with _disk_errors("restore", backup):
+    place = place_of(backup)
+    with _disk_errors("restore", Path(backup)):
         try:
             for each in made:
                 shutil.rmtree(each, ignore_errors=True)  # of a restore that was interrupted
                 each.mkdir(parents=True)
             for entry in entries:
-                _restore_file(backup, entry, made, progress)
+                number, _, name = entry.path.partition("/")
+                Directory(made[int(number)]).write(name, checked(place, entry, progress), _stat_of(place, entry))
             for each, target in zip(made, targets, strict=True):
-                _sync_tree(each)
+                Directory(each).sync()
                 if target.exists():
                     target.rmdir()
                 each.rename(target)
@@ -149,23 +170,29 @@ def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], Non
     return len(entries)
 
 
-def _restore_file(backup: Path, entry: Entry, made: Sequence[Path], progress: Callable[[int], None]) -> None:
-    number, _, name = entry.path.partition("/")
-    found = _copy(backup / entry.path, made[int(number)] / name, progress)
-    if found != (entry.size, entry.crc):
-        sums = f"{found[0]} bytes with CRC {found[1]:#010x}, not {entry.size} with {entry.crc:#010x}"
-        raise BackupError(f"{backup / entry.path} is damaged: {sums}")
+def checked(place: Place, entry: Entry, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the bytes of a file of a backup. Raises BackupError at the end if they are not those of the manifest."""
+    sums = _Sums(progress)
+    yield from sums.of(place.read(entry.path))
+    if (sums.size, sums.crc) != (entry.size, entry.crc):
+        found = f"{sums.size} bytes with CRC {sums.crc:#010x}, not {entry.size} with {entry.crc:#010x}"
+        raise BackupError(f"{place}/{entry.path} is damaged: {found}")
 
 
-def read_manifest(backup: Path) -> tuple[int, list[Entry]]:
+def _stat_of(place: Place, entry: Entry) -> Path | None:
+    return place.path / entry.path if isinstance(place, Directory) else None
+
+
+def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
     """Return the number of data directories and the files of a backup. Raises BackupError if it is not whole."""
-    path = backup / MANIFEST
-    if not backup.is_dir():
+    place = place_of(backup)
+    if isinstance(place, Directory) and not place.path.is_dir():
         raise BackupError(f"{backup} is no directory")
-    if not path.exists():
+    if not place.has(MANIFEST):
         raise BackupError(f"{backup} is no whole backup: it has no {MANIFEST}, which is written last")
+    path = f"{place}/{MANIFEST}"
     try:
-        found: Any = json.loads(DISK.read_file(path))
+        found: Any = json.loads(b"".join(place.read(MANIFEST)))
         version, count = found["format"], found["directories"]
         rows = cast("list[tuple[str, int, int]]", found["files"])
         entries = [Entry(str(name), int(size), int(crc)) for name, size, crc in rows]
@@ -187,32 +214,6 @@ def _files(directory: Path) -> Iterator[Path]:
         for name in sorted(names):
             if name not in _LEFT_OUT:
                 yield Path(folder, name)
-
-
-def _copy(
-    source: Path | bytes, target: Path, progress: Callable[[int], None], limit: int | None = None
-) -> tuple[int, int]:
-    """Copy a file up to `limit`, force the copy to disk, and return its size and CRC-32C."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    size = crc = 0
-    left = sys.maxsize if limit is None else limit
-    with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as reader, target.open("wb") as writer:
-        while chunk := reader.read(min(_CHUNK_BYTES, left - size)):
-            writer.write(chunk)
-            crc = crc32c(chunk, crc)
-            size += len(chunk)
-            progress(len(chunk))
-        writer.flush()
-        system_calls.fsync(writer.fileno())
-    if isinstance(source, Path):
-        shutil.copystat(source, target)
-    return size, crc
-
-
-def _sync_tree(directory: Path) -> None:
-    for folder, _, _ in os.walk(directory):
-        DISK.fsync_dir(Path(folder))
-    DISK.fsync_dir(directory.absolute().parent)
 
 
 @contextmanager

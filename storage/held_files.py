@@ -3,8 +3,8 @@
     DATA-DIR/backup.HEX-delete/1, 2, ...        links to files that may grow or lose their names meanwhile
     DATA-DIR/backup.HEX-delete/contents.json    {"files": [[path, link, bytes], ...], "texts": [[path, text], ...]}
 
-`path` is where the file belongs in a data directory; of a link only the first `bytes` are copied. The directory is named
-as that of a deleted partition, so that the next start removes it.
+`path` is where the file belongs in a data directory; of a link only the first `bytes` are copied. The directory is
+named as that of a deleted partition, so that the next start removes it.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ copied.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from ...storage.checkpoints import (
@@ -64,7 +64,7 @@ class LiveBackup:
     async def hold(self) -> None:
         """Make the links and write what belongs to the moment. Raises StorageError, KafkaError."""
         for data_dir, directory in self._directories.items():
-            await self._in_thread(data_dir, lambda directory=directory: self._disk.mkdir(directory))
+            await self._in_thread(data_dir, partial(self._disk.mkdir, directory))
         for _ in range(MAX_ATTEMPTS):
             lacking = self._lacking()
             journal = self._metadata.journal_files
@@ -77,7 +77,7 @@ class LiveBackup:
         else:
             raise StorageError(f"files come and go faster than {MAX_ATTEMPTS} tries can hold them")
         for data_dir, each in held.items():
-            await self._in_thread(data_dir, lambda data_dir=data_dir, each=each: self._write(data_dir, each))
+            await self._in_thread(data_dir, partial(self._write, data_dir, each))
 
     async def _in_thread(self, data_dir: Path, work: Callable[[], None]) -> None:
         await self._threads.run(Work.BACKGROUND, data_dir, work)
@@ -110,7 +110,8 @@ class LiveBackup:
             for first in range(0, len(items), _LINKS_PER_CALL):
                 part = items[first : first + _LINKS_PER_CALL]
                 await self._in_thread(
-                    data_dir, lambda data_dir=data_dir, part=part: self._link_segments(self._directories[data_dir], part)
+                    data_dir,
+                    lambda data_dir=data_dir, part=part: self._link_segments(self._directories[data_dir], part),
                 )
 
     def _link_segments(self, directory: Path, items: list[tuple[LogView, int]]) -> None:

@@ -1,4 +1,4 @@
-"""A backup of a running broker, for a tool on its machine: OdradekBeginBackup (key 30012), OdradekRenewLease (30011)."""
+"""A backup of a running broker, for a tool on its machine: OdradekBeginBackup (30012), OdradekRenewLease (30011)."""
 
 from __future__ import annotations
 
