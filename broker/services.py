@@ -27,6 +27,7 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
+from .quotas.client_quotas import Change, ClientQuotas
 from .security.acls import Acl
 from .security.authorizer import Authorizer
 from .threads import DiskThreads, in_thread
@@ -77,6 +78,7 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    quotas: ClientQuotas
     segment_leases: SegmentLeases
     # -- Coordination
     groups: GroupCoordinator
@@ -105,6 +107,12 @@ class Services:
         added, removed = list(added), list(removed)
         self.metadata.change_acls(added, removed)
         self.authorizer.change(added, removed)
+
+    def change_quotas(self, changes: Iterable[Change]) -> None:
+        """Replace the quotas of these entities: on disk first, then for every request that comes."""
+        changes = list(changes)
+        self.metadata.put_quotas(changes)
+        self.quotas.change(changes)
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
@@ -221,6 +229,7 @@ class Assembly:
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=_authorizer(config, self._metadata),
+            quotas=ClientQuotas(self._metadata.quotas, config, clock),
             segment_leases=self._segment_leases(background),
             groups=groups,
             transactions=transactions,

@@ -54,6 +54,7 @@ BROKER_FLOORS = (
     ("coordination",),
     ("topics",),
     ("log_dirs",),
+    ("quotas",),
     ("security",),
     ("configs", "metrics"),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),

@@ -30,7 +30,12 @@ TLS = "broker/network/test_tls.py::"
 LOGIN = "broker/network/test_login.py::"
 SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
+QUOTAS = "broker/quotas/test_client_quotas.py::"
 ELSEWHERE = {
+    "quota.window.num": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "quota.window.size.seconds": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "controller.quota.window.num": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
+    "controller.quota.window.size.seconds": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
     "ssl.keystore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.keystore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.truststore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
