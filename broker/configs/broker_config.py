@@ -37,6 +37,7 @@ from .listener_config import PREFIX, ListenerConfig, listener_config, listener_o
 from .log_table import LogTable
 from .security_table import SecurityTable
 from .server_table import ServerTable
+from .share_table import ShareTable
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
@@ -44,13 +45,14 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(SecurityTable),
     **definitions_of(LogTable),
     **definitions_of(CoordinatorTable),
+    **definitions_of(ShareTable),
     **definitions_of(ClusterTable),
     **definitions_of(AuthorizerTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ClusterTable, AuthorizerTable):
+class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ShareTable, ClusterTable, AuthorizerTable):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
     # What listeners have for themselves, by names with their prefix (listener_config.py).
