@@ -51,6 +51,7 @@ BROKER_FLOORS = (
     ("cluster",),
     ("replication",),
     ("background",),
+    ("share",),
     ("coordination",),
     ("topics",),
     ("log_dirs",),
