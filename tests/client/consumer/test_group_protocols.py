@@ -244,7 +244,7 @@ class Owners:
 
             async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
                 try:
-                    await asyncio.sleep(random.random() / 100)
+                    await asyncio.sleep(0.005)
                 finally:  # a stop cancels the task that calls this
                     owners.forget(name, partitions)
 
