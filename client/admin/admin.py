@@ -26,7 +26,7 @@ from ..core.lifetime import Lifetime
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, backups, brokers, configs, groups, topics, transactions, users
+from . import acls, backups, brokers, configs, groups, share_groups, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -141,6 +141,9 @@ class Admin(KnowsOtherNames):
     delete_groups = _call(groups.delete_groups)
     remove_group_members = _call(groups.remove_group_members)
     explain_group = _call(groups.explain_group)
+    list_share_group_offsets = _call(share_groups.list_share_group_offsets)
+    alter_share_group_offsets = _call(share_groups.alter_share_group_offsets)
+    delete_share_group_offsets = _call(share_groups.delete_share_group_offsets)
 
     list_transactions = _call(transactions.list_transactions)
     describe_transactions = _call(transactions.describe_transactions)
