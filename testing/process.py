@@ -19,7 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
-from .remote import Kafka, Unavailable, config_text
+from .errors import Unavailable
+from .remote import Kafka, config_text
 
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 15.0

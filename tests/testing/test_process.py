@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.testing import KafkaProcess
-from odradek.testing.remote import Unavailable
+from odradek.testing.errors import Unavailable
 
 
 def test_what_is_acknowledged_survives_a_kill(kafka_process: KafkaProcess) -> None:
