@@ -145,6 +145,7 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 
     _needs_own_broker(request, "kafka_process starts a broker")
     marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_process")
     with KafkaProcess(marks.get("config")) as running:
         request.node.stash.setdefault(_USED, []).append(running)
         for name, partitions in _topics(marks).items():
@@ -202,6 +203,12 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
             raise pytest.UsageError(f"@pytest.mark.kafka takes {sorted(_MARKED)}, not {sorted(unknown) or mark.args}")
         marks = {**mark.kwargs, **marks}
     return marks
+
+
+def _refuse(marks: Mapping[str, Any], names: set[str], fixture: str) -> None:
+    wrong = sorted(marks.keys() & names)
+    if wrong:
+        raise pytest.UsageError(f"{fixture} does not take {', '.join(wrong)} of @pytest.mark.kafka")
 
 
 def _topics(marks: Mapping[str, Any]) -> dict[str, int]:

@@ -22,6 +22,30 @@ def test_what_is_acknowledged_survives_a_kill(kafka_process: KafkaProcess) -> No
     assert len(kafka_process.records("t")) == 1
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.kafka(config={"log.flush.interval.messages": 1})
+def test_a_power_cut_leaves_what_was_forced_to_disk(kafka_process: KafkaProcess, seed: int) -> None:
+    kafka_process.put("t", ["1", "2"])
+    kafka_process.lose_power(seed)
+    kafka_process.restart()
+    assert [each.value for each in kafka_process.records("t")] == [b"1", b"2"]
+
+
+def test_a_power_cut_may_take_what_was_not_forced_to_disk(kafka_process: KafkaProcess) -> None:
+    left: set[int] = set()
+    for seed in range(20):
+        kafka_process.create_topic(f"t{seed}", config={"flush.messages": 1})
+        kafka_process.put(f"t{seed}", ["forced"])
+        kafka_process.configure({"flush.messages": 1_000_000}, topic=f"t{seed}")
+        kafka_process.put(f"t{seed}", ["not forced"])
+        kafka_process.lose_power(seed)
+        kafka_process.restart()
+        left.add(len(kafka_process.records(f"t{seed}")))
+        if left == {1, 2}:
+            return
+    raise AssertionError(f"of two records there were always {left}")
+
+
 def test_a_process_that_does_not_start_says_why() -> None:
     with pytest.raises(Unavailable, match="did you mean log"):
         KafkaProcess({"log.retentionn.ms": 1})
