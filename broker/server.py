@@ -517,7 +517,10 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
 
 
 async def serve(
-    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+    config: BrokerConfig,
+    announce: Callable[[str], None],
+    announce_stop: Callable[[], None] = lambda: None,
+    disk: Disk | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
@@ -529,7 +532,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config), Collector()
+    broker, collector = Broker(config, disk=disk), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return
