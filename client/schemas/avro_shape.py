@@ -22,14 +22,19 @@ class Shape(Enum):
 
 def shape_of(parsed: Any) -> Shape:
     """Return the shape of a schema that fastavro has parsed."""
+    found = _Walk(types_by_name(parsed))
+    if any(found.is_empty(each["items"]) for each in found.arrays(parsed)):
+        return Shape.EMPTY_ITEMS
+    return Shape.DEEP if found.levels(parsed, ()) > MAX_LEVELS else Shape.PLAIN
+
+
+def types_by_name(parsed: Any) -> dict[str, Any]:
+    """Return the types with a name in a schema that fastavro has parsed, and in what it refers to."""
     named: dict[str, Any] = {}
     if isinstance(parsed, dict):
         named.update(cast("dict[str, Any]", parsed).get("__named_schemas", {}))
     _collect(parsed, named)
-    found = _Walk(named)
-    if any(found.is_empty(each["items"]) for each in found.arrays(parsed)):
-        return Shape.EMPTY_ITEMS
-    return Shape.DEEP if found.levels(parsed, ()) > MAX_LEVELS else Shape.PLAIN
+    return named
 
 
 def _parts(kind: Any) -> Iterator[Any]:

@@ -177,6 +177,19 @@ class SchemaRegistry:
         """Return all subjects."""
         return cast("list[str]", self._door.ask("GET", "/subjects"))
 
+    def why_incompatible(self, subject: str, schema: Schema) -> list[str]:
+        """Return why a schema may not follow the latest version of a subject; nothing if it may."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        answer = self._door.ask("POST", path, schema.to_json())
+        return (
+            [] if answer.get("is_compatible") else cast("list[str]", answer.get("messages") or ["no reason is given"])
+        )
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Set the level of a subject, or of all that have none of their own."""
+        path = "/config" if subject is None else f"/config/{quote(subject, safe='')}"
+        self._door.ask("PUT", path, {"compatibility": level})
+
     def forget(self) -> None:
         """Forget all answers."""
         self._answers.drop()
