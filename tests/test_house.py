@@ -71,7 +71,7 @@ CLIENT_FLOORS = (
     ("sql", "spark"),
     ("consumer", "admin"),
     ("producer",),
-    ("arrow", "assignors"),
+    ("arrow", "assignors", "schemas"),
     ("core",),
     ("errors.py",),
     ("record.py",),
