@@ -390,6 +390,7 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
+        await services.share_sessions.close()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -518,7 +519,10 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
 
 
 async def serve(
-    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+    config: BrokerConfig,
+    announce: Callable[[str], None],
+    announce_stop: Callable[[], None] = lambda: None,
+    disk: Disk | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
@@ -530,7 +534,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config), Collector()
+    broker, collector = Broker(config, disk=disk), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return

@@ -281,6 +281,12 @@ ROUTES = (
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
 )
 
+# Not served before the share coordinator is.
+SHARE_ROUTES = (
+    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
+)
+
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
@@ -307,7 +313,10 @@ OWN_ROUTES: tuple[Route, ...] = (
         lambda services: services.transactions.queries.describe,
     ),
     Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease")),
+    Route(
+        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
+    ),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
 )
 
 

@@ -177,6 +177,11 @@ class Metadata:
         """Where the journal ends, for the next start after a clean stop."""
         return self._journal.end
 
+    @property
+    def journal_files(self) -> list[Path]:
+        """The present files of the journal. Only the last one grows."""
+        return [self._journal.directory / name for name in self._journal.file_names]
+
     def close(self) -> None:
         """Close the journal; everything in it is on disk already."""
         self._journal.close()

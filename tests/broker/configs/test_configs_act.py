@@ -9,14 +9,14 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.storage.files import DISK
-from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act
+from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act, share_configs_act
 from odradek.tests.broker.configs.world import SHOWN, World
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
 
 TESTS = Path(__file__).parents[2]
 # The modules whose functions show a config at work.
-SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act)
+SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act, share_configs_act)
 # name -> the test that shows it
 CLEANER_RULES = "broker/background/test_cleaner.py::test_the_brokers_configs_reach_a_topics_rules"
 REPLICATION = "broker/replication/test_replica_configs.py::"
