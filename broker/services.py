@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,8 +27,8 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
-from .security.acls import Acl
 from .security.authorizer import Authorizer
+from .security.store import SecurityStore
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -36,6 +36,7 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
     from .replication.remote_markers import RemoteMarkers
     from .replication.remote_verification import RemoteVerification
@@ -77,6 +79,8 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    # ACLs and passwords.
+    security: SecurityStore
     segment_leases: SegmentLeases
     # -- Coordination
     groups: GroupCoordinator
@@ -99,13 +103,6 @@ class Services:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
 
-    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
-        """Remove ACLs, then add others: on disk first, then for every request that comes."""
-        assert self.authorizer is not None
-        added, removed = list(added), list(removed)
-        self.metadata.change_acls(added, removed)
-        self.authorizer.change(added, removed)
-
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
@@ -117,18 +114,27 @@ class _Remote(NamedTuple):
     """What asks other brokers of a cluster on behalf of the coordinators."""
 
     view: MetadataCache
+    inter_broker: InterBroker
     markers: RemoteMarkers
     verification: RemoteVerification
 
     @classmethod
     def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
+        from .replication.inter_broker import InterBroker
         from .replication.remote_markers import RemoteMarkers
         from .replication.remote_verification import RemoteVerification
+
+        inter_broker = InterBroker(config)
 
         def partition_of(transactional_id: str) -> int:
             return partition_for(transactional_id, transactions_log.partition_count())
 
-        return cls(view, RemoteMarkers(config, view), RemoteVerification(config, view, partition_of))
+        return cls(
+            view,
+            inter_broker,
+            RemoteMarkers(config, view, inter_broker),
+            RemoteVerification(config, view, inter_broker, partition_of),
+        )
 
 
 class Assembly:
@@ -204,6 +210,7 @@ class Assembly:
             *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
+        authorizer = _authorizer(config, self._metadata if self._member is None else None)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -220,7 +227,8 @@ class Assembly:
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            authorizer=_authorizer(config, self._metadata),
+            authorizer=authorizer,
+            security=self._security(authorizer),
             segment_leases=self._segment_leases(background),
             groups=groups,
             transactions=transactions,
@@ -256,9 +264,17 @@ class Assembly:
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
             CoordinatorMoves(groups, transactions),
             remote.view,
+            remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
             (remote.markers.close, remote.verification.close),
         )
+
+    def _security(self, authorizer: Authorizer | None) -> SecurityStore:
+        if self._member is None:
+            return OwnSecurity(self._metadata, authorizer)
+        from .cluster.security import ClusterSecurity
+
+        return ClusterSecurity(self._member.zookeeper, authorizer)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
@@ -268,10 +284,12 @@ class Assembly:
         )
 
 
-def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:
+    """Return the authorizer, if there is one. Without the `metadata` of a broker that is alone it has no ACLs yet."""
     if not config.authorizer_class_name:
         return None
-    return Authorizer(metadata.acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
+    acls = metadata.acls if metadata is not None else ()
+    return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 
 
 def _metadata_cache() -> MetadataCache:
