@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -27,8 +27,14 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
+from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .security.store import SecurityStore
+from .share import first_offset
+from .share.actor import Surroundings
+from .share.sessions import ShareSessions
+from .share.settings import LATEST, Settings
+from .share.share_partition import Limits
+from .share.share_partitions import SharePartitions
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -38,6 +44,7 @@ from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
 from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
+from .topics.security_store import SecurityStore
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
+NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +87,15 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
-    # ACLs and passwords.
+    # ACLs, passwords and quotas.
     security: SecurityStore
+    quotas: ClientQuotas
     segment_leases: SegmentLeases
+    # -- Share groups
+    share_partitions: SharePartitions
+    share_sessions: ShareSessions
+    # Returns the configs of a share group as they are now.
+    share_settings: Callable[[str], Settings]
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -210,7 +224,11 @@ class Assembly:
             *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
-        authorizer = _authorizer(config, self._metadata if self._member is None else None)
+        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
+        own = self._metadata if self._member is None else None
+        authorizer = _authorizer(config, own)
+        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
+        share_partitions = self._share_partitions()
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -228,8 +246,12 @@ class Assembly:
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=authorizer,
-            security=self._security(authorizer),
+            security=self._security(authorizer, quotas),
+            quotas=quotas,
             segment_leases=self._segment_leases(background),
+            share_partitions=share_partitions,
+            share_sessions=ShareSessions(share_partitions, 2_000),
+            share_settings=_share_settings,
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -269,12 +291,18 @@ class Assembly:
             (remote.markers.close, remote.verification.close),
         )
 
-    def _security(self, authorizer: Authorizer | None) -> SecurityStore:
+    def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
         if self._member is None:
-            return OwnSecurity(self._metadata, authorizer)
+            return OwnSecurity(self._metadata, authorizer, quotas)
         from .cluster.security import ClusterSecurity
 
-        return ClusterSecurity(self._member.zookeeper, authorizer)
+        return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
+
+    def _share_partitions(self) -> SharePartitions:
+        clock = self._clock
+        find = first_offset.finder(clock, self._threads)
+        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, _share_settings, find)
+        return SharePartitions(self.topics, surroundings)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
@@ -282,6 +310,10 @@ class Assembly:
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
             *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
         )
+
+
+def _share_settings(group_id: str) -> Settings:
+    return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:

@@ -14,7 +14,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
 from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
 from .security import ClusterSecurity
-from .security_steps import USERS
+from .security_znodes import CLIENTS, IPS, USERS
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ class ConfigWatch:
             changes = await self._zookeeper.run(read_changes(self._seen))
             await self._apply_topics({name for _, entity, name in changes if entity == TOPICS})
             await self._apply_brokers({name for _, entity, name in changes if entity == BROKERS})
-            await self._security.read_users({name for _, entity, name in changes if entity == USERS})
+            entities = {f"{entity}/{name}" for _, entity, name in changes if entity in (USERS, CLIENTS, IPS)}
+            await self._security.read_entities(entities)
             if changes:
                 self._seen = changes[-1][0]
 

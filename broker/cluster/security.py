@@ -1,4 +1,4 @@
-"""The ACLs and users of a cluster: read from ZooKeeper, kept in memory, and read again when a change is announced.
+"""The ACLs, passwords and quotas of a cluster, read from ZooKeeper, and again when a change is announced.
 
 Every broker writes changes itself, as Kafka 3.9's do, and knows its own ones when they return. Others learn of them by
 the notifications. A znode that makes no sense ends a start, because an ACL that denies may be in it; later it leaves
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeVar
@@ -17,20 +17,22 @@ from typing import TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import SessionExpired, Steps
 from ...zookeeper.session import Session
+from ..quotas.client_quotas import Change, ClientQuotas
+from ..quotas.entities import Entity
 from ..security.acls import Acl
 from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
-from ..security.store import PasswordChange, missing_password
+from ..topics.security_store import PasswordChange, missing_password
 from .security_steps import (
-    USERS,
+    CONFIGS,
     change_acls,
-    change_user,
+    change_entity,
+    every_entity,
     every_pattern,
-    every_user,
     forget_old_changes,
     read_acl_changes,
     read_acls,
-    read_users,
+    read_entities,
 )
 from .security_znodes import (
     ACL_CHANGES,
@@ -38,12 +40,14 @@ from .security_znodes import (
     Pattern,
     credentials_of,
     encode_credential,
+    encode_quotas,
+    entity_of_path,
+    entity_path,
     is_znode_name,
     pattern_of,
-    quoted,
-    unquoted,
+    quotas_of,
 )
-from .znodes import BadZnode, config_path, sound
+from .znodes import BadZnode, sound
 
 T = TypeVar("T")
 
@@ -53,12 +57,14 @@ _log = logging.getLogger(__name__)
 class ClusterSecurity:
     """The store of a broker of a cluster. `read_all` comes before the first request."""
 
-    def __init__(self, zookeeper: Session, authorizer: Authorizer | None) -> None:
+    def __init__(self, zookeeper: Session, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
         self._zookeeper = zookeeper
+        self._client_quotas = client_quotas
         self._authorizer = authorizer
         self._acls: dict[Acl, None] = {}
         self._by_pattern: dict[Pattern, dict[Acl, None]] = {}
         self._passwords: dict[str, dict[str, Credential]] = {}
+        self._quotas: dict[Entity, dict[str, float]] = {}
         # The last notification that was acted on, by the znode that it is under.
         self._seen = dict.fromkeys((ACL_CHANGES, EXTENDED_ACL_CHANGES) if authorizer is not None else (), "")
         self._turn = asyncio.Lock()
@@ -74,6 +80,11 @@ class ClusterSecurity:
     def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
         """What is kept of passwords, by user and mechanism."""
         return self._passwords
+
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of every entity that has one."""
+        return self._quotas
 
     def credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
@@ -116,11 +127,25 @@ class ClusterSecurity:
         async with self._turn:
             for user, wanted in by_user.items():
                 try:
-                    configs = await self._run(change_user(user, partial(_altered, wanted)))
-                    self._take_users({quoted(user): configs})
+                    await self._change(Entity(user=user), partial(_with_passwords, wanted))
                 except KafkaError as error:
                     errors[user] = error
         return errors
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities, one by one. Return the errors of those that stay as they were."""
+        errors: dict[Entity, KafkaError] = {}
+        async with self._turn:
+            for entity, wanted in changes:
+                try:
+                    await self._change(entity, partial(_with_quotas, dict(self._quotas.get(entity, {})), wanted))
+                except KafkaError as error:
+                    errors[entity] = error
+        return errors
+
+    async def _change(self, entity: Entity, alter: Callable[[Mapping[str, str]], dict[str, str]]) -> None:
+        place = entity_path(entity)
+        self._take_entities({place: await self._run(change_entity(place, alter))})
 
     async def _run(self, steps: Steps[T]) -> T:
         try:
@@ -134,7 +159,7 @@ class ClusterSecurity:
     # -- Changes by others
 
     async def read_all(self) -> None:
-        """Read every ACL and user, and watch for changes. Raises BadZnode."""
+        """Read every ACL, user, client id and address, and watch for changes of ACLs. Raises BadZnode."""
         async with self._turn:
             run = self._zookeeper.run
             for parent in self._seen:
@@ -143,9 +168,10 @@ class ClusterSecurity:
             if self._seen:
                 found = await run(read_acls(await run(every_pattern())))
                 self._take_acls({each: [] for each in self._by_pattern} | found)
-            names = await run(every_user())
-            users = await run(read_users(names))
-            self._take_users({quoted(each): {} for each in self._passwords if quoted(each) not in names} | users)
+            places = await run(every_entity())
+            known = {entity_path(each) for each in (*self._quotas, *map(Entity, self._passwords))}
+            found = await run(read_entities(places))
+            self._take_entities({each: {} for each in known.difference(places)} | found)
 
     def is_told_by(self, path: str) -> bool:
         """Return whether a change under this path is one of ACLs."""
@@ -162,11 +188,10 @@ class ClusterSecurity:
                 if changes:
                     self._seen[parent] = changes[-1][0]
 
-    async def read_users(self, names: Iterable[str]) -> None:
-        """Read users again, by the names of their znodes."""
+    async def read_entities(self, places: Iterable[str]) -> None:
+        """Read users, client ids and addresses again, by their places under `/config`."""
         async with self._turn:
-            for name in names:
-                self._take_users(await self._zookeeper.run(read_users([name])))
+            self._take_entities(await self._zookeeper.run(read_entities(places)))
 
     # -- What was read
 
@@ -185,17 +210,34 @@ class ClusterSecurity:
         if self._authorizer is not None and (added or removed):
             self._authorizer.change(added, removed)
 
-    def _take_users(self, found: Mapping[str, Mapping[str, str]]) -> None:
-        for name, configs in found.items():
-            passwords = sound(credentials_of, config_path(USERS, name), configs)
-            if passwords is None:
+    def _take_entities(self, found: Mapping[str, Mapping[str, str]]) -> None:
+        changes: list[Change] = []
+        for place, configs in found.items():
+            entity, path = entity_of_path(place), f"{CONFIGS}/{place}"
+            if entity is None:
                 continue
-            self._passwords.pop(unquoted(name), None)
-            if passwords:
-                self._passwords[unquoted(name)] = passwords
+            if entity.user and entity.client_id is None:
+                self._take_passwords(entity.user, sound(credentials_of, path, configs))
+            quotas = sound(quotas_of, path, configs)
+            if quotas is not None and quotas != self._quotas.get(entity, {}):
+                changes.append((entity, quotas))
+        for entity, quotas in changes:
+            self._quotas.pop(entity, None)
+            if quotas:
+                self._quotas[entity] = dict(quotas)
+        if changes:
+            self._client_quotas.change(changes)
+
+    def _take_passwords(self, user: str, passwords: dict[str, Credential] | None) -> None:
+        """Take the passwords of a user over; None: they cannot be read, and stay as they were."""
+        if passwords is None:
+            return
+        self._passwords.pop(user, None)
+        if passwords:
+            self._passwords[user] = passwords
 
 
-def _altered(changes: list[PasswordChange], present: Mapping[str, str]) -> dict[str, str]:
+def _with_passwords(changes: list[PasswordChange], present: Mapping[str, str]) -> dict[str, str]:
     """Return the configs of a user after changes of passwords. RESOURCE_NOT_FOUND where one cannot be deleted."""
     configs = dict(present)
     for _, mechanism, credential in changes:
@@ -204,6 +246,13 @@ def _altered(changes: list[PasswordChange], present: Mapping[str, str]) -> dict[
         elif configs.pop(mechanism, None) is None:
             raise missing_password()
     return configs
+
+
+def _with_quotas(before: Mapping[str, float], after: Mapping[str, float], present: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs of an entity after a change of its quotas. What another broker has changed meanwhile stays."""
+    changed = {key: value for key, value in after.items() if before.get(key) != value}
+    kept = {key: value for key, value in present.items() if key not in before or key in after}
+    return kept | encode_quotas(changed)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""ACLs and users in ZooKeeper, as steps: how they are read, and how a znode is changed together with its notification.
+"""ACLs, passwords and quotas in ZooKeeper, as steps: how they are read, and changed together with a notification.
 
 A change names the version of the znode that it was worked out from. Where another broker, or a tool of Kafka's, was
 faster, it is worked out again. Both the change and its notification are written or neither is.
@@ -27,21 +27,23 @@ from ...zookeeper.operations import (
 from ..security.acls import Acl, PatternType
 from .security_znodes import (
     ACL_CHANGES,
+    CLIENTS,
     EXTENDED_ACL_CHANGES,
+    IPS,
     KINDS,
+    USERS,
     Pattern,
     acl_path,
     decode_acl_change,
     decode_acls,
-    decode_user,
+    decode_entity,
     encode_acl_change,
     encode_acls,
     kinds_path,
-    quoted,
 )
-from .znodes import CONFIG_CHANGE_PREFIX, config_path, encode_config, encode_config_change, sound
+from .znodes import CONFIG_CHANGE_PREFIX, encode_config, encode_config_change, sound
 
-USERS = "users"
+CONFIGS = "/config"
 # Znodes that are read in one turn of the event loop: most have a handful of ACLs.
 PATTERNS_A_TURN = 500
 # How often a change is worked out again because the znode has changed meanwhile. Kafka tries as often.
@@ -113,37 +115,49 @@ def change_acls(pattern: Pattern, added: set[Acl], removed: set[Acl]) -> Steps[l
     raise _too_busy(path)
 
 
-def read_users(names: Iterable[str]) -> Steps[dict[str, Configs]]:
-    """Return the configs of users by the names of their znodes, {} for each without any.
+def read_entities(places: Iterable[str]) -> Steps[dict[str, Configs]]:
+    """Return the configs of users, client ids and addresses by their places under `/config`, {} for each without any.
 
     One that cannot be read is named in the log, and left out.
     """
-    wanted = list(names)
-    paths = [config_path(USERS, name) for name in wanted]
-    znodes = yield from read_all(paths)
-    found = {
-        name: sound(decode_user, path, znode.data) if znode is not None and znode.data else {}
-        for name, path, znode in zip(wanted, paths, znodes, strict=True)
-    }
-    return {name: configs for name, configs in found.items() if configs is not None}
+    found: dict[str, Configs] = {}
+    for some in portions(places, PATTERNS_A_TURN):
+        paths = [f"{CONFIGS}/{place}" for place in some]
+        znodes = yield from read_all(paths)
+        for place, path, znode in zip(some, paths, znodes, strict=True):
+            configs = sound(decode_entity, path, znode.data) if znode is not None and znode.data else {}
+            if configs is not None:
+                found[place] = configs
+    return found
 
 
-def every_user() -> Steps[list[str]]:
-    """Return the names of the znodes of users."""
-    return (yield from children(config_path(USERS, "")[:-1]))
+def every_entity() -> Steps[list[str]]:
+    """Return the places of all users, client ids and addresses under `/config`."""
+    found: list[str] = []
+    for parent in (USERS, CLIENTS, IPS):
+        names = yield from children(f"{CONFIGS}/{parent}")
+        found += (f"{parent}/{name}" for name in names)
+    for user in [each for each in found if each.startswith(f"{USERS}/")]:
+        names = yield from children(f"{CONFIGS}/{user}/{CLIENTS}")
+        found += (f"{user}/{CLIENTS}/{name}" for name in names)
+    return found
 
 
-def change_user(user: str, alter: Callable[[Mapping[str, str]], Configs]) -> Steps[Configs]:
-    """Replace the configs of a user by what `alter` makes of them. Return those that there are then."""
-    name = quoted(user)
-    path = config_path(USERS, name)
-    notice = Create(CONFIG_CHANGE_PREFIX, encode_config_change(USERS, name), is_sequential=True)
+def change_entity(place: str, alter: Callable[[Mapping[str, str]], Configs]) -> Steps[Configs]:
+    """Replace the configs at a place by what `alter` makes of them. Return those that there are then."""
+    path = f"{CONFIGS}/{place}"
+    kind, _, name = place.partition("/")
+    notice = Create(CONFIG_CHANGE_PREFIX, encode_config_change(kind, name), is_sequential=True)
     for _ in range(MAX_TRIES):
         znode = yield from read(path)
-        present = decode_user(path, znode.data) if znode is not None and znode.data else {}
+        present = decode_entity(path, znode.data) if znode is not None and znode.data else {}
         wanted = alter(present)
         if wanted == present:
             return present
+        user, clients, _ = place.partition(f"/{CLIENTS}/")
+        if znode is None and clients:
+            # A user's znode is read as one, also where only its client ids have configs.
+            yield from create(Create(f"{CONFIGS}/{user}", encode_config({})))
         change = _put(path, encode_config(wanted), None if znode is None else znode.version)
         if (yield from _write(change, notice)) is None:
             return wanted

@@ -1,12 +1,14 @@
-"""Znodes of ACLs, and of users with their passwords: the path and the content of each, as Apache Kafka 3.9 writes it.
+"""Znodes of ACLs, passwords and quotas: the path and the content of each, as Apache Kafka 3.9 writes it.
 
     /kafka-acl/Topic/orders                    ACLs of a literal pattern
     /kafka-acl-extended/prefixed/Topic/ord     ACLs of a prefixed pattern
     /kafka-acl-changes/acl_changes_N           TOPIC:orders
     /kafka-acl-extended-changes/acl_changes_N  {"version":1,"resourceType":"TOPIC","name":"ord",...}
-    /config/users/alice                        {"version":1,"config":{"SCRAM-SHA-256":"salt=...,iterations=4096"}}
+    /config/users/alice                        {"version":1,"config":{"SCRAM-SHA-256":"salt=...,iterations=4096",
+                                               "producer_byte_rate":"1024"}}
+    /config/users/alice/clients/reports        quotas of a user's client id; so /config/clients/C and /config/ips/IP
 
-A user's name is quoted as in a URL. Its znode has quotas, too, which stay as they are.
+Names are quoted as in a URL. The default of a type has the name `<default>`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote, unquote
 
+from ..quotas.entities import DEFAULT, QUOTAS, WHOLE_NUMBERS, Entity
 from ..security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from ..security.sasl.scram import HASHES, Credential
 from .znodes import BadZnode, decode_config, get_field, read_fields, write_fields
@@ -139,17 +142,45 @@ def _named(path: str, kind: type[Code], word: str) -> int:
         raise BadZnode(path, f"{word!r} is no {kind.__name__}") from None
 
 
-# -- Users
+# -- Users, client ids and addresses
+
+USERS, CLIENTS, IPS = "users", "clients", "ips"
+_DEFAULT: Final = "<default>"
+
+
+def entity_path(entity: Entity) -> str:
+    """Return where the configs of an entity are under `/config`."""
+    if entity.ip is not None:
+        return f"{IPS}/{quoted(entity.ip)}"
+    if entity.user is None:
+        return f"{CLIENTS}/{quoted(entity.client_id or DEFAULT)}"
+    user = f"{USERS}/{quoted(entity.user)}"
+    return user if entity.client_id is None else f"{user}/{CLIENTS}/{quoted(entity.client_id)}"
+
+
+def entity_of_path(path: str) -> Entity | None:
+    """Return the entity whose configs are at a path under `/config`; None where it is none that has quotas."""
+    match path.split("/"):
+        case ["users", user]:
+            return Entity(user=unquoted(user))
+        case ["users", user, "clients", client_id]:
+            return Entity(unquoted(user), unquoted(client_id))
+        case ["clients", client_id]:
+            return Entity(client_id=unquoted(client_id))
+        case ["ips", ip]:
+            return Entity(ip=unquoted(ip))
+        case _:
+            return None
 
 
 def quoted(name: str) -> str:
-    """Return a user's name as a znode has it."""
-    return quote(name, safe="").replace("~", "%7E")
+    """Return a name as a znode has it."""
+    return _DEFAULT if name == DEFAULT else quote(name, safe="").replace("~", "%7E")
 
 
 def unquoted(name: str) -> str:
-    """Return the user's name of a znode."""
-    return unquote(name)
+    """Return the name that a znode has quoted."""
+    return DEFAULT if name == _DEFAULT else unquote(name)
 
 
 def encode_credential(credential: Credential) -> str:
@@ -159,8 +190,8 @@ def encode_credential(credential: Credential) -> str:
     return ",".join([*texts, f"iterations={credential.iterations}"])
 
 
-def decode_user(path: str, data: bytes | None) -> dict[str, str]:
-    """Return the configs of a user. Raises BadZnode, whose text has nothing of them: there are keys of passwords."""
+def decode_entity(path: str, data: bytes | None) -> dict[str, str]:
+    """Return the configs of an entity. Raises BadZnode, whose text has nothing of them: there are keys of passwords."""
     try:
         return decode_config(path, data)
     except BadZnode:
@@ -180,3 +211,19 @@ def _credential(path: str, text: str) -> Credential:
     except (KeyError, ValueError):
         # The text stays out of it: a password can be guessed with these keys.
         raise BadZnode(path, "a SCRAM credential lacks what Kafka writes") from None
+
+
+def encode_quotas(quotas: Mapping[str, float]) -> dict[str, str]:
+    """Return quotas as configs."""
+    return {key: str(int(value)) if key in WHOLE_NUMBERS else str(value) for key, value in quotas.items()}
+
+
+def quotas_of(path: str, configs: Mapping[str, str]) -> dict[str, float]:
+    """Return the quotas of an entity. Raises BadZnode."""
+    found: dict[str, float] = {}
+    for key in QUOTAS & configs.keys():
+        try:
+            found[key] = float(configs[key])
+        except ValueError:
+            raise BadZnode(path, f"{key} is no number") from None
+    return found

@@ -21,7 +21,7 @@ from ...protocol.messages.alter_user_scram_credentials import (
 )
 from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
-from ..security.store import missing_password
+from ..topics.security_store import missing_password
 
 if TYPE_CHECKING:
     from ..services import Services

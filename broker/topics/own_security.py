@@ -1,22 +1,25 @@
-"""The ACLs and passwords of a broker that is alone: they are records of the metadata journal."""
+"""The ACLs, passwords and quotas of a broker that is alone: they are records of the metadata journal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import KafkaError
+from ..quotas.client_quotas import Change, ClientQuotas
+from ..quotas.entities import Entity
 from ..security.acls import Acl
 from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
-from ..security.store import PasswordChange
 from .metadata_journal import Metadata
+from .security_store import PasswordChange
 
 
 class OwnSecurity:
     """The store of a broker that is alone."""
 
-    def __init__(self, metadata: Metadata, authorizer: Authorizer | None) -> None:
+    def __init__(self, metadata: Metadata, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
         self._metadata = metadata
+        self._client_quotas = client_quotas
         self._authorizer = authorizer
 
     @property
@@ -28,6 +31,11 @@ class OwnSecurity:
     def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
         """What is kept of passwords, by user and mechanism."""
         return self._metadata.scram
+
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of every entity that has one."""
+        return self._metadata.quotas
 
     def credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
@@ -58,4 +66,16 @@ class OwnSecurity:
             self._metadata.put_scram(changes)
         except KafkaError as error:
             return {user: error for user, _, _ in changes}
+        return {}
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities: on disk first, then for every request that comes."""
+        changes = list(changes)
+        if not changes:
+            return {}
+        try:
+            self._metadata.put_quotas(changes)
+        except KafkaError as error:
+            return {entity: error for entity, _ in changes}
+        self._client_quotas.change(changes)
         return {}

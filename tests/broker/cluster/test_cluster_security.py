@@ -12,7 +12,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.broker.cluster import security_steps
 from odradek.broker.cluster.security import ClusterSecurity
-from odradek.broker.cluster.security_steps import change_acls, change_user
+from odradek.broker.cluster.security_steps import change_acls, change_entity
 from odradek.broker.cluster.security_znodes import encode_credential, pattern_of
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
@@ -208,7 +208,7 @@ async def test_passwords_are_not_written_at_other_brokers(cluster: SecureMembers
 async def test_brokers_log_in_with_a_password_that_was_there_before_the_first_start(cluster: SecureMembers) -> None:
     salted = pbkdf2_hmac("sha512", PASSWORD.encode(), b"salt", 4096)
     text = encode_credential(credential_of("SCRAM-SHA-512", salted, b"salt", 4096))
-    steps = change_user(BROKER, lambda present: {**present, "SCRAM-SHA-512": text})
+    steps = change_entity(f"users/{BROKER}", lambda present: {**present, "SCRAM-SHA-512": text})
     list(_run(cluster.ensemble, steps))
     first = await cluster.start(1, "SASL_SSL", "SCRAM-SHA-512", **AUTHORIZER)
     await cluster.start(2, "SASL_SSL", "SCRAM-SHA-512", **AUTHORIZER)

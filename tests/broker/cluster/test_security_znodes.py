@@ -12,7 +12,7 @@ from odradek.broker.cluster.security_znodes import (
     credentials_of,
     decode_acl_change,
     decode_acls,
-    decode_user,
+    decode_entity,
     encode_acl_change,
     encode_acls,
     encode_credential,
@@ -128,5 +128,5 @@ def test_an_error_in_a_password_shows_nothing_of_it(text: str) -> None:
         credentials_of("/config/users/alice", {"SCRAM-SHA-256": text})
     assert text not in str(caught.value) or not text
     with pytest.raises(BadZnode) as caught:
-        decode_user("/config/users/alice", b'{"config": "salt=secret"')
+        decode_entity("/config/users/alice", b'{"config": "salt=secret"')
     assert "secret" not in str(caught.value)

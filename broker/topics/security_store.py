@@ -1,4 +1,4 @@
-"""Where ACLs and passwords are kept: the metadata journal of a broker that is alone, or the znodes of its cluster.
+"""Where ACLs, passwords and quotas are kept: the metadata journal of a broker that is alone, or its cluster's znodes.
 
 Changes are durable when they return, and count for every request that comes to this broker afterwards.
 """
@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
-from .acls import Acl
-from .sasl.scram import Credential
+from ..quotas.client_quotas import Change
+from ..quotas.entities import Entity
+from ..security.acls import Acl
+from ..security.sasl.scram import Credential
 
 # User, mechanism, and what is kept of the password; None deletes it.
 PasswordChange = tuple[str, str, Credential | None]
@@ -29,6 +31,11 @@ class SecurityStore(Protocol):
         """What is kept of passwords, by user and mechanism."""
         ...
 
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of every entity that has one."""
+        ...
+
     def credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
         ...
@@ -43,6 +50,10 @@ class SecurityStore(Protocol):
 
     async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
         """Set or delete passwords. Return the errors of users whose passwords stay as they were."""
+        ...
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities. Return the errors of those that stay as they were."""
         ...
 
 
