@@ -20,6 +20,7 @@ from odradek.broker.security.principals import user
 from odradek.broker.security.sasl.scram import credential_of
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
 from odradek.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
@@ -28,6 +29,7 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import EntityData
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.raw import Raw
@@ -224,3 +226,54 @@ async def test_a_user_that_cannot_be_read_is_left_out(cluster: SecureMembers, ca
     first, _ = await start_two(cluster)
     assert first.services.security.credential("SCRAM-SHA-256", "alice") is None
     assert "/config/users/alice cannot be read" in caplog.text and "c2VjcmV0" not in caplog.text
+
+
+# -- Quotas
+
+
+async def set_quota(raw: Raw, names: dict[str, str | None], **quotas: float) -> int:
+    entity = [EntityData(*each) for each in names.items()]
+    ops = [OpData(key, value, False) for key, value in quotas.items()]
+    request = AlterClientQuotasRequest([EntryData(entity, ops)], False)
+    return (await raw.ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, request)).entries[0].error_code
+
+
+async def test_quotas_are_written_at_any_broker_and_count_at_every_broker(cluster: SecureMembers) -> None:
+    first, second = await start_two(cluster)
+    raw = await cluster.raw(second)
+    written = [
+        ({"user": "a b"}, {"producer_byte_rate": 1024.0, "request_percentage": 12.5}),
+        ({"user": "a b", "client-id": None}, {"consumer_byte_rate": 99.0}),
+        ({"client-id": "c"}, {"consumer_byte_rate": 77.0}),
+        ({"ip": None}, {"connection_creation_rate": 5.0}),
+    ]
+    for names, quotas in written:
+        assert await set_quota(raw, names, **quotas) == 0
+    contents = {
+        "users/a%20b": {"producer_byte_rate": "1024", "request_percentage": "12.5"},
+        "users/a%20b/clients/<default>": {"consumer_byte_rate": "99"},
+        "clients/c": {"consumer_byte_rate": "77"},
+        "ips/<default>": {"connection_creation_rate": "5"},
+    }
+    for place, configs in contents.items():
+        kept: dict[str, Any] = json.loads(cluster.ensemble.get(f"/config/{place}") or b"")
+        assert kept == {"version": 1, "config": configs}
+    await until(lambda: len(first.services.security.quotas) == len(written))
+    assert first.services.security.quotas == second.services.security.quotas
+    # A restart reads them; a password of the user stays beside its quotas.
+    assert await alter(await cluster.raw(first), [], [upsertion("a b")]) == {"a b": 0}
+    third = await cluster.start(3, "SASL_PLAINTEXT", **AUTHORIZER)
+    assert third.services.security.quotas == second.services.security.quotas
+    assert third.services.quotas.most_fetched_bytes("x", "c", 10**9) < 10**9
+
+
+async def test_a_quota_that_another_broker_has_changed_meanwhile_stays(cluster: SecureMembers) -> None:
+    first, _ = await start_two(cluster)
+    raw = await cluster.raw(first)
+    assert await set_quota(raw, {"user": "a"}, producer_byte_rate=1.0) == 0
+    # Nobody has told of it yet.
+    changed = b'{"version":1,"config":{"producer_byte_rate":"1","consumer_byte_rate":"2"}}'
+    cluster.ensemble.put_by_hand("/config/users/a", changed)
+    assert await set_quota(raw, {"user": "a"}, producer_byte_rate=3.0) == 0
+    kept = json.loads(cluster.ensemble.get("/config/users/a") or b"")["config"]
+    assert kept == {"producer_byte_rate": "3", "consumer_byte_rate": "2"}
