@@ -1,12 +1,13 @@
 """AlterClientQuotas, API key 49: sets and removes quotas of users, client ids and addresses, in Kafka's words.
 
-The quotas are on disk when the response goes out, and count for the next request of every connection. The changes of
-one entity are made together or not at all.
+The quotas are on disk, or in ZooKeeper, when the response goes out, and count for the next request of every
+connection. The changes of one entity are made together or not at all.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_ENTITIES: Final = 20_000
 MAX_NAME_CHARS: Final = 1_024
 
+_Names = dict[str, "str | None"]
+
 
 def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
@@ -40,35 +43,32 @@ def handle(
 
 async def _alter(services: Services, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     changes: dict[Entity, dict[str, float]] = {}
+    of_entities: dict[Entity, EntryResult] = {}
     results: dict[frozenset[tuple[str, str | None]], EntryResult] = {}
     for entry in request.entries:
-        names = {each.entity_type: each.entity_name for each in entry.entity}
+        names: _Names = {each.entity_type: each.entity_name for each in entry.entity}
         result = EntryResult(0, None, [EntityData(*each) for each in names.items()])
         who = frozenset(names.items())
         try:
             entity = entity_of(names)
             if who in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise InvalidQuota(f"Ignoring duplicate entity {entity}")
-            changes[entity] = _changed(services, entity, entry.ops, len(changes))
+            changes[entity], of_entities[entity] = _changed(services, entity, entry.ops, len(changes)), result
         except InvalidQuota as error:
-            _fail(result, KafkaError(ErrorCode.INVALID_REQUEST, str(error)))
+            result.error_code, result.error_message = int(ErrorCode.INVALID_REQUEST), str(error)
         except KafkaError as error:
-            _fail(result, error)
+            result.error_code, result.error_message = int(error.code), error.message
         results[who] = result
     if not request.validate_only:
-        await _make(services, changes, results)
+        for entity, error in (await _make(services, changes)).items():
+            result = of_entities[entity]
+            result.error_code, result.error_message = int(error.code), error.message
     return AlterClientQuotasResponse(entries=list(results.values()))
-
-
-def _fail(result: EntryResult, error: KafkaError) -> None:
-    result.error_code, result.error_message = int(error.code), error.message
 
 
 def _changed(services: Services, entity: Entity, ops: list[OpData], others: int) -> dict[str, float]:
     """Return all quotas of an entity after its changes. Raises InvalidQuota, or KafkaError for a bound of ours."""
-    if services.cluster is not None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "quotas are not kept in ZooKeeper yet")
-    quotas = services.quota_store.quotas
+    quotas = services.security.quotas
     values = dict(quotas.get(entity, {}))
     for op in ops:
         if op.remove:
@@ -87,14 +87,8 @@ def _changed(services: Services, entity: Entity, ops: list[OpData], others: int)
     return values
 
 
-async def _make(
-    services: Services,
-    changes: dict[Entity, dict[str, float]],
-    results: dict[frozenset[tuple[str, str | None]], EntryResult],
-) -> None:
-    """Make the changes that change anything, together."""
-    quotas = services.quota_store.quotas
+async def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> Mapping[Entity, KafkaError]:
+    """Make the changes. Return the errors of entities that stay as they were."""
+    quotas = services.security.quotas
     changed = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
-    for entity, error in (await services.quota_store.put_quotas(changed)).items():
-        names = {kind: name or None for kind, name in entity.names.items()}
-        _fail(results[frozenset(names.items())], error)
+    return await services.security.put_quotas(changed)

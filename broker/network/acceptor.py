@@ -21,7 +21,6 @@ from ..quotas.connection_rates import ConnectionRates
 from ..security.listener_tls import ListenerTls
 from ..security.pem import StoreError
 from ..security.sasl.logins import FindCredential, Logins
-from ..security.sasl.scram import HASHES
 from ..threads import Workers
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
@@ -147,8 +146,6 @@ class Acceptor:
         return listener
 
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
-        if self._config.zookeeper_connect is not None and HASHES.keys() & set(config.sasl_enabled_mechanisms):
-            raise StoreError("SCRAM does not work in a cluster yet: its passwords are not kept in ZooKeeper")
         logins, dispatch = Logins(config, self._find_credential, self._clock), self._dispatch
         delay_ms = self._config.connection_failed_authentication_delay_ms
         return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)

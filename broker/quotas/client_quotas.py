@@ -23,8 +23,9 @@ from .entities import (
 )
 from .meters import Meters
 from .rates import Rate, TokenBucket
-from .store import Change
 
+# All quotas of one entity after a change; none: it has none any more.
+Change = tuple[Entity, Mapping[str, float]]
 # What a response has room for.
 MOST_MS: Final = 2**31 - 1
 _NS_PER_PERCENT = 1e7

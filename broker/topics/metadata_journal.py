@@ -34,8 +34,8 @@ from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
 from ..log_dirs.data_dir import JOURNAL_NAME
+from ..quotas.client_quotas import Change
 from ..quotas.entities import Entity
-from ..quotas.store import Change
 from ..security.acls import Acl
 from ..security.sasl.scram import Credential
 

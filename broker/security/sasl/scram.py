@@ -16,9 +16,9 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ....protocol.sasl import SCRAM_HASHES as HASHES
 from .exchange import Exchange, Failed, Identity
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 
 # Both have a bound: the event loop stands still while a message is read, and it may come from anybody.

@@ -82,7 +82,7 @@ async def test_a_connection_over_the_rate_is_served_later(config: BrokerConfig) 
 
 async def test_a_connection_over_the_quota_of_its_address_is_closed_later(broker: Broker, raw: Raw) -> None:
     quota = {Entity(ip="127.0.0.1"): {CONNECTION_CREATION_RATE: 1.0}}
-    await broker.services.quota_store.put_quotas(list(quota.items()))
+    await broker.services.security.put_quotas(list(quota.items()))
     connections = [await Raw.connect(broker.address) for _ in range(11)]
     refused = connections.pop()
     refused.send(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())
