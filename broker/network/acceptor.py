@@ -20,6 +20,7 @@ from ..log_dirs.data_dir import StartError
 from ..quotas.connection_rates import ConnectionRates
 from ..security.listener_tls import ListenerTls
 from ..security.pem import StoreError
+from ..security.principals import user
 from ..security.sasl.logins import FindCredential, Logins
 from ..threads import Workers
 from ..timers import Timers
@@ -174,6 +175,14 @@ class Acceptor:
                 use()
 
         return apply
+
+    def end_sessions(self, name: str, mechanism: str) -> None:
+        """Close the connections of a user whose password was deleted, behind the responses that are under way."""
+        deleted = user(name)
+        for processor in self.processors:
+            for connection in list(processor.connections):
+                if connection.mechanism == mechanism and connection.principal == deleted:
+                    connection.end_session()
 
     async def _bind(self, endpoint: Endpoint, listener: Listener) -> None:
         server = await asyncio.get_running_loop().create_server(

@@ -34,6 +34,8 @@ from .small_responses import has_small_response
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
+# How long a request of a user that was deleted may still wait, for data perhaps.
+MOST_FAREWELL_MS = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +129,8 @@ class Connection(asyncio.BufferedProtocol):
         self.name = "?"
         # Who the client is. SASL and TLS change it when the client has proved that it is somebody.
         self.principal = ANONYMOUS
+        # The mechanism of SASL by which it did.
+        self.mechanism = ""
         # What stands before dispatch while the client logs in, and while its session has an end.
         self.login: LoginStep | None = None
         self.most_request_bytes = owner.bounds.max_request_bytes
@@ -210,9 +214,9 @@ class Connection(asyncio.BufferedProtocol):
         elif self.listener.login is not None:
             self.listener.login(self)
 
-    def let_in(self, principal: Principal) -> None:
+    def let_in(self, principal: Principal, mechanism: str) -> None:
         """Let a client that has logged in send any request."""
-        self.principal, self.login = principal, None
+        self.principal, self.mechanism, self.login = principal, mechanism, None
         self.most_request_bytes = self._owner.bounds.max_request_bytes
 
     def _identify(self, transport: asyncio.BaseTransport) -> bool:
@@ -302,6 +306,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._muted is not None:
             self._muted.cancel()
         self._close_if_done()
+
+    def end_session(self) -> None:
+        """Close because the client's user is gone: behind the response under way, at the latest after a second."""
+        _log.info("%s: closed: %s was deleted", self.name, self.principal, extra=self.log_fields)
+        self._owner.timers.after(MOST_FAREWELL_MS, self.abort)
+        self.stop_reading()
+        self.close_when_answered()
 
     def abort(self) -> None:
         """Close now; responses that are not yet written are lost."""
