@@ -21,6 +21,9 @@ from .coordination.coordinator_log import CoordinatorLog
 from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
+from .coordination.share.coordinator import ShareCoordinator
+from .coordination.share.persister import Persister
+from .coordination.share.routed_persister import RoutedPersister
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
@@ -41,15 +44,17 @@ from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
-from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.coordinator_moves import CoordinatorMoves
     from .replication.metadata_cache import MetadataCache
     from .replication.remote_markers import RemoteMarkers
+    from .replication.remote_share_states import RemoteShareStates
     from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
 
@@ -84,6 +89,9 @@ class Services:
     verification: Verification
     markers: MarkerWriter
     features: Features
+    share_states: ShareCoordinator
+    # The share coordinator of each key, wherever it is.
+    persister: Persister
     # -- The rest
     reconfiguration: Reconfiguration
     background: BackgroundTasks
@@ -110,6 +118,7 @@ class Services:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
+        self.share_states.forget_topic(topic.id)
         self.background.cleaner.forget(topic)
 
 
@@ -119,16 +128,7 @@ class _Remote(NamedTuple):
     view: MetadataCache
     markers: RemoteMarkers
     verification: RemoteVerification
-
-    @classmethod
-    def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_verification import RemoteVerification
-
-        def partition_of(transactional_id: str) -> int:
-            return partition_for(transactional_id, transactions_log.partition_count())
-
-        return cls(view, RemoteMarkers(config, view), RemoteVerification(config, view, partition_of))
+    share_states: RemoteShareStates
 
 
 class Assembly:
@@ -184,10 +184,15 @@ class Assembly:
 
         def log_of(topic: str) -> CoordinatorLog:
             count = internal_topics.partition_count(topic)
-            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create)
+            delete_records = background.record_deletion.delete_records
+            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
 
+        background = BackgroundTasks(
+            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
+        )
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
+        share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
+        remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
         groups = GroupCoordinator(
             config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
         )
@@ -199,9 +204,6 @@ class Assembly:
             *(config, transactions_log, self._timers, clock, topics, groups.shards.partition_of),
             self._metadata.new_producer_id if self._member is None else self._member.producer_ids.new_id,
             *(markers.write, topics.requires_fsync),
-        )
-        background = BackgroundTasks(
-            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
         ask_remotely = None if remote is None else remote.verification.ask
@@ -230,34 +232,62 @@ class Assembly:
                 self._metadata,
                 {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
             ),
+            share_states=share_states,
+            persister=RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,))),
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),
             background=background,
-            replicas=None if remote is None else self._replicas(background, staging, groups, transactions, remote),
+            replicas=None
+            if remote is None
+            else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
             cluster=self._member,
         )
+
+    def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
+        from .replication.remote_markers import RemoteMarkers
+        from .replication.remote_share_states import RemoteShareStates
+        from .replication.remote_verification import RemoteVerification
+
+        def partition_of(transactional_id: str) -> int:
+            return partition_for(transactional_id, transactions_log.partition_count())
+
+        def create(topic: str) -> None:
+            if self._member is not None:
+                self._member.auto_creation.begin(topic)
+
+        return _Remote(
+            view,
+            RemoteMarkers(self._config, view),
+            RemoteVerification(self._config, view, partition_of),
+            RemoteShareStates(self._config, view, share_states.shards.partition_of, create),
+        )
+
+    def _moves(
+        self, groups: GroupCoordinator, transactions: TransactionCoordinator, share_states: ShareCoordinator
+    ) -> CoordinatorMoves:
+        from .replication.coordinator_moves import CoordinatorMoves
+
+        return CoordinatorMoves(groups, transactions, share_states)
 
     def _replicas(
         self,
         background: BackgroundTasks,
         staging: Staging,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
+        moves: CoordinatorMoves,
         remote: _Remote,
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
-        from .replication.coordinator_moves import CoordinatorMoves
         from .replication.replicas import Replicas
         from .topics.cluster_topics import ClusterTopics
 
         assert isinstance(self.topics, ClusterTopics)
         return Replicas(
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
-            CoordinatorMoves(groups, transactions),
+            moves,
             remote.view,
             OwnBroker(self._ask_self) if self._member is not None else None,
-            (remote.markers.close, remote.verification.close),
+            (remote.markers.close, remote.verification.close, remote.share_states.close),
         )
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:

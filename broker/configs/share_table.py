@@ -1,10 +1,10 @@
-"""The table of the configs of share groups (KIP-932)."""
+"""The table of the configs of share groups (KIP-932) and of their coordinator."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import INT, define
+from .definition import INT, SHORT, define
 
 
 # Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
@@ -52,4 +52,20 @@ class ShareTable:
         doc="The lowest share.partition.max.record.locks of a group.")
     group_share_max_partition_max_record_locks: int = define(INT, 4000, low=2000, high=10_000,
         doc="The highest share.partition.max.record.locks of a group.")
+
+    # -- The share coordinator
+    share_coordinator_state_topic_num_partitions: int = define(INT, 50, low=1,
+        doc="Partitions of __share_group_state; fixed once the topic exists.")
+    share_coordinator_state_topic_segment_bytes: int = define(INT, 100 << 20, low=1 << 20,
+        doc="Segment size of __share_group_state.")
+    share_coordinator_state_topic_replication_factor: int = define(SHORT, 3, low=1,
+        doc="Replicas of __share_group_state in a cluster. Until as many brokers are there, the topic is not created.")
+    share_coordinator_state_topic_min_isr: int = define(SHORT, 2, low=1,
+        doc="How many replicas of __share_group_state must be in sync for a write in a cluster.")
+    share_coordinator_snapshot_update_records_per_snapshot: int = define(INT, 500, low=0, high=500,
+        doc="After how many updates the state of a partition is written as a whole.")
+    share_coordinator_state_topic_prune_interval_ms: int = define(INT, 300_000, low=1,
+        doc="How often the records of __share_group_state that no state needs any more are deleted.")
+    share_coordinator_cold_partition_snapshot_interval_ms: int = define(INT, 300_000, low=1,
+        doc="How long a state may be unchanged before it is written again as a whole, so that what is older can go.")
     # fmt: on
