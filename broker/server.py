@@ -390,6 +390,7 @@ class Broker:
         services.share_states.stop()
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
+        await services.share_sessions.close()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()

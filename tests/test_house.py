@@ -52,6 +52,7 @@ BROKER_FLOORS = (
     ("cluster",),
     ("replication",),
     ("background",),
+    ("share",),
     ("coordination",),
     ("topics",),
     ("log_dirs",),

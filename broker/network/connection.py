@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, cast
@@ -135,6 +135,8 @@ class Connection(asyncio.BufferedProtocol):
         # The host and port that this client is told to connect to.
         self.advertised_address = ("", 0)
         self.last_active_ms = 0
+        # What is called when the connection is closed, by what it is about.
+        self.at_close: dict[Hashable, Callable[[], None]] = {}
         self._local_name = "?"
         self._owner = owner
         self._transport: asyncio.Transport | None = None
@@ -265,6 +267,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.future.cancel()
             self._waiting = None
+        for close in list(self.at_close.values()):
+            close()
         self._owner.forget(self)
 
     # -- Called by the processor
