@@ -285,15 +285,11 @@ ROUTES = (
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
 )
 
-# Not served before the share coordinator is.
-SHARE_ROUTES = (
-    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
-)
-
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 # Share groups.
 SHARE_ROUTES = (
+    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
     Route(
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
         _AMONG_BROKERS,
