@@ -33,10 +33,10 @@ from .purgatory import Purgatory
 from .security.acls import Acl
 from .security.authorizer import Authorizer
 from .share import first_offset
+from .share import settings as share_settings
 from .share.actor import Surroundings
 from .share.sessions import ShareSessions
-from .share.settings import LATEST, Settings
-from .share.share_partition import Limits
+from .share.settings import Settings
 from .share.share_partitions import SharePartitions
 from .threads import DiskThreads, in_thread
 from .timers import Timers
@@ -218,7 +218,8 @@ class Assembly:
             *(markers.write, topics.requires_fsync),
         )
         staging = Staging(threads, background.work)
-        share_partitions = self._share_partitions()
+        settings_of = share_settings.finder(config, self._metadata.group_configs)
+        share_partitions = self._share_partitions(settings_of)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -238,8 +239,8 @@ class Assembly:
             authorizer=_authorizer(config, self._metadata),
             segment_leases=self._segment_leases(background),
             share_partitions=share_partitions,
-            share_sessions=ShareSessions(share_partitions, 2_000),
-            share_settings=_share_settings,
+            share_sessions=ShareSessions(share_partitions, config.group_share_max_share_sessions),
+            share_settings=settings_of,
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -306,10 +307,10 @@ class Assembly:
             (remote.markers.close, remote.verification.close, remote.share_states.close),
         )
 
-    def _share_partitions(self) -> SharePartitions:
+    def _share_partitions(self, settings_of: Callable[[str], Settings]) -> SharePartitions:
         clock = self._clock
         find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, _share_settings, find)
+        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, settings_of, find)
         return SharePartitions(self.topics, surroundings)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
@@ -318,10 +319,6 @@ class Assembly:
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
             *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
         )
-
-
-def _share_settings(group_id: str) -> Settings:
-    return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:

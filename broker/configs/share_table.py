@@ -33,6 +33,9 @@ class ShareTable:
     group_share_max_assignment_interval_ms: int = define(INT, 15_000, low=0,
         doc="The longest share.assignment.interval.ms of a group.")
 
+    group_share_max_share_sessions: int = define(INT, 2000, low=1,
+        doc="How many members of share groups may fetch from this broker at the same time.")
+
     # -- Records in flight
     group_share_record_lock_duration_ms: int = define(INT, 30_000, low=1000, high=3_600_000,
         doc="How long a member of a share group has a record for itself before others may get it.")

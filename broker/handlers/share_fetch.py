@@ -48,6 +48,8 @@ PARTITIONS_PER_TURN = 250
 BATCHES_PER_TURN = 5_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
+# How often a request looks behind what it has archived before it waits, or is answered: some MiB at a time.
+MAX_LOOKS_BEHIND = 100
 # A response of more partitions is encoded in a thread.
 LARGE_RESPONSE = 1_000
 _NO_RECORDS = b""
@@ -155,6 +157,7 @@ class _ShareFetch:
         """Acquire records once there are enough, or `max_wait_ms` have passed."""
         clock, purgatory = self._services.clock, self._services.purgatory
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        looks_behind = 0
         while True:
             seen_wakes = purgatory.wakes
             looks, is_over = await self._look()
@@ -165,12 +168,16 @@ class _ShareFetch:
             time_ms = deadline_ms - clock.monotonic_ms()
             has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
             if has_found or is_over or time_ms <= 0:
-                if self._acquire(looks) or is_over or time_ms <= 0:
+                if self._acquire(looks) or is_over:
                     return
-                if any(look.actor.has_moved(look.offset) for look in looks):
+                if any(look.actor.has_moved(look.offset) for look in looks) and looks_behind < MAX_LOOKS_BEHIND:
                     # What was there is archived now, as aborted transactions are: look behind it.
+                    looks_behind += 1
                     await asyncio.sleep(0)
                     continue
+                if time_ms <= 0:
+                    return
+            looks_behind = 0
             self._disk_reads.clear()
             changed = purgatory.changed_since(seen_wakes)
             # A partition may get its records behind the look, between two turns.
@@ -227,7 +234,7 @@ class _ShareFetch:
             services.share_partitions.drop(actor)
             raise actor.failure
         self._keys += (partition, actor)
-        machine = actor.acquirable()
+        machine = actor.acquirable(self._settings)
         return None if machine is None else (actor, machine)
 
     async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
@@ -278,7 +285,7 @@ class _ShareFetch:
         for look in looks:
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
             try:
-                acquired = look.actor.acquire(wish, look.offset, look.batches.spans)
+                acquired = look.actor.acquire(wish, look.offset, look.batches.spans, self._settings)
             except KafkaError as error:
                 self._note_error(look.place, error)
                 continue

@@ -41,7 +41,11 @@ class ShareMember:
         wanted = [FetchPartition(index, 0, _batches(share_fetch, said.get(index, ()))) for index in named]
         forgotten = [ForgottenTopic(self.topic_id, list(forget))] if forget else []
         options: dict[str, Any] = {
-            "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500,
+            "max_wait_ms": 0,
+            "min_bytes": 1,
+            "max_bytes": 1 << 20,
+            "max_records": 500,
+            "batch_size": 500,
             **rest,
         }
         request = ShareFetchRequest(

@@ -32,6 +32,7 @@ SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
 SHARE_STATES = "broker/coordination/share/test_on_the_wire.py::"
 ELSEWHERE = {
+    "group.share.max.share.sessions": "broker/handlers/test_share_fetch.py::test_there_are_at_most_so_many_sessions",
     "ssl.keystore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.keystore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.truststore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
