@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
-NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +198,11 @@ class Assembly:
             delete_records = background.record_deletion.delete_records
             return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
 
-        background = BackgroundTasks(
-            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
-        )
+        background = self._background()
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
         share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
         remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
+        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         groups = GroupCoordinator(
             config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
         )
@@ -219,7 +217,7 @@ class Assembly:
         )
         staging = Staging(threads, background.work)
         settings_of = share_settings.finder(config, self._metadata.group_configs)
-        share_partitions = self._share_partitions(settings_of)
+        share_partitions = self._share_partitions(persister, settings_of)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -250,7 +248,7 @@ class Assembly:
                 {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
             ),
             share_states=share_states,
-            persister=RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,))),
+            persister=persister,
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),
@@ -260,6 +258,10 @@ class Assembly:
             else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
             cluster=self._member,
         )
+
+    def _background(self) -> BackgroundTasks:
+        parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
+        return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
 
     def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
         from .replication.remote_markers import RemoteMarkers
@@ -307,10 +309,10 @@ class Assembly:
             (remote.markers.close, remote.verification.close, remote.share_states.close),
         )
 
-    def _share_partitions(self, settings_of: Callable[[str], Settings]) -> SharePartitions:
+    def _share_partitions(self, persister: Persister, settings_of: Callable[[str], Settings]) -> SharePartitions:
         clock = self._clock
         find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, settings_of, find)
+        surroundings = Surroundings(persister, clock, self._timers, self._purgatory, settings_of, find)
         return SharePartitions(self.topics, surroundings)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
