@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
-NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +218,8 @@ class Assembly:
         )
         staging = Staging(threads, background.work)
         settings_of = share_settings.finder(config, self._metadata.group_configs)
-        share_partitions = self._share_partitions(settings_of)
+        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
+        share_partitions = self._share_partitions(persister, settings_of)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -250,7 +250,7 @@ class Assembly:
                 {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
             ),
             share_states=share_states,
-            persister=RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,))),
+            persister=persister,
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),
@@ -307,10 +307,10 @@ class Assembly:
             (remote.markers.close, remote.verification.close, remote.share_states.close),
         )
 
-    def _share_partitions(self, settings_of: Callable[[str], Settings]) -> SharePartitions:
+    def _share_partitions(self, persister: Persister, settings_of: Callable[[str], Settings]) -> SharePartitions:
         clock = self._clock
         find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, settings_of, find)
+        surroundings = Surroundings(persister, clock, self._timers, self._purgatory, settings_of, find)
         return SharePartitions(self.topics, surroundings)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:

@@ -219,10 +219,13 @@ class Actor:
         while self._work:
             await asyncio.wait(self._work)
 
-    async def close(self) -> None:
-        """Fence it, and wait for what is being written."""
+    async def close(self, deadline_s: float) -> None:
+        """Fence it, and wait for what is being written; what is not written by the deadline never is."""
         self.fence()
-        await self.settled()
+        if self._work:
+            _, late = await asyncio.wait(self._work, timeout=deadline_s)
+            for task in late:
+                task.cancel()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

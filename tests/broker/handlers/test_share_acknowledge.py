@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.broker.coordination.share.persister import StateBatch
-from odradek.broker.network import routes
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.raw import batch_of
@@ -19,8 +18,7 @@ from odradek.tests.support.share_world import LOCK_MS, ShareWorld, share_world
 @pytest.fixture
 def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "NO_PERSISTER", kept)
-    monkeypatch.setattr(routes, "ROUTES", (*routes.ROUTES, *routes.SHARE_ROUTES))
+    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)
     return kept
 
 

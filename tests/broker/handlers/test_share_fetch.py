@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.broker.coordination.share.persister import StateBatch
-from odradek.broker.network import routes
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -27,8 +26,7 @@ RECORD_LIMIT = 1
 @pytest.fixture
 def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "NO_PERSISTER", kept)
-    monkeypatch.setattr(routes, "ROUTES", (*routes.ROUTES, *routes.SHARE_ROUTES))
+    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)
     return kept
 
 
