@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ..calls import Call, Eventual
@@ -74,16 +74,18 @@ class RoutedPersister:
         elsewhere = self._elsewhere(key, make_event(_UNUSED))
         if elsewhere is not None:
             return await elsewhere
-        answer: Eventual[events.Answer] = self._coordinator.ask(key, make_event, _as_it_is)
-        return await answer if isinstance(answer, asyncio.Future) else answer
+        asked: Eventual[_Answered] = self._coordinator.ask(key, make_event, _Answered)
+        return (await asked if isinstance(asked, asyncio.Future) else asked).answer
+
+
+class _Answered(NamedTuple):
+    """An answer, which may be None; a call without a response still waits for one."""
+
+    answer: events.Answer
 
 
 # What is sent elsewhere is answered by its response.
 _UNUSED: Call[events.Answer, events.Answer] = Call(lambda answer: answer)
-
-
-def _as_it_is(answer: events.Answer) -> events.Answer:
-    return answer
 
 
 def _state(answer: ShareState | None) -> ShareState:
