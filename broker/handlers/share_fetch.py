@@ -264,7 +264,7 @@ class _ShareFetch:
         self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
     ) -> _Look | None:
         offset = machine.next_fetch_offset()
-        reach = machine.reach(self._request.max_records)
+        reach = machine.reach(self._request.max_records, self._settings.limits)
         known = self._disk_reads.get(place)
         if known is not None and known[0] == offset:
             batches = known[1]

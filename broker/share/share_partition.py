@@ -163,9 +163,10 @@ class SharePartition:
             self.next_fetch_offset() <= self.end_offset
         )
 
-    def reach(self, max_records: int) -> int:
+    def reach(self, max_records: int, limits: Limits) -> int:
         """Return the last record that a fetch of so many may acquire, up to the end of its batch."""
-        return max(self.end_offset, self.next_fetch_offset() + max_records - 1)
+        following = max(self.end_offset + 1, self.next_fetch_offset())
+        return following + min(max_records, limits.max_locks) - 1
 
     # -- Acquire -----------------------------------------------------------------------------------------
 
@@ -372,23 +373,28 @@ class _Acquisition:
             self._take(max(part.first, first), end)
 
     def _acquire_suspects(self, parts: Iterable[Run], first: int, last: int) -> None:
-        """Acquire half of a batch, with each delivery half as many, and a record alone at its last delivery."""
-        taken, allowed = 0, self._left if self._wish.is_strict else None
+        """Acquire half of a batch, with each delivery half as many, and a record alone at its last delivery.
+
+        As in Kafka the first suspect of the batch sets the limit, and what comes before it may exceed it.
+        """
+        taken = 0
+        bounds = [self._left] if self._wish.is_strict else []
+        is_limited = False
         for part in parts:
             count, at, end = part.delivery_count, max(part.first, first), min(part.last, last)
             is_last = count + 1 >= self._limits.max_deliveries
             if is_last and taken:
                 return
-            if count >= self._limits.suspect_deliveries:
-                halved = max(1, part.batch.size >> (count - self._limits.suspect_deliveries + 1))
-                allowed = halved if allowed is None else min(allowed, halved)
+            if count >= self._limits.suspect_deliveries and not is_limited:
+                is_limited = True
+                bounds.append(max(1, part.batch.size >> (count - self._limits.suspect_deliveries + 1)))
             if is_last:
                 end = at
-            elif allowed is not None:
-                end = min(end, at + allowed - taken - 1)
+            # A limit stops where it is reached exactly.
+            end = min([end, *(at + bound - taken - 1 for bound in bounds if bound > taken)])
             self._take(at, end)
             taken += end - at + 1
-            if is_last or (allowed is not None and taken >= allowed):
+            if is_last or taken in bounds:
                 return
 
     def _take(self, first: int, last: int) -> None:
@@ -400,17 +406,20 @@ class _Acquisition:
 
     def _acquire_new(self, first: int, last: int) -> None:
         """Acquire records for the first time."""
-        if last - first + 1 > self._left:
-            last = min(last, self._end_of(first + self._left - 1))
+        left = self._left
+        if last - first + 1 > left:
+            last = min(last, self._end_of(first + left - 1))
         for batch in self._batches(first, last):
-            state, member = RecordState.ACQUIRED, self._wish.member
-            self._runs.add(Run(*batch, state, 1, batch, member, self._deadline_ms))
-            self._note(*batch, 1)
+            end = min(batch.last, first + left - 1) if self._wish.is_strict else batch.last
+            member, deadline_ms = self._wish.member, self._deadline_ms
+            self._runs.add(Run(batch.first, end, RecordState.ACQUIRED, 1, batch, member, deadline_ms))
+            if end < batch.last:
+                # The rest of a batch of the log belongs to it, although it was not delivered yet.
+                self._runs.add(Run(end + 1, batch.last, RecordState.AVAILABLE, 0, batch))
+            self._note(batch.first, end, 1)
 
     def _end_of(self, offset: int) -> int:
-        """Return the last record that is acquired with `offset`: that of its batch in the log, or itself."""
-        if self._wish.is_strict:
-            return offset
+        """Return where the batch of the log ends that holds `offset`."""
         return next((span.last for span in self._spans if span.last >= offset), offset)
 
     def _batches(self, first: int, last: int) -> list[Batch]:
