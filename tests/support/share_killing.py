@@ -155,6 +155,7 @@ class Run:
         said = {record: RELEASE if chance.random() < 0.1 and account.counts[record] < 5 else ACCEPT for record in held}
         some = {record: kind for record, kind in said.items() if chance.random() < 0.9}
         accepted = {record for record, kind in some.items() if kind == ACCEPT}
+        released = {record: account.counts[record] for record, kind in some.items() if kind == RELEASE}
         account.doubtful |= accepted
         # From here on others may get the records, before the answer is read.
         for record in some:
@@ -166,9 +167,8 @@ class Run:
             return
         account.doubtful -= accepted
         account.accepted |= accepted
-        for record, kind in some.items():
-            if kind == RELEASE:
-                account.released[record] = max(account.counts[record], account.released.get(record, 0))
+        for record, count in released.items():
+            account.released[record] = max(count, account.released.get(record, 0))
 
     async def kill(self) -> None:
         """Kill the broker now and then, and start it again."""
