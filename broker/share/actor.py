@@ -153,7 +153,7 @@ class Actor:
 
     def _write(self, change: Change, *, is_certain: bool = False) -> asyncio.Future[None] | None:
         """Have a change written. A certain one is kept even where that fails, because nobody can take it back."""
-        if not change.runs:
+        if not change.stretches:
             return None
         assert self._machine is not None
         return self._begin(self._settle(self._machine, change, is_certain))

@@ -15,7 +15,7 @@ from ..topics.partition import Partition
 from ..topics.topics import Topics
 from .actor import Actor, Surroundings
 
-# Partitions that a release looks at in one turn of the event loop: each has up to some thousand runs.
+# Partitions that a release looks at in one turn of the event loop: each has up to some thousand stretches.
 RELEASED_A_TURN = 20
 # The id of a topic and the index of a partition.
 Place = tuple[bytes, int]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker.coordination.share.persister import StateBatch
-from odradek.broker.share.runs import RecordState
 from odradek.broker.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
@@ -14,6 +13,7 @@ from odradek.broker.share.share_partition import (
     Span,
     Wish,
 )
+from odradek.broker.share.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 LIMITS = Limits(lock_ms=1000, max_deliveries=5, max_locks=100, may_renew=True)
@@ -31,7 +31,7 @@ def say(partition: SharePartition, first: int, last: int, kind: AcknowledgeType,
 
 
 def states(partition: SharePartition) -> list[tuple[int, int, RecordState, int]]:
-    return [(run.first, run.last, run.state, run.delivery_count) for run in partition.runs()]
+    return [(stretch.first, stretch.last, stretch.state, stretch.delivery_count) for stretch in partition.stretches()]
 
 
 def test_no_more_records_are_in_flight_than_may_be() -> None:
@@ -76,7 +76,7 @@ def test_a_change_that_is_taken_back_leaves_the_lock() -> None:
     assert take(partition, Span(0, 4), member="bob") == []
     partition.undo(change)
     assert partition.next_deadline_ms() == 1000
-    assert partition.expire(LIMITS, 999).runs == []
+    assert partition.expire(LIMITS, 999).stretches == []
     assert partition.expire(LIMITS, 1000).batches() == [StateBatch(0, 4, RecordState.AVAILABLE, 1)]
 
 
