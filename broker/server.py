@@ -387,10 +387,10 @@ class Broker:
         services.topics.abandon_creations()
         services.transactions.stop()
         services.groups.stop()
-        services.share_states.stop()
-        # 3. Responses are written, by a deadline.
+        # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_sessions.close()
+        await services.share_leader.sessions.close(STOP_DEADLINE_S)
+        services.share_states.stop()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()

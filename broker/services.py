@@ -32,12 +32,7 @@ from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .security.acls import Acl
 from .security.authorizer import Authorizer
-from .share import first_offset
-from .share import settings as share_settings
-from .share.actor import Surroundings
-from .share.sessions import ShareSessions
-from .share.settings import Settings
-from .share.share_partitions import SharePartitions
+from .share.leader import ShareLeader
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -90,11 +85,7 @@ class Services:
     # None: everyone may do everything.
     authorizer: Authorizer | None
     segment_leases: SegmentLeases
-    # -- Share groups
-    share_partitions: SharePartitions
-    share_sessions: ShareSessions
-    # Returns the configs of a share group as they are now.
-    share_settings: Callable[[str], Settings]
+    share_leader: ShareLeader
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -223,8 +214,6 @@ class Assembly:
             *(markers.write, topics.requires_fsync),
         )
         staging = Staging(threads, background.work)
-        settings_of = share_settings.finder(config, self._metadata.group_configs)
-        share_partitions = self._share_partitions(persister, settings_of)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -243,9 +232,10 @@ class Assembly:
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=_authorizer(config, self._metadata),
             segment_leases=self._segment_leases(background),
-            share_partitions=share_partitions,
-            share_sessions=ShareSessions(share_partitions, config.group_share_max_share_sessions),
-            share_settings=settings_of,
+            share_leader=ShareLeader.make(
+                *(config, self._metadata.group_configs, persister, topics, clock),
+                *(self._timers, self._purgatory, threads),
+            ),
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -323,12 +313,6 @@ class Assembly:
             OwnBroker(self._ask_self) if self._member is not None else None,
             (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
-
-    def _share_partitions(self, persister: Persister, settings_of: Callable[[str], Settings]) -> SharePartitions:
-        clock = self._clock
-        find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(persister, clock, self._timers, self._purgatory, settings_of, find)
-        return SharePartitions(self.topics, surroundings)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config

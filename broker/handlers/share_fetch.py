@@ -87,7 +87,7 @@ def _check(request: ShareFetchRequest) -> None:
 
 def _session(services: Services, context: RequestContext, member: Member, request: ShareFetchRequest) -> ShareSession:
     """Return the session of the request, brought up to date. Raises KafkaError."""
-    sessions = services.share_sessions
+    sessions = services.share_leader.sessions
     named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
     if request.share_session_epoch == NEW_EPOCH:
         if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
@@ -126,7 +126,7 @@ class _ShareFetch:
         self._request = request
         self._member = member
         self._session = session
-        self._settings = services.share_settings(member.group_id)
+        self._settings = services.share_leader.settings_of(member.group_id)
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -148,7 +148,7 @@ class _ShareFetch:
             await self._fetch()
         results = await said.written()
         if is_final:
-            await asyncio.shield(self._services.share_sessions.end(self._session))
+            await asyncio.shield(self._services.share_leader.sessions.end(self._session))
         return self._response(results, has_news=not is_final and not request.is_renew_ack)
 
     # -- When to respond ---------------------------------------------------------------------------------
@@ -228,10 +228,10 @@ class _ShareFetch:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not self._context.may(Operation.READ, ResourceType.TOPIC, topic.name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = services.share_partitions.partition(place)
-        actor = services.share_partitions.open(group_id, place, partition)
+        partition = services.share_leader.partitions.partition(place)
+        actor = services.share_leader.partitions.open(group_id, place, partition)
         if actor.failure is not None:
-            services.share_partitions.drop(actor)
+            services.share_leader.partitions.drop(actor)
             raise actor.failure
         self._keys += (partition, actor)
         machine = actor.acquirable(self._settings)
@@ -249,7 +249,7 @@ class _ShareFetch:
                 self._note_error(place, error)
                 if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     # The log has lost its end: the state is loaded again, without what is lost.
-                    self._services.share_partitions.drop(actor)
+                    self._services.share_leader.partitions.drop(actor)
                 continue
             if look is not None:
                 looks.append(look)
@@ -264,7 +264,7 @@ class _ShareFetch:
         self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
     ) -> _Look | None:
         offset = machine.next_fetch_offset()
-        reach = machine.reach(self._request.max_records)
+        reach = machine.reach(self._request.max_records, self._settings.limits)
         known = self._disk_reads.get(place)
         if known is not None and known[0] == offset:
             batches = known[1]

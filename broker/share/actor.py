@@ -153,7 +153,7 @@ class Actor:
 
     def _write(self, change: Change, *, is_certain: bool = False) -> asyncio.Future[None] | None:
         """Have a change written. A certain one is kept even where that fails, because nobody can take it back."""
-        if not change.runs:
+        if not change.stretches:
             return None
         assert self._machine is not None
         return self._begin(self._settle(self._machine, change, is_certain))
@@ -219,10 +219,13 @@ class Actor:
         while self._work:
             await asyncio.wait(self._work)
 
-    async def close(self) -> None:
-        """Fence it, and wait for what is being written."""
+    async def close(self, deadline_s: float) -> None:
+        """Fence it, and wait for what is being written; what is not written by the deadline never is."""
         self.fence()
-        await self.settled()
+        if self._work:
+            _, late = await asyncio.wait(self._work, timeout=deadline_s)
+            for task in late:
+                task.cancel()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -41,7 +41,7 @@ class ShareWorld:
 
     async def loaded(self, partition: int = 0) -> None:
         """Begin to load a share partition as a fetch does, and wait for it."""
-        shares, place = self.broker.services.share_partitions, (self.topic_id, partition)
+        shares, place = self.broker.services.share_leader.partitions, (self.topic_id, partition)
         await shares.open(GROUP, place, shares.partition(place)).settled()
 
     def state(self, partition: int = 0) -> ShareState:

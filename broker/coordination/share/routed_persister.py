@@ -74,12 +74,12 @@ class RoutedPersister:
         elsewhere = self._elsewhere(key, make_event(_UNUSED))
         if elsewhere is not None:
             return await elsewhere
-        answer: Eventual[_Boxed] = self._coordinator.ask(key, make_event, _Boxed)
-        return (await answer if isinstance(answer, asyncio.Future) else answer).answer
+        asked: Eventual[_Answered] = self._coordinator.ask(key, make_event, _Answered)
+        return (await asked if isinstance(asked, asyncio.Future) else asked).answer
 
 
-class _Boxed(NamedTuple):
-    """An answer, which may be None. A call that has the response None counts as not answered."""
+class _Answered(NamedTuple):
+    """An answer, which may be None; a call without a response still waits for one."""
 
     answer: events.Answer
 

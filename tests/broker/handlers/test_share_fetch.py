@@ -259,7 +259,7 @@ async def test_the_end_of_a_connection_ends_its_sessions(world: ShareWorld) -> N
     waiting = asyncio.ensure_future(bob.fetch(max_wait_ms=60_000))
     ann.raw.close()
     assert acquired(await waiting) == [(0, 0, 2)]
-    assert len(world.broker.services.share_sessions) == 1
+    assert len(world.broker.services.share_leader.sessions) == 1
 
 
 async def test_a_new_session_keeps_what_the_member_holds(world: ShareWorld) -> None:
@@ -298,7 +298,7 @@ async def test_there_are_at_most_so_many_sessions(config: BrokerConfig, persiste
 
 async def test_the_last_session_of_a_group_takes_its_partitions_with_it(world: ShareWorld) -> None:
     ann, bob = await world.member("ann", 0), await world.member("bob", 1)
-    shares = world.broker.services.share_partitions
+    shares = world.broker.services.share_leader.partitions
     await ann.fetch(epoch=-1)
     assert len(shares) == 2
     await bob.fetch(epoch=-1)
