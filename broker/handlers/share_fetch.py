@@ -48,6 +48,8 @@ PARTITIONS_PER_TURN = 250
 BATCHES_PER_TURN = 5_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
+# How often a request looks behind what it has archived before it waits, or is answered: some MiB at a time.
+MAX_LOOKS_BEHIND = 100
 # A response of more partitions is encoded in a thread.
 LARGE_RESPONSE = 1_000
 _NO_RECORDS = b""
@@ -85,7 +87,7 @@ def _check(request: ShareFetchRequest) -> None:
 
 def _session(services: Services, context: RequestContext, member: Member, request: ShareFetchRequest) -> ShareSession:
     """Return the session of the request, brought up to date. Raises KafkaError."""
-    sessions = services.share_sessions
+    sessions = services.share_leader.sessions
     named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
     if request.share_session_epoch == NEW_EPOCH:
         if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
@@ -124,7 +126,7 @@ class _ShareFetch:
         self._request = request
         self._member = member
         self._session = session
-        self._settings = services.share_settings(member.group_id)
+        self._settings = services.share_leader.settings_of(member.group_id)
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -146,7 +148,7 @@ class _ShareFetch:
             await self._fetch()
         results = await said.written()
         if is_final:
-            await asyncio.shield(self._services.share_sessions.end(self._session))
+            await asyncio.shield(self._services.share_leader.sessions.end(self._session))
         return self._response(results, has_news=not is_final and not request.is_renew_ack)
 
     # -- When to respond ---------------------------------------------------------------------------------
@@ -155,6 +157,7 @@ class _ShareFetch:
         """Acquire records once there are enough, or `max_wait_ms` have passed."""
         clock, purgatory = self._services.clock, self._services.purgatory
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        looks_behind = 0
         while True:
             seen_wakes = purgatory.wakes
             looks, is_over = await self._look()
@@ -165,12 +168,16 @@ class _ShareFetch:
             time_ms = deadline_ms - clock.monotonic_ms()
             has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
             if has_found or is_over or time_ms <= 0:
-                if self._acquire(looks) or is_over or time_ms <= 0:
+                if self._acquire(looks) or is_over:
                     return
-                if any(look.actor.has_moved(look.offset) for look in looks):
+                if any(look.actor.has_moved(look.offset) for look in looks) and looks_behind < MAX_LOOKS_BEHIND:
                     # What was there is archived now, as aborted transactions are: look behind it.
+                    looks_behind += 1
                     await asyncio.sleep(0)
                     continue
+                if time_ms <= 0:
+                    return
+            looks_behind = 0
             self._disk_reads.clear()
             changed = purgatory.changed_since(seen_wakes)
             # A partition may get its records behind the look, between two turns.
@@ -221,13 +228,13 @@ class _ShareFetch:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not self._context.may(Operation.READ, ResourceType.TOPIC, topic.name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = services.share_partitions.partition(place)
-        actor = services.share_partitions.open(group_id, place, partition)
+        partition = services.share_leader.partitions.partition(place)
+        actor = services.share_leader.partitions.open(group_id, place, partition)
         if actor.failure is not None:
-            services.share_partitions.drop(actor)
+            services.share_leader.partitions.drop(actor)
             raise actor.failure
         self._keys += (partition, actor)
-        machine = actor.acquirable()
+        machine = actor.acquirable(self._settings)
         return None if machine is None else (actor, machine)
 
     async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
@@ -242,7 +249,7 @@ class _ShareFetch:
                 self._note_error(place, error)
                 if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     # The log has lost its end: the state is loaded again, without what is lost.
-                    self._services.share_partitions.drop(actor)
+                    self._services.share_leader.partitions.drop(actor)
                 continue
             if look is not None:
                 looks.append(look)
@@ -257,7 +264,7 @@ class _ShareFetch:
         self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
     ) -> _Look | None:
         offset = machine.next_fetch_offset()
-        reach = machine.reach(self._request.max_records)
+        reach = machine.reach(self._request.max_records, self._settings.limits)
         known = self._disk_reads.get(place)
         if known is not None and known[0] == offset:
             batches = known[1]
@@ -278,7 +285,7 @@ class _ShareFetch:
         for look in looks:
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
             try:
-                acquired = look.actor.acquire(wish, look.offset, look.batches.spans)
+                acquired = look.actor.acquire(wish, look.offset, look.batches.spans, self._settings)
             except KafkaError as error:
                 self._note_error(look.place, error)
                 continue
