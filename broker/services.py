@@ -18,7 +18,7 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
+from .coordination.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
 from .coordination.share.coordinator import ShareCoordinator
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from .cluster.member import Member
     from .replication.coordinator_moves import CoordinatorMoves
     from .replication.metadata_cache import MetadataCache
+    from .replication.remote_end_offsets import RemoteEndOffsets
     from .replication.remote_markers import RemoteMarkers
     from .replication.remote_share_states import RemoteShareStates
     from .replication.remote_verification import RemoteVerification
@@ -101,6 +102,8 @@ class Services:
     replicas: Replicas | None = None
     # None: a broker that is alone, or whose controller a test plays.
     cluster: Member | None = None
+    # Finds the end of a partition that another broker leads; None: a broker that is alone.
+    remote_end_offset: Callable[[str, int], Awaitable[int]] | None = None
 
     @property
     def replica_admin(self) -> ClusterAdmin | SingleReplica:
@@ -120,6 +123,7 @@ class Services:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
+        self.groups.share.forget_topic(topic.id)
         self.share_states.forget_topic(topic.id)
         self.background.cleaner.forget(topic)
 
@@ -131,6 +135,7 @@ class _Remote(NamedTuple):
     markers: RemoteMarkers
     verification: RemoteVerification
     share_states: RemoteShareStates
+    end_offsets: RemoteEndOffsets
 
 
 class Assembly:
@@ -189,14 +194,15 @@ class Assembly:
             delete_records = background.record_deletion.delete_records
             return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
 
-        background = BackgroundTasks(
-            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
-        )
+        background = self._background()
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
         share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
         remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
+        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         groups = GroupCoordinator(
-            config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
+            *(config, offsets_log, self._timers, clock, topics, persister),
+            aside=_aside,
+            own_configs=self._metadata.group_configs,
         )
         markers = MarkerWriter(
             *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
@@ -208,7 +214,6 @@ class Assembly:
             *(markers.write, topics.requires_fsync),
         )
         staging = Staging(threads, background.work)
-        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -235,10 +240,7 @@ class Assembly:
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
             markers=markers,
-            features=Features(
-                self._metadata,
-                {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
-            ),
+            features=self._features(groups, transactions),
             share_states=share_states,
             persister=persister,
             reconfiguration=Reconfiguration(
@@ -249,9 +251,23 @@ class Assembly:
             if remote is None
             else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
             cluster=self._member,
+            remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
 
+    def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
+        on_change = {
+            TRANSACTION_VERSION: transactions.set_version,
+            GROUP_VERSION: groups.set_version,
+            SHARE_VERSION: groups.share.set_version,
+        }
+        return Features(self._metadata, on_change)
+
+    def _background(self) -> BackgroundTasks:
+        parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
+        return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
+
     def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
+        from .replication.remote_end_offsets import RemoteEndOffsets
         from .replication.remote_markers import RemoteMarkers
         from .replication.remote_share_states import RemoteShareStates
         from .replication.remote_verification import RemoteVerification
@@ -268,6 +284,7 @@ class Assembly:
             RemoteMarkers(self._config, view),
             RemoteVerification(self._config, view, partition_of),
             RemoteShareStates(self._config, view, share_states.shards.partition_of, create),
+            RemoteEndOffsets(self._config, view),
         )
 
     def _moves(
@@ -294,7 +311,7 @@ class Assembly:
             moves,
             remote.view,
             OwnBroker(self._ask_self) if self._member is not None else None,
-            (remote.markers.close, remote.verification.close, remote.share_states.close),
+            (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import INT, SHORT, define
+from .definition import INT, LIST, SHORT, define
 
 
 # Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
@@ -35,6 +35,12 @@ class ShareTable:
 
     group_share_max_share_sessions: int = define(INT, 2000, low=1,
         doc="How many members of share groups may fetch from this broker at the same time.")
+
+    group_share_assignors: tuple[str, ...] = define(LIST, ("simple",), choices=("simple",),
+        check=lambda value: None if len(value) == 1 else "must name one assignor",
+        doc="The assignor of share groups.")
+    group_share_max_size: int = define(INT, 200, low=1, high=1000,
+        doc="The most members of a share group.")
 
     # -- Records in flight
     group_share_record_lock_duration_ms: int = define(INT, 30_000, low=1000, high=3_600_000,

@@ -18,7 +18,7 @@ from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ..security.acls import Operation
 from .access import cluster as cluster_access
-from .access import groups, topics, transactions
+from .access import groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
@@ -111,6 +111,9 @@ _DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", id
 _DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
 _ALTERED_CONFIGS = Portions("resources", "responses")
 _SHARE_STATES = (Portions("topics", "results", Portions("partitions", "partitions")),)
+_DESCRIBED_OFFSETS = Portions("groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")))
+_ALTERED_OFFSETS = Portions("topics", "responses", Portions("partitions", "partitions"))
+_DELETED_OFFSETS = Portions("topics", "responses")
 # A batch costs about a twentieth of what its partition does.
 _WRITTEN_STATES = (
     Portions(
@@ -288,6 +291,43 @@ ROUTES = (
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 # Share groups.
 SHARE_ROUTES = (
+    Route(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        groups.consumer_member(),
+        lambda services: services.groups.share.heartbeat,
+        max_values=_MANY,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
+        lambda services: services.groups.share.describe,
+        portions=(_DESCRIBED_CONSUMER_GROUPS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        share_groups.describe_offsets(),
+        max_values=500,
+        portions=(_DESCRIBED_OFFSETS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
+        lambda services: services.groups.share.alter_offsets,
+        max_values=500,
+        portions=(_ALTERED_OFFSETS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
+        lambda services: services.groups.share.delete_offsets,
+        max_values=500,
+        portions=(_DELETED_OFFSETS,),
+        is_listed=False,
+    ),
     Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
     Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
     Route(

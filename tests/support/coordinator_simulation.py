@@ -29,6 +29,7 @@ from odradek.broker.replication.role import Role
 from odradek.broker.topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support import simulated_clients as clients
+from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.replica_simulation import STEPS, Node, Simulation
 
 BUGS = (
@@ -131,6 +132,17 @@ class Configs:
     share_coordinator_snapshot_update_records_per_snapshot = 500
     share_coordinator_state_topic_prune_interval_ms = 300_000
     share_coordinator_cold_partition_snapshot_interval_ms = 300_000
+    group_share_session_timeout_ms = 45_000
+    group_share_min_session_timeout_ms = 1
+    group_share_max_session_timeout_ms = 60_000
+    group_share_heartbeat_interval_ms = 5000
+    group_share_min_heartbeat_interval_ms = 1
+    group_share_max_heartbeat_interval_ms = 15_000
+    group_share_assignment_interval_ms = 1000
+    group_share_min_assignment_interval_ms = 0
+    group_share_max_assignment_interval_ms = 15_000
+    group_share_assignors = ("simple",)
+    group_share_max_size = 200
     offset_metadata_max_bytes = 100
     offsets_retention_minutes = 10_000
     offsets_retention_check_interval_ms = 10_000_000
@@ -173,6 +185,7 @@ class Coordinators:
             self,
             self,
             topics,
+            MemoryPersister(),
             _quiet,
             simulation.new_member_id,
         )
