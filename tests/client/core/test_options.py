@@ -26,7 +26,7 @@ NUMBERS = {name: each.values for name, each in OPTIONS.items() if isinstance(eac
 # The words of the table for the public clients.
 CLIENTS = {
     client.Admin: {"admin"}, client.Producer: {"producer"}, client.Consumer: {"consumer", "member"},
-    client.SimpleConsumer: {"simple"}, ConsumerConnector: {"connector"},
+    client.SimpleConsumer: {"simple"}, client.ShareConsumer: {"share"}, ConsumerConnector: {"connector"},
 }  # fmt: skip
 CLASSES = [client.Admin, client.Consumer, client.Producer, client.SimpleConsumer]
 # What goes with a bad value of one option, so that no other rule is broken.
