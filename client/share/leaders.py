@@ -131,7 +131,6 @@ class ShareLeaders:
         results = self._stale(session, taken)
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         request = session.fetch(places, outcomes)
-        began_ms = monotonic_ms()
         try:
             response = await self._request_fetch(node_id, request)
         except KafkaError as error:
@@ -154,7 +153,7 @@ class ShareLeaders:
                     results[partition] = _error_of(
                         each.acknowledge_error_code, each.acknowledge_error_message, partition
                     )
-                self._take_in(Source(node_id, session.number, place[0]), partition, each, began_ms)
+                self._take_in(Source(node_id, session.number, place[0]), partition, each)
         self._report(results, taken)
 
     async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
@@ -179,7 +178,7 @@ class ShareLeaders:
 
     # -- Records
 
-    def _take_in(self, source: Source, partition: TopicPartition, data: PartitionData, began_ms: float) -> None:
+    def _take_in(self, source: Source, partition: TopicPartition, data: PartitionData) -> None:
         """Keep the acquired records of one partition for the next polls, or its error."""
         place = source.topic_id, partition.partition
         if (error := _error_of(data.error_code, data.error_message, partition)) is not None:
@@ -200,8 +199,8 @@ class ShareLeaders:
         # Nobody can read what is corrupt: it is rejected, as Kafka's consumer does.
         settle(partition, (each for each in gaps if each >= bad_from), Acknowledgement.REJECT, source, now_ms)
         settle(partition, (each for each in gaps if each < bad_from), Acknowledgement.GAP, source, now_ms)
-        # The locks began at the leader, when the request was under way.
-        self._deliveries.add(found, source, began_ms + (self.lock_timeout_ms or 0))
+        # The locks have begun a moment ago: a leader that waits for records locks them when they are there.
+        self._deliveries.add(found, source, now_ms + (self.lock_timeout_ms or 0))
 
     def _decoded(self, partition: TopicPartition, data: PartitionData, first: int) -> tuple[list[ShareRecord], float]:
         """Return the records that came, and the offset from which on they cannot be read: infinite if they all can."""

@@ -80,7 +80,7 @@ def test_each_client_has_the_options_of_the_table_with_its_defaults(cls: type) -
     }
     taken = {name: each for name, each in OPTIONS.items() if each.is_of(*takers)}
     assert given.keys() - {"host", "port"} == taken.keys() - SecurityArguments.__annotations__.keys()
-    if cls is ConsumerConnector:
+    if cls in (ConsumerConnector, client.ShareConsumer):
         del taken["group_id"]  # which it must be given
     for name, row in taken.items():
         wanted = next((row.own[each] for each in takers if each in row.own), row.default)

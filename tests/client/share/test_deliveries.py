@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -84,7 +85,7 @@ def test_runs_say_of_each_offset_what_became_of_it_in_ascending_batches(offsets:
     found = runs(offsets)
     said = {offset: types[0] for first, last, types in found for offset in range(first, last + 1)}
     assert said == offsets
-    assert all(before[1] < after[0] for before, after in zip(found, found[1:], strict=False))
+    assert all(before[1] < after[0] for before, after in pairwise(found))
 
 
 @given(st.lists(st.tuples(st.sampled_from(["take", "accept", "release", "tell"]), st.integers(1, 5)), max_size=40))
