@@ -110,8 +110,10 @@ async def test_a_group_moves_to_the_consumer_protocol_under_load_and_reads_each_
         await until(lambda: have_all(*readers))
     await until(lambda: len(read) >= sent)
     async with Admin(kafka) as admin:
-        group = (await admin.describe_groups(topic))[topic]
-        assert (group.type, group.state, group.protocol, group.awaited()) == ("consumer", "Stable", "uniform", [])
+        async with asyncio.timeout(WITHIN_S):
+            while (group := (await admin.describe_groups(topic))[topic]).state != "Stable":
+                await asyncio.sleep(0.05)
+        assert (group.type, group.protocol, group.awaited()) == ("consumer", "uniform", [])
         assert {each.protocol for each in group.members} == {"consumer"}
     for reader in readers:
         await reader.stop()
