@@ -145,11 +145,6 @@ class SharePartition:
         done = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
         return sum(run.size for run in self._runs if run.state in done)
 
-    @property
-    def is_held(self) -> bool:
-        """Whether any member holds a record, or a change is under way."""
-        return any(run.before is not None or run.state is RecordState.ACQUIRED for run in self._runs)
-
     def runs(self) -> Iterable[Run]:
         """Return the runs, in order of their offsets."""
         return self._runs

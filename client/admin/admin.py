@@ -26,7 +26,7 @@ from ..core.lifetime import Lifetime
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, brokers, configs, groups, share_groups, topics, transactions, users
+from . import acls, backups, brokers, configs, groups, share_groups, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,6 +119,8 @@ class Admin(KnowsOtherNames):
     describe_cluster = _call(brokers.describe_cluster)
     describe_log_dirs = _call(brokers.describe_log_dirs)
     alter_replica_log_dirs = _call(brokers.alter_replica_log_dirs)
+    begin_backup = _call(backups.begin_backup)
+    renew_backup = _call(backups.renew_backup)
     describe_features = _call(brokers.describe_features)
     update_features = _call(brokers.update_features)
 

@@ -378,7 +378,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         self._running().commits.kept()
-        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one)
+        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one_in_time)
         self._workers = workers
         try:
             await workers.run(drain_on)
@@ -414,7 +414,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         if min(counts.values(), default=count) < 1:
             raise InvalidOption("streams needs a number of streams above 0, for a topic at least")
         session = self._running()
-        streams = Streams(self, session, self._polling(), counts, count, self._deserializers.one)
+        streams = Streams(self, session, self._polling(), counts, count, self._deserializers.one_in_time)
         self._subscribe(subscription)
         session.watch_task(session.cluster.spawn(streams.run(self._max_poll_records), "streams"))
         return streams
