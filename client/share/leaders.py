@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from ..consumer.completed_fetch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.connection_pool import FETCH
+from ..core.lifetime import broken_task
 from ..core.metadata import NO_LEADER
 from ..errors import CorruptRecords, UnsupportedVersion
 from ..record import ShareRecord, TopicPartition
@@ -41,7 +42,7 @@ _TELL_AFTER_MS = 1_000
 _DECODED_RECORDS = 500
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Leader:
     session: ShareSession
     # Held by the request in flight.
@@ -100,7 +101,17 @@ class ShareLeaders:
             leader = self._leader(node_id)
             if not leader.asked:
                 leader.asked = True
-                self._cluster.spawn(self._fetch(node_id, leader, frozenset(places)), "share fetch")
+                self._spawn(self._fetch(node_id, leader, frozenset(places)), "share fetch")
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run `work` as a task. If it breaks, the next poll raises why."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and (error := broken_task(task, f"the share consumer's {name}")) is not None:
+                self.error = self.error or error
+                self._wake()
+
+        self._cluster.spawn(work, name).add_done_callback(ended)
 
     def _partition(self, place: Place) -> TopicPartition | None:
         name = self._cluster.view.topic_names.get(place[0])
@@ -227,7 +238,7 @@ class ShareLeaders:
     def tell_soon(self) -> None:
         """Tell the leaders what became of records, and do not wait for it."""
         for node_id in self._deliveries.nodes():
-            self._cluster.spawn(self.tell(node_id), "acknowledge")
+            self._spawn(self.tell(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
         """Tell the leaders what became of records. Return what they say of each partition."""

@@ -61,7 +61,8 @@ class Session:
         # Set while a waiting poll should look for records, errors or the assignment.
         self._wake = asyncio.Event()
         self._is_polling = False
-        self._is_stopping = False
+        # Set at the begin of a stop: no more records are returned.
+        self.is_stopping = False
         # Why the task of the membership has broken.
         self._broken: KafkaError | None = None
         coordinator = Coordinator(cluster, options.group_id)
@@ -97,7 +98,7 @@ class Session:
             self._member.add_done_callback(self._member_ended)
 
     def _member_ended(self, task: asyncio.Task[Any]) -> None:
-        if not self._is_stopping and (error := broken_task(task, "the share consumer's membership")) is not None:
+        if not self.is_stopping and (error := broken_task(task, "the share consumer's membership")) is not None:
             self._broken = error
             self._wake.set()
 
@@ -140,7 +141,7 @@ class Session:
             await wait_for(self._wake, min(left_ms, _LOOK_AGAIN_MS))
 
     def _raise_errors(self) -> None:
-        if self._is_stopping:
+        if self.is_stopping:
             raise ClientStopped("the share consumer was stopped")
         error = self._membership.error or self._broken or self.leaders.error
         self.leaders.error = None
@@ -166,7 +167,7 @@ class Session:
 
     async def finish(self, *, accept: bool) -> None:
         """Tell the leaders what became of records, and leave the group; with `accept` all are processed."""
-        self._is_stopping = True
+        self.is_stopping = True
         self._wake.set()
         if accept:
             self.deliveries.accept_held(monotonic_ms())
@@ -179,7 +180,7 @@ class Session:
 
     async def close(self) -> None:
         """Stop the tasks and close the connections."""
-        self._is_stopping = True
+        self.is_stopping = True
         self._wake.set()
         await self.cluster.close()
 

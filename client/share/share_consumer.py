@@ -198,12 +198,13 @@ class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K
 
     async def __anext__(self) -> ShareRecord[K, V]:
         """Return the next record, and wait for it without a limit. The iteration ends when the consumer is stopped."""
-        if self._session is None and self._stopped:
+        session = self._session
+        if session is None and self._stopped:
             raise StopAsyncIteration
         try:
             return await self.getone()
         except ClientStopped:
-            if self._stopped:
+            if session is not None and session.is_stopping:
                 raise StopAsyncIteration from None
             raise
 
