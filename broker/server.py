@@ -48,10 +48,10 @@ from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
 from .topics.disk_reads import ColdReads
-from .topics.internal_topics import restore_compaction
+from .topics.internal_topics import restore_cleanup_policies
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition_state import PartitionState
-from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class Broker:
         try:
             metadata = _open_metadata(self.config, log_dirs, self._disk)
             restore(self.config, metadata)
-            restore_compaction(metadata)
+            restore_cleanup_policies(metadata)
             assembly = Assembly(
                 *(self.config, self.clock, self.timers, self._threads, self._disk, log_dirs, metadata),
                 *(member, self._clustered, self._ask_self, self._write_checkpoint, self._went_offline),
@@ -353,6 +353,9 @@ class Broker:
         services.groups.start(load=is_alone)
         if is_alone:
             services.groups.drop_lost_topics()
+        services.share_states.start(load=is_alone)
+        if is_alone:
+            services.share_states.drop_lost_topics()
         services.transactions.start(load=is_alone)
         services.background.start()
         if services.replicas is not None:
@@ -398,9 +401,10 @@ class Broker:
         services.topics.abandon_creations()
         services.transactions.stop()
         services.groups.stop()
-        # 3. Responses are written, by a deadline.
+        # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_sessions.close()
+        await services.share_leader.sessions.close(STOP_DEADLINE_S)
+        services.share_states.stop()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -460,13 +464,15 @@ async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:
 
 
 def _note_offline(services: Services, partition: PartitionState) -> None:
-    """Unload the groups or transactional ids whose partition went offline; in a cluster another replica is to lead."""
+    """Unload what a coordinator has of a partition that went offline; in a cluster another replica is to lead."""
     if services.cluster is not None:
         services.cluster.note_offline()
     if partition.topic == OFFSETS_TOPIC:
         services.groups.unload(partition.index)
     elif partition.topic == TRANSACTIONS_TOPIC:
         services.transactions.shards.unload(partition.index)
+    elif partition.topic == SHARE_STATE_TOPIC:
+        services.share_states.shards.unload(partition.index)
 
 
 async def _close_data(services: Services) -> None:
