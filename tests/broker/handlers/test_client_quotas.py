@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from odradek.protocol.messages.describe_client_quotas import ComponentData, Desc
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.tests.support.process import BrokerProcess
 from odradek.tests.support.raw import Raw, batch_of
 
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -341,3 +343,19 @@ async def test_without_a_quota_requests_take_the_way_they_took(broker: Broker, r
     await limit(broker, request_percentage=None)
     await raw.ask(ApiKey.METADATA, 9, MetadataRequest([]))
     assert served[3, 9].handle.__module__ != "odradek.broker.network.quota_guard"
+
+
+async def test_a_quota_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    process = BrokerProcess(tmp_path).start()
+    try:
+        async with await Raw.connect(process.address) as raw:
+            assert await alter(raw, entry(ME, producer_byte_rate=10)) == [(0, None)]
+        process.kill()
+        process.start()
+        async with await Raw.connect(process.address) as raw:
+            assert await describe(raw) == {(("user", "ANONYMOUS"),): {"producer_byte_rate": 10.0}}
+            await raw.create_topic("t")
+            sent = await raw.ask(ApiKey.PRODUCE, 9, produce(batch_of(b"x" * 1000)))
+            assert sent.throttle_time_ms > 90_000
+    finally:
+        process.close()
