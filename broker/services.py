@@ -214,10 +214,7 @@ class Assembly:
             *(markers.write, topics.requires_fsync),
         )
         staging = Staging(threads, background.work)
-        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
-        own = self._metadata if self._member is None else None
-        authorizer = _authorizer(config, own)
-        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
+        authorizer, quotas = self._guards()
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -249,9 +246,7 @@ class Assembly:
             features=self._features(groups, transactions),
             share_states=share_states,
             persister=persister,
-            reconfiguration=Reconfiguration(
-                config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
-            ),
+            reconfiguration=self._reconfiguration(background),
             background=background,
             replicas=None
             if remote is None
@@ -259,6 +254,16 @@ class Assembly:
             cluster=self._member,
             remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
+
+    def _reconfiguration(self, background: BackgroundTasks) -> Reconfiguration:
+        parts = self._config, self._metadata, self.topics.reconfiguration
+        return Reconfiguration(*parts, background.cleaner.reconfigure)
+
+    def _guards(self) -> tuple[Authorizer | None, ClientQuotas]:
+        """Return what is asked of each request. In a cluster ZooKeeper is read before the broker listens."""
+        own = self._metadata if self._member is None else None
+        quotas = ClientQuotas({} if own is None else own.quotas, self._config, self._clock)
+        return _authorizer(self._config, own), quotas
 
     def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
         on_change = {
