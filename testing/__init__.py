@@ -14,14 +14,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .cluster import KafkaCluster, kafka_cluster
     from .local import LocalKafka, kafka
     from .process import KafkaProcess
     from .record import Record
     from .remote import Kafka
 
-__all__ = ["Kafka", "KafkaProcess", "LocalKafka", "Record", "kafka"]
+__all__ = ["Kafka", "KafkaCluster", "KafkaProcess", "LocalKafka", "Record", "kafka", "kafka_cluster"]
 
-_MODULES = {"Kafka": "remote", "KafkaProcess": "process", "LocalKafka": "local", "Record": "record", "kafka": "local"}
+_MODULES = {
+    "Kafka": "remote",
+    "KafkaCluster": "cluster",
+    "KafkaProcess": "process",
+    "LocalKafka": "local",
+    "Record": "record",
+    "kafka": "local",
+    "kafka_cluster": "cluster",
+}
 
 
 def __getattr__(name: str) -> object:

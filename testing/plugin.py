@@ -1,4 +1,5 @@
-"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`.
+"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`,
+`kafka_cluster`.
 
 pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
 fixture. A worker of pytest-xdist has a broker of its own.
@@ -14,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
+    from .cluster import KafkaCluster
     from .local import LocalKafka
     from .process import KafkaProcess
     from .remote import Kafka
@@ -151,6 +153,22 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
         for name, partitions in _topics(marks).items():
             running.create_topic(name, partitions)
         yield running
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers without ZooKeeper: `move_leader`, `kill`, `isolate`, `heal`, `restart`, `move_coordinator`."""
+    from .cluster import KafkaCluster
+
+    _needs_own_broker(request, "kafka_cluster starts brokers")
+    marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_cluster")
+    with KafkaCluster(marks.get("config")) as running:
+        request.node.stash.setdefault(_USED, []).append(running)
+        for name, partitions in _topics(marks).items():
+            running.create_topic(name, partitions)
+        yield running
+        running.end_faults()
 
 
 # -- The report

@@ -15,6 +15,9 @@ from odradek.testing.plugin import (
     kafka_clock as kafka_clock,
 )
 from odradek.testing.plugin import (
+    kafka_cluster as kafka_cluster,
+)
+from odradek.testing.plugin import (
     kafka_factory as kafka_factory,
 )
 from odradek.testing.plugin import (
