@@ -37,7 +37,8 @@ from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
-from .network.dispatcher import Dispatcher
+from .network.dispatcher import Dispatcher, Guard
+from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .services import Assembly, Services
@@ -244,6 +245,7 @@ class Broker:
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
+        services.quotas.when_changed = dispatch.renew_guards
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -392,6 +394,7 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
+        await services.share_sessions.close()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -408,14 +411,16 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
 
 
-def _guard(services: Services) -> AccessGuard | None:
-    """Return what asks the authorizer, if there is one."""
+def _guard(services: Services) -> Guard:
+    """Return what counts requests for the quotas of their clients, and asks the authorizer, if there is one."""
+    count = QuotaGuard(services.quotas)
     if services.authorizer is None:
-        return None
+        return count
     is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
     if not is_open and not services.metadata.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
-    return AccessGuard(services, services.authorizer)
+    check = AccessGuard(services, services.authorizer)
+    return lambda route, handle: count(route, check(route, handle))
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:

@@ -19,14 +19,25 @@ if TYPE_CHECKING:
     from .process import KafkaProcess
     from .record import Record
     from .remote import Kafka
+    from .schema_registry import LocalSchemaRegistry
 
-__all__ = ["Kafka", "KafkaCluster", "KafkaProcess", "LocalKafka", "Record", "kafka", "kafka_cluster"]
+__all__ = [
+    "Kafka",
+    "KafkaCluster",
+    "KafkaProcess",
+    "LocalKafka",
+    "LocalSchemaRegistry",
+    "Record",
+    "kafka",
+    "kafka_cluster",
+]
 
 _MODULES = {
     "Kafka": "remote",
     "KafkaCluster": "cluster",
     "KafkaProcess": "process",
     "LocalKafka": "local",
+    "LocalSchemaRegistry": "schema_registry",
     "Record": "record",
     "kafka": "local",
     "kafka_cluster": "cluster",

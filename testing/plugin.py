@@ -1,5 +1,5 @@
 """The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`,
-`kafka_cluster`.
+`kafka_cluster`, `schema_registry`.
 
 pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
 fixture. A worker of pytest-xdist has a broker of its own.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .local import LocalKafka
     from .process import KafkaProcess
     from .remote import Kafka
+    from .schema_registry import LocalSchemaRegistry
 
 _MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
 name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
@@ -169,6 +170,15 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
             running.create_topic(name, partitions)
         yield running
         running.end_faults()
+
+
+@pytest.fixture
+def schema_registry(kafka: Kafka) -> Iterator[LocalSchemaRegistry]:
+    """A schema registry over `kafka`, without subjects."""
+    from .schema_registry import LocalSchemaRegistry
+
+    with LocalSchemaRegistry(kafka) as running:
+        yield running
 
 
 # -- The report

@@ -29,6 +29,19 @@ def test_marked(kafka, kafka_address):
     assert kafka.topics() == ["orders", "other"]
     assert kafka.broker.config.num_partitions == 2
     assert kafka_address == kafka.address
+
+def test_schemas(kafka, schema_registry):
+    from odradek.client.blocking import Producer
+    from odradek.client.schemas import Avro
+
+    assert schema_registry.subjects() == []
+    with Producer(kafka.address, value_serializer=Avro(schema_registry.url, \'"int"\')) as producer:
+        producer.send_and_wait("t", 1)
+    assert schema_registry.subjects() == ["t-value"]
+    assert schema_registry.why_incompatible("t-value", "string") != []
+    schema_registry.set_compatibility("NONE")
+    assert schema_registry.register("t-value", "string") == 2
+    assert [each.value for each in kafka.records("t")] == [b"\\0\\0\\0\\0\\1\\2"]
 """
 FAULTY = """
 from odradek.client.blocking import Consumer
@@ -71,7 +84,7 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 
 def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
-    assert "3 passed" in run(tmp_path, PROJECT, "--strict-markers")
+    assert "4 passed" in run(tmp_path, PROJECT, "--strict-markers")
 
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
