@@ -26,3 +26,6 @@ from odradek.testing.plugin import (
 from odradek.testing.plugin import (
     kafka_topic as kafka_topic,
 )
+
+# A project of its own, which test_sample_project.py runs.
+collect_ignore = ["sample_project"]
