@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..broker.configs.definition import suggestion
+from ..broker.coordination.groups.consumer.events import MemberSilent
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
+from ..broker.coordination.groups.group import Group
 from ..broker.coordination.shards import Shards
 from ..broker.security.sasl.scram import HASHES, MIN_ITERATIONS, Credential, credential_of
 from ..broker.server import Broker
@@ -110,19 +112,23 @@ async def rebalance(brokers: Sequence[Broker], group: str) -> None:
 
 async def expire(brokers: Sequence[Broker], member: str, group: str | None) -> None:
     """End the session of a member. UNKNOWN_MEMBER_ID names the nearest one."""
-    groups = [
-        actor
-        for each in brokers
-        for key, actor in each.services.groups.groups.items()
-        if group in (None, key) and actor.state.roster.members
-    ]
-    for actor in groups:
+    coordinated = [each.services.groups.groups for each in brokers]
+    actors = [actor for groups in coordinated for key, actor in groups.items() if group in (None, key)]
+    for actor in actors:
+        consumer = actor.state.consumer
         if member in actor.state.roster.members:
             actor.ring(SessionExpired(member))
             return
-    known = [each for actor in groups for each in actor.state.roster.members]
+        if consumer is not None and member in consumer.members:
+            actor.ring(MemberSilent(member))
+            return
+    known = [each for actor in actors for each in _members(actor.state)]
     why = f"no group has a member {member!r}{suggestion(member, known)}; there are {known}"
     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+
+
+def _members(group: Group) -> list[str]:
+    return [*group.roster.members, *(group.consumer.members if group.consumer is not None else ())]
 
 
 # -- Logs

@@ -147,6 +147,7 @@ class LocalKafka(ControlledKafka):
 
     def _start(self) -> None:
         config, _ = BrokerConfig.parse(self._configs, strict=True)
+        self._door.forget_loop()
         broker = Broker(config, clock=self._clock, disk=UnsyncedDisk(), door=self._door.between)
         broker.__enter__()
         self._broker = broker

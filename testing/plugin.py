@@ -60,6 +60,8 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
 
     def shared() -> LocalKafka:
         if running and not running[0].is_alive:
+            # The test after it has another one.
+            running.pop()
             raise pytest.fail.Exception("the broker of an earlier test has died; see that test's report")
         if not running:
             running.append(LocalKafka())
@@ -188,12 +190,29 @@ def schema_registry(kafka: Kafka) -> Iterator[LocalSchemaRegistry]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Add what its brokers saw to the report of a failed test."""
     report = yield
-    if report.failed and call.when == "call":
+    # After its teardown a broker that has been stopped looks like one that has died.
+    if report.failed and call.when != "teardown":
         for kafka in item.stash.get(_USED, list[Any]()):
             from .report import sections
 
-            report.sections += sections(kafka)
+            for title, text in sections(kafka):
+                _add_section(report, title, text)
+        _add_log(item, report)
     return report
+
+
+def _add_section(report: Any, title: str, text: str) -> None:
+    """Add a section to what pytest prints, and to what it writes into JUnit files."""
+    if hasattr(report.longrepr, "addsection"):
+        report.longrepr.addsection(title, text)
+    else:
+        report.sections.append((title, text))
+
+
+def _add_log(item: pytest.Item, report: Any) -> None:
+    """Add the brokers' log to JUnit files, which by default have none. On the terminal pytest shows it anyway."""
+    if item.stash.get(_USED, None) and item.config.getoption("xmlpath", None) and report.caplog:
+        _add_section(report, "Kafka's log", report.caplog)
 
 
 def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:

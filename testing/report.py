@@ -18,7 +18,7 @@ def sections(kafka: Kafka) -> list[tuple[str, str]]:
     """Return the sections of a report: title and text. Empty ones are left out."""
     found: list[tuple[str, str]] = []
     if isinstance(kafka, KafkaProcess):
-        found.append(("Kafka's log", kafka.log_text()))
+        found += [("Kafka", kafka.death or ""), ("Kafka's log", kafka.log_text())]
     elif isinstance(kafka, ControlledKafka):
         found += _of_controlled(kafka)
     return [(title, text) for title, text in found if text]
