@@ -106,8 +106,12 @@ async def _until(true: Callable[[], bool]) -> None:
 async def rebalance(brokers: Sequence[Broker], group: str) -> None:
     """Let the members of a group join again."""
     for each in brokers:
-        if group in each.services.groups.groups:
-            each.services.groups.groups[group].feed(Rebalance())
+        actor = each.services.groups.groups.get(group)
+        if actor is not None and actor.state.consumer is not None:
+            why = f"group {group!r} is a consumer group (KIP-848), whose members never join again: use expire(member)"
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
+        if actor is not None:
+            actor.feed(Rebalance())
 
 
 async def expire(brokers: Sequence[Broker], member: str, group: str | None) -> None:

@@ -69,6 +69,8 @@ def test_a_test_ends_the_session_of_a_member_of_a_consumer_group(kafka: LocalKaf
     kafka.create_topic("t")
     with member_of(kafka, "g", "t", **{"group.protocol": "consumer"}):
         (member,) = kafka.members("g")
+        with pytest.raises(KafkaError, match="whose members never join again"):
+            kafka.rebalance("g")
         kafka.expire(member.member_id)
         assert kafka.members("g") == []
 
