@@ -200,6 +200,10 @@ class Session:
             self._on_contact(Contact.SUSPENDED)
 
 
+# Opens a session: `Session`, or what a test puts in its place.
+OpenSession = Callable[[str, float, float, Callable[[str], None], Callable[[Contact], None]], Session]
+
+
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
     """Run `work` in a thread that does not keep the process from exiting: ZooKeeper may hang for ever."""
     done: concurrent.futures.Future[None] = concurrent.futures.Future()
