@@ -1,0 +1,47 @@
+"""The table of pages: a path, the view that makes it, and its entry in the navigation. `*` is any part of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from ..web.exchange import Response
+from .views import changes, records, series, tail, topics
+from .visit import Visit
+
+_READ = ("GET", "HEAD")
+
+
+class Route(NamedTuple):
+    """A page. Only a view of changes takes a POST."""
+
+    view: Callable[[Visit], Awaitable[Response]]
+    section: str
+    methods: tuple[str, ...] = _READ
+
+
+_ROUTES: dict[str, Route] = {
+    "": Route(topics.home, "topics"),
+    "topics": Route(topics.all_topics, "topics"),
+    "topics/*": Route(topics.one_topic, "topics"),
+    "topics/*/configs": Route(topics.configs, "topics"),
+    "topics/*/records": Route(records.found, "topics"),
+    "topics/*/records/*/*": Route(records.one_record, "topics"),
+    "topics/*/records/*/*/*": Route(records.raw, "topics"),
+    "topics/*/export": Route(records.export, "topics"),
+    "topics/*/tail": Route(tail.page, "topics"),
+    "topics/*/tail/events": Route(tail.events, "topics"),
+    "change/*": Route(changes.form, "changes", (*_READ, "POST")),
+    "changes": Route(changes.journal, "changes"),
+    "changes/*": Route(changes.entry, "changes"),
+    "series": Route(series.series, ""),
+}
+
+
+def find(parts: Sequence[str]) -> tuple[Route, list[str]] | None:
+    """Return the route of a path, and what stands for its stars."""
+    for pattern, route in _ROUTES.items():
+        wanted = pattern.split("/")
+        if len(wanted) == len(parts) and all(each in ("*", part) for each, part in zip(wanted, parts, strict=True)):
+            return route, [part for each, part in zip(wanted, parts, strict=True) if each == "*"]
+    return None
