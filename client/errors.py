@@ -48,6 +48,8 @@ __all__ = [
     "ProducerUnusable",
     "RecordTooLarge",
     "RequestTimedOut",
+    "SchemaRegistryRefused",
+    "SchemaRegistryUnavailable",
     "SerializationFailed",
     "TopicRecreated",
     "TransactionAborted",
@@ -188,6 +190,22 @@ class OutcomeUnknown(DeliveryFailed):
 
     def __init__(self, message: str, outcome: Outcome = Outcome.UNKNOWN) -> None:
         super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message, outcome)
+
+
+class SchemaRegistryUnavailable(KafkaError):
+    """No schema registry answered in time. Retriable: nothing is wrong with the record, which was not sent or read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+class SchemaRegistryRefused(KafkaError):
+    """The schema registry answered with an error: an HTTP `status`, and a `registry_code` such as 40403."""
+
+    def __init__(self, status: int, registry_code: int, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.status = status
+        self.registry_code = registry_code
 
 
 class SerializationFailed(KafkaError):

@@ -18,10 +18,18 @@ if TYPE_CHECKING:
     from .process import KafkaProcess
     from .record import Record
     from .remote import Kafka
+    from .schema_registry import LocalSchemaRegistry
 
-__all__ = ["Kafka", "KafkaProcess", "LocalKafka", "Record", "kafka"]
+__all__ = ["Kafka", "KafkaProcess", "LocalKafka", "LocalSchemaRegistry", "Record", "kafka"]
 
-_MODULES = {"Kafka": "remote", "KafkaProcess": "process", "LocalKafka": "local", "Record": "record", "kafka": "local"}
+_MODULES = {
+    "Kafka": "remote",
+    "KafkaProcess": "process",
+    "LocalKafka": "local",
+    "LocalSchemaRegistry": "schema_registry",
+    "Record": "record",
+    "kafka": "local",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -29,6 +29,19 @@ def test_marked(kafka, kafka_address):
     assert kafka.topics() == ["orders", "other"]
     assert kafka.broker.config.num_partitions == 2
     assert kafka_address == kafka.address
+
+def test_schemas(kafka, schema_registry):
+    from odradek.client.blocking import Producer
+    from odradek.client.schemas import Avro
+
+    assert schema_registry.subjects() == []
+    with Producer(kafka.address, value_serializer=Avro(schema_registry.url, \'"int"\')) as producer:
+        producer.send_and_wait("t", 1)
+    assert schema_registry.subjects() == ["t-value"]
+    assert schema_registry.why_incompatible("t-value", "string") != []
+    schema_registry.set_compatibility("NONE")
+    assert schema_registry.register("t-value", "string") == 2
+    assert [each.value for each in kafka.records("t")] == [b"\\0\\0\\0\\0\\1\\2"]
 """
 FAULTY = """
 from odradek.client.blocking import Consumer
@@ -71,12 +84,12 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 
 def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
-    assert "3 passed" in run(tmp_path, PROJECT, "--strict-markers")
+    assert "4 passed" in run(tmp_path, PROJECT, "--strict-markers")
 
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
     said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
-    assert "takes ['config', 'topics'], not ['topic']" in said
+    assert "takes ['config', 'tls', 'topics', 'users', 'versions'], not ['topic']" in said
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
@@ -93,7 +106,7 @@ def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory:
         other.create_topic("kept")
         said = run(tmp_path, PROJECT.replace("== []", "== ['kept']"), f"--kafka-address={other.address}")
         assert "2 passed, 1 skipped" in said
-        assert "configs of the broker: not at the Kafka of --kafka-address" in said
+        assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
         assert "kafka.fail needs a broker of its own" in run(tmp_path, FAULTY, f"--kafka-address={other.address}")
 
