@@ -20,6 +20,7 @@ from .session import client_options, run
 from .values import OneOf
 
 if TYPE_CHECKING:
+    from ..client import Acl, Admin
     from ..console import ConsoleConfig
 
 
@@ -103,7 +104,14 @@ def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
     admin, consumer, producer = (client_options(kind) for kind in ("admin", "consumer", "producer"))
     host, _, port = listen.rpartition(":")
     cluster = ClusterOptions(bootstrap_server, admin, consumer, producer)
-    return ConsoleConfig(cluster, host=host.strip("[]"), port=int(port))
+    return ConsoleConfig(cluster, host=host.strip("[]"), port=int(port), decide=_decide)
+
+
+async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:
+    from .acls import explained
+
+    found = await explained(admin, asked)
+    return found.is_allowed, found.rule
 
 
 def _run(config: ConsoleConfig, end_with_stdin: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from ..web.exchange import Response
-from .views import changes, records, series, tail, topics
+from .views import access, changes, cluster, groups, records, series, tail, topics, transactions
 from .visit import Visit
 
 _READ = ("GET", "HEAD")
@@ -31,6 +31,16 @@ _ROUTES: dict[str, Route] = {
     "topics/*/export": Route(records.export, "topics"),
     "topics/*/tail": Route(tail.page, "topics"),
     "topics/*/tail/events": Route(tail.events, "topics"),
+    "topics/*/producers": Route(transactions.producers, "topics"),
+    "groups": Route(groups.all_groups, "groups"),
+    "group": Route(groups.one_group, "groups"),
+    "cluster": Route(cluster.overview, "cluster"),
+    "brokers/*": Route(cluster.broker, "cluster"),
+    "transactions": Route(transactions.all_transactions, "transactions"),
+    "transaction": Route(transactions.one_transaction, "transactions"),
+    "acls": Route(access.acls, "acls"),
+    "users": Route(access.users, "users"),
+    "quotas": Route(access.quotas, "quotas"),
     "change/*": Route(changes.form, "changes", (*_READ, "POST")),
     "changes": Route(changes.journal, "changes"),
     "changes/*": Route(changes.entry, "changes"),

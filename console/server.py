@@ -27,7 +27,7 @@ from .history.history import History
 from .journal import Journal
 from .reading.decoding import AvroDecoder
 from .rendering import Templates
-from .visit import House
+from .visit import Decide, House
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +61,8 @@ class ConsoleConfig:
     tls: ssl.SSLContext | None = None
     history_file: Path | None = None
     avro: AvroDecoder | None = None
+    # Decides by the cluster's ACLs; without it nobody can ask who may do something.
+    decide: Decide | None = None
 
 
 class Console:
@@ -78,6 +80,7 @@ class Console:
         self.history = History(self._cluster, config.history_file)
         house = House(
             Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.avro,
+            config.decide,
             asyncio.Semaphore(MAX_TAILS),
         )  # fmt: skip
         hosts = frozenset(host_of(each) for each in (*config.allowed_hosts, config.host))

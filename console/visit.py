@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..client import Admin
+from ..client import Acl, Admin
 from ..web.exchange import HttpError, Request, Response
 from .cluster import Cluster
 from .history.history import History
@@ -16,6 +16,8 @@ from .journal import Journal
 from .reading.decoding import AvroDecoder
 from .rendering import Templates
 
+# Whether what an ACL says is allowed, and the rule that decides.
+Decide = Callable[[Admin, Acl], Awaitable[tuple[bool, str]]]
 HTML = "text/html; charset=utf-8"
 
 
@@ -29,6 +31,7 @@ class House:
     address: str
     read_only: bool
     avro: AvroDecoder | None
+    decide: Decide | None
     # One for each live tail.
     tails: asyncio.Semaphore
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import records, topics
+from . import access, groups, records, topics
 from .kind import Kind
 
-KINDS: dict[str, Kind] = {**topics.KINDS, **records.KINDS}
+KINDS: dict[str, Kind] = {**topics.KINDS, **records.KINDS, **groups.KINDS, **access.KINDS}

@@ -17,6 +17,7 @@ from ..reading.decoding import FORMS, Decoded, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
 from ..reading.places import led_places, offsets
 from ..reading.search import Page, Search, Wanted, find, stream
+from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
 from .topics import topic_named
@@ -188,17 +189,6 @@ def _at(text: str) -> dict[int, int]:
         return {int(number): int(offset) for number, offset in pairs}
     except ValueError:
         raise HttpError(400, "at is PARTITION:OFFSET, or several with commas") from None
-
-
-def time_ms(text: str) -> int:
-    """Return a time, ISO 8601 (UTC unless it names a zone) or milliseconds since 1970. Raises HttpError."""
-    if text.strip().isdecimal():
-        return min(int(text), (1 << 63) - 1)
-    try:
-        moment = datetime.fromisoformat(text.strip())
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise HttpError(400, "time is ISO 8601 such as 2026-11-21T08:00, or milliseconds since 1970") from None
 
 
 # -- One record
