@@ -93,12 +93,13 @@ class History:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
-            await self._sample()
+            await self.sample()
             if self._count % _FILE_EVERY == 0:
                 await self._write()
             await asyncio.sleep(max(self._interval_s, _REST * (loop.time() - began_s)))
 
-    async def _sample(self) -> None:
+    async def sample(self) -> None:
+        """Take a sample now. What cannot be read is told in `error`."""
         sizes = None if self._count % _SIZES_EVERY == 0 else self.latest.sizes
         self._count += 1
         try:
