@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...client import Consumer
 from ...client.record import ConsumerRecord, TopicPartition
@@ -22,6 +23,9 @@ MAX_SECONDS = 20.0
 MAX_HELD_BYTES = 32 << 20
 # Of the first and of the largest window back, in all partitions together: records may be large, or matches rare.
 FIRST_WINDOW, LARGEST_WINDOW = 1_000, 50_000
+# Options of a consumer that searches: it goes on with what is there where retention has taken what it looks for, and a
+# fetch does not wait for records, because the search ends where they end. The next window would wait for it, too.
+SEARCHER: Mapping[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5}
 # Of one turn of the event loop.
 _AT_A_TIME = 1_000
 _POLL_MS = 250
@@ -135,7 +139,7 @@ class _Finder:
             if position >= windows[partition][1]:
                 self._high[partition] = windows[partition][0]
                 self._found[partition].extendleft(reversed(older[partition]))
-            if self._bound():
+            if asyncio.get_running_loop().time() > self._deadline_s:
                 return
 
     def _take(self, found: deque[ConsumerRecord], records: Iterable[ConsumerRecord]) -> None:
@@ -164,7 +168,9 @@ class _Finder:
         self._page.records = shown
         if len(shown) == count:
             self._page.ended_by = ""
-        following = {each: self._following(each, shown) for each in self._low}
+        # Also of partitions in which nothing was left: another search must not begin with them again.
+        following = dict(self._search.ends if self._search.backward else self._search.begins)
+        following |= {each: self._following(each, shown) for each in self._low}
         left = any(
             at > self._search.begins[each] if self._search.backward else at < self._search.ends[each]
             for each, at in following.items()
@@ -202,6 +208,8 @@ _Chunks = AsyncGenerator[tuple[TopicPartition, list[ConsumerRecord], int]]
 async def _read(consumer: Consumer, windows: Mapping[TopicPartition, tuple[int, int]]) -> _Chunks:
     """Yield the records of windows as they come, each time with the offset up to which the partition is read."""
     consumer.assign(windows)
+    # An earlier window has paused them, and a new assignment keeps that.
+    consumer.resume(*windows)
     for partition, (begin, _) in windows.items():
         consumer.seek(partition, begin)
     left = dict(windows)

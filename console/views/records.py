@@ -16,7 +16,7 @@ from ...web.exchange import HttpError, Response
 from ..reading.decoding import FORMS, Decoded, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
 from ..reading.places import led_places, offsets
-from ..reading.search import Page, Search, Wanted, find, stream
+from ..reading.search import SEARCHER, Page, Search, Wanted, find, stream
 from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
@@ -30,8 +30,6 @@ ISOLATIONS = ("read_uncommitted", "read_committed")
 # A link with the places of more partitions is longer than a request may be.
 _MAX_PLACES = 500
 _POSITIVE = 0x7FFFFFFF
-# A consumer goes on with what is there where retention has taken what it looks for.
-READER: dict[str, Any] = {"auto_offset_reset": "earliest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ async def found(visit: Visit) -> Response:
         topic = await topic_named(visit, visit.names[0])
         return _page(visit, topic, Page(), [], count, f"The filter: {error}", 400)
     search = await _search(visit, await visit.admin(), wanted, beginning, count)
-    async with visit.cluster.reader(isolation_level=wanted.isolation, **READER) as consumer:
+    async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
         page = await find(consumer, search)
     shown = reversed(page.records) if search.backward else page.records
     rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.avro) for each in shown]
@@ -226,7 +224,7 @@ async def _record(visit: Visit) -> ConsumerRecord:
     search = Search({place: begin}, {place: begin + 1}, 1, max_seconds=5.0)
     ends = await offsets(await visit.admin(), {place: LATEST})
     if begin < ends.get(place, 0):
-        async with visit.cluster.reader(**READER) as consumer:
+        async with visit.cluster.reader(**SEARCHER) as consumer:
             for record in (await find(consumer, search)).records:
                 return record
     raise HttpError(404, "There is no such record: it is not there yet, or not any more.")
@@ -249,7 +247,7 @@ async def export(visit: Visit) -> Response:
 
 
 async def _lines(visit: Visit, wanted: Asked, search: Search) -> AsyncGenerator[bytes]:
-    async with visit.cluster.reader(isolation_level=wanted.isolation, **READER) as consumer:
+    async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
         async for records in stream(consumer, search.begins, search.ends, search.wanted):
             yield b"".join(map(json_line, records))
 

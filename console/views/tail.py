@@ -13,7 +13,7 @@ from ..reading.places import offsets
 from ..reading.tail import MAX_WAITING, Tick, ticks
 from ..rendering import link, visible
 from ..visit import Visit
-from .records import ISOLATIONS, READER, Asked, asked, row_of
+from .records import ISOLATIONS, Asked, asked, row_of
 from .topics import topic_named
 
 # A comment says that the stream lives, after so many ticks without a record.
@@ -47,7 +47,7 @@ async def events(visit: Visit) -> Response:
 
 
 async def _stream(visit: Visit, wanted: Asked) -> AsyncGenerator[bytes]:
-    async with visit.house.tails, visit.cluster.reader(isolation_level=wanted.isolation, **READER) as consumer:
+    async with visit.house.tails, visit.cluster.reader(isolation_level=wanted.isolation) as consumer:
         begins = await offsets(await visit.admin(), dict.fromkeys(wanted.places, LATEST))
         consumer.assign(begins)
         for place, offset in begins.items():

@@ -9,14 +9,14 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from odradek.console.reading import search as module
-from odradek.console.reading.search import Page, Search, find, stream
+from odradek.console.reading.search import SEARCHER, Page, Search, find, stream
 
-COUNT = 600
+COUNT = 300
 
 
 @pytest.fixture
 async def places(broker: Broker) -> list[TopicPartition]:
-    """Three partitions with 600 records, the third with the most, and with gaps of a transaction's markers."""
+    """Three partitions with 300 records, the third with the most, and with gaps of a transaction's markers."""
     async with Admin(broker.address) as admin:
         await admin.create_topics([NewTopic("t", 3)])
     async with Producer(broker.address, transactional_id="x") as producer:
@@ -32,9 +32,7 @@ async def places(broker: Broker) -> list[TopicPartition]:
 
 @pytest.fixture
 async def consumer(broker: Broker) -> AsyncIterator[Consumer]:
-    async with Consumer(
-        bootstrap_servers=broker.address, auto_offset_reset="earliest", isolation_level="read_committed"
-    ) as consumer:
+    async with Consumer(bootstrap_servers=broker.address, isolation_level="read_committed", **SEARCHER) as consumer:
         yield consumer
 
 
@@ -69,7 +67,7 @@ async def test_pages_have_every_record_once_in_the_order_of_time(
 ) -> None:
     search = replace(await whole(broker, places), backward=backward)
     pages = await all_pages(consumer, search)
-    assert [len(each) for each in pages if each] == [50] * 12
+    assert [len(each) for each in pages if each] == [50] * 6
     ordered = [number for page in (reversed(pages) if backward else pages) for number in page]
     assert ordered == list(range(COUNT))
 
