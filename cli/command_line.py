@@ -22,6 +22,7 @@ from .errors import discard_blocked_output, flush_output, open_closed_streams, o
 COMMANDS = {
     "serve": "Run a broker.",
     "registry": "Run a schema registry.",
+    "console": "Serve a web page over a Kafka.",
     "topics": "Create, list, describe, alter and delete topics.",
     "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",
