@@ -37,7 +37,8 @@ from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
-from .network.dispatcher import Dispatcher
+from .network.dispatcher import Dispatcher, Guard
+from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .services import Assembly, Services
@@ -238,6 +239,7 @@ class Broker:
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
+        services.quotas.when_changed = dispatch.renew_guards
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -386,6 +388,7 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline.
         await acceptor.close(STOP_DEADLINE_S)
+        await services.share_sessions.close()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -402,14 +405,16 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
 
 
-def _guard(services: Services) -> AccessGuard | None:
-    """Return what asks the authorizer, if there is one."""
+def _guard(services: Services) -> Guard:
+    """Return what counts requests for the quotas of their clients, and asks the authorizer, if there is one."""
+    count = QuotaGuard(services.quotas)
     if services.authorizer is None:
-        return None
+        return count
     is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
     if not is_open and not services.metadata.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
-    return AccessGuard(services, services.authorizer)
+    check = AccessGuard(services, services.authorizer)
+    return lambda route, handle: count(route, check(route, handle))
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
@@ -512,7 +517,10 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
 
 
 async def serve(
-    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+    config: BrokerConfig,
+    announce: Callable[[str], None],
+    announce_stop: Callable[[], None] = lambda: None,
+    disk: Disk | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
@@ -524,7 +532,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config), Collector()
+    broker, collector = Broker(config, disk=disk), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return

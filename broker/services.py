@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -27,8 +27,15 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
+from .quotas.client_quotas import Change, ClientQuotas
 from .security.acls import Acl
 from .security.authorizer import Authorizer
+from .share import first_offset
+from .share.actor import Surroundings
+from .share.sessions import ShareSessions
+from .share.settings import LATEST, Settings
+from .share.share_partition import Limits
+from .share.share_partitions import SharePartitions
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
+NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,13 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    quotas: ClientQuotas
     segment_leases: SegmentLeases
+    # -- Share groups
+    share_partitions: SharePartitions
+    share_sessions: ShareSessions
+    # Returns the configs of a share group as they are now.
+    share_settings: Callable[[str], Settings]
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
@@ -105,6 +119,12 @@ class Services:
         added, removed = list(added), list(removed)
         self.metadata.change_acls(added, removed)
         self.authorizer.change(added, removed)
+
+    def change_quotas(self, changes: Iterable[Change]) -> None:
+        """Replace the quotas of these entities: on disk first, then for every request that comes."""
+        changes = list(changes)
+        self.metadata.put_quotas(changes)
+        self.quotas.change(changes)
 
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
@@ -204,6 +224,7 @@ class Assembly:
             *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
+        share_partitions = self._share_partitions()
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -221,7 +242,11 @@ class Assembly:
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
             authorizer=_authorizer(config, self._metadata),
+            quotas=ClientQuotas(self._metadata.quotas, config, clock),
             segment_leases=self._segment_leases(background),
+            share_partitions=share_partitions,
+            share_sessions=ShareSessions(share_partitions, 2_000),
+            share_settings=_share_settings,
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -260,12 +285,22 @@ class Assembly:
             (remote.markers.close, remote.verification.close),
         )
 
+    def _share_partitions(self) -> SharePartitions:
+        clock = self._clock
+        find = first_offset.finder(clock, self._threads)
+        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, _share_settings, find)
+        return SharePartitions(self.topics, surroundings)
+
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
         return SegmentLeases(
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
             *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
         )
+
+
+def _share_settings(group_id: str) -> Settings:
+    return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:

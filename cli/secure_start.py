@@ -25,7 +25,7 @@ from ..broker.configs.authorizer_table import AUTHORIZERS
 from .errors import CliError
 
 if TYPE_CHECKING:
-    from .authority import Authority
+    from ..broker.security.authority import Authority
 
 USER = "admin"
 MECHANISM = "SCRAM-SHA-512"
@@ -75,7 +75,7 @@ def _data_dir(texts: Mapping[str, str]) -> str:
 
 def _authority(folder: Path) -> Authority:
     try:
-        from .authority import Authority, BadAuthority
+        from ..broker.security.authority import Authority, BadAuthority
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("cryptography"):
             raise

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import secrets
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..broker.configs.definition import suggestion
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
 from ..broker.coordination.shards import Shards
+from ..broker.security.sasl.scram import HASHES, MIN_ITERATIONS, Credential, credential_of
 from ..broker.server import Broker
 from ..broker.services import Services
 from ..protocol.errors import ErrorCode, KafkaError
@@ -18,14 +21,18 @@ from .door import Door
 # How often a wait for background work looks again.
 _LOOK_AGAIN_S = 0.001
 _SETTLED_WITHIN_S = 60.0
+_SALT_BYTES = 24
 
 
 async def answer(broker: Broker) -> None:
     """Do nothing: the caller wants to know whether the loop runs."""
 
 
-async def clear(broker: Broker, door: Door) -> None:
-    """Remove all topics, groups, transactional ids and dynamic configs. Requests that stall go on."""
+async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
+    """Remove all topics, groups, transactional ids, dynamic configs, ACLs and users other than these.
+
+    Requests that stall go on.
+    """
     await door.wake()
     services = broker.services
     coordinators: tuple[Shards[Any, Any], ...] = (services.groups.shards, services.transactions.shards)
@@ -41,6 +48,28 @@ async def clear(broker: Broker, door: Door) -> None:
     for node, configs in list(services.metadata.broker_configs.items()):
         if configs:
             services.reconfiguration.alter(node, {})
+    metadata = services.metadata
+    for group, configs in list(metadata.group_configs.items()):
+        if configs:
+            services.reconfiguration.alter_group(group, {})
+    if metadata.acls:
+        services.change_acls((), list(metadata.acls))
+    kept = [(user, mechanism) for user, found in metadata.scram.items() for mechanism in found if user not in users]
+    if kept:
+        metadata.put_scram((user, mechanism, None) for user, mechanism in kept)
+
+
+async def set_passwords(broker: Broker, users: Mapping[str, str]) -> None:
+    """Give users a password for each mechanism of SCRAM."""
+    credentials = [(name, each, _credential(each, password)) for name, password in users.items() for each in HASHES]
+    if credentials:
+        broker.services.metadata.put_scram(credentials)
+
+
+def _credential(mechanism: str, password: str) -> Credential:
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, MIN_ITERATIONS)
+    return credential_of(mechanism, salted, salt, MIN_ITERATIONS)
 
 
 # -- Time

@@ -26,9 +26,12 @@ from ..broker.server import Broker
 from . import control
 from .clock import MovableClock
 from .door import Door
+from .errors import Unavailable
 from .faults import Fault, api_name, api_named, error_named
-from .remote import Kafka, Unavailable, config_text
+from .releases import Release
+from .remote import Kafka, config_text
 from .requests import Seen
+from .security import Security
 
 R = TypeVar("R")
 # Answers a request: the decoded request and `proceed` go in, a response or None comes out.
@@ -38,20 +41,37 @@ Handler = Callable[[Any, Callable[[], Any]], Any]
 class LocalKafka(Kafka):
     """A broker in a thread. `close` it at the end, or use it with `with`."""
 
-    def __init__(self, config: Mapping[str, object] | None = None) -> None:
-        """`config`: the broker's configs by Kafka's names. ConfigError names the nearest where there is none."""
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        versions: str | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """`config`: the broker's configs by Kafka's names. ConfigError names the nearest where there is none.
+
+        `versions`: the older Kafka that it plays, such as "2.8". `tls`: clients encrypt. `users`: the passwords of
+        those who may log in (SCRAM and PLAIN); `options` has what clients need then.
+        """
+        release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
-        self._configs = {**ephemeral_configs(), **texts}
+        ephemeral = ephemeral_configs()
+        folder = Path(f"{texts.get('log.dirs', ephemeral['log.dirs'])}-certificates")
+        self._security = Security(tls, dict(users or {}), folder)
+        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
         self._clock = MovableClock()
-        self._door = Door(self._topic_of)
+        self._door = Door(self._topic_of, release)
         self._broker: Broker | None = None
         self._snapshot: Path | None = None
         try:
             self._start()
+            self._call(lambda broker: control.set_passwords(broker, self._security.users))
         except BaseException:
-            remove_directories([self._data_dir])
+            self._stop()
+            self._remove_files()
             raise
-        super().__init__(self._running.address)
+        super().__init__(self._running.address, self._running.addresses[-1])
 
     def __enter__(self) -> LocalKafka:
         return self
@@ -63,7 +83,13 @@ class LocalKafka(Kafka):
         """Stop the broker and remove its files. Idempotent."""
         super().close()
         self._stop()
-        remove_directories([self._data_dir, *([self._snapshot] if self._snapshot else [])])
+        self._remove_files()
+
+    def options(self, client: str, user: str | None = None) -> dict[str, Any]:
+        """Return the options with which a client connects: of "confluent-kafka", "kafka-python", "aiokafka",
+        "odradek" or "java". The first of `users`, unless another one is named.
+        """
+        return self._security.options(client, self.address, user)
 
     @property
     def broker(self) -> Broker:
@@ -86,7 +112,7 @@ class LocalKafka(Kafka):
         self._made_topics.clear()
         self._door.end_all()
         self._door.failures.clear()
-        self._call(lambda broker: control.clear(broker, self._door))
+        self._call(lambda broker: control.clear(broker, self._door, self._security.users))
 
     # -- Faults
 
@@ -272,13 +298,18 @@ class LocalKafka(Kafka):
         broker = Broker(config, clock=self._clock, disk=UnsyncedDisk(), door=self._door.between)
         broker.__enter__()
         self._broker = broker
-        # A later start keeps the port, which clients know.
-        self._configs["listeners"] = f"PLAINTEXT://{broker.address}"
+        # A later start keeps the ports, which clients know.
+        endpoints = zip(config.endpoints, broker.addresses, strict=True)
+        self._configs["listeners"] = ",".join(f"{each.name}://{address}" for each, address in endpoints)
 
     def _stop(self) -> None:
         broker, self._broker = self._broker, None
         if broker is not None:
             broker.__exit__()
+
+    def _remove_files(self) -> None:
+        snapshots = [self._snapshot] if self._snapshot else []
+        remove_directories([self._data_dir, self._security.folder, *snapshots])
 
     def _call(self, work: Callable[[Broker], Coroutine[Any, Any, R]]) -> R:
         broker = self._running
@@ -286,9 +317,9 @@ class LocalKafka(Kafka):
 
 
 @contextmanager
-def kafka(config: Mapping[str, object] | None = None) -> Generator[LocalKafka]:
-    """Run a broker in a thread for the `with` block: for unittest, notebooks and scripts."""
-    with LocalKafka(config) as running:
+def kafka(config: Mapping[str, object] | None = None, **how: Any) -> Generator[LocalKafka]:
+    """Run a broker in a thread for the `with` block: for unittest, notebooks and scripts. `how` as for LocalKafka."""
+    with LocalKafka(config, **how) as running:
         yield running
 
 

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
 
-_MARKER = """kafka(topics=None, config=None): topics of this test (names, or name -> partitions) and \
-configs of its broker (name -> value)"""
-_MARKED = {"topics", "config"}
+_MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
+name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
+password)"""
+# What only a broker of its own has.
+_OWN = {"config", "versions", "tls", "users"}
+_MARKED = {"topics", *_OWN}
 # The Kafkas that a test uses.
 _USED = pytest.StashKey[list[Any]]()
 
@@ -74,8 +77,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     address = request.config.getoption("kafka_address", None)
     if address is not None:
         running: Any = _remote(address, marks)
-    elif "config" in marks:
-        running = request.getfixturevalue("kafka_factory")(**marks["config"])
+    elif marks.keys() & _OWN:
+        how = {name: value for name, value in marks.items() if name in _OWN - {"config"}}
+        running = request.getfixturevalue("kafka_factory")(**how, **marks.get("config", {}))
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
         running.reset()
@@ -104,14 +108,20 @@ def kafka_topic(kafka: Kafka) -> str:
 
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalKafka]]:
-    """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test."""
+    """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test.
+
+    `versions="2.8"`, `tls=True` and `users={"alice": "secret"}` are those of the marker, all others configs.
+    """
     from .local import LocalKafka
 
     _needs_own_broker(request, "kafka_factory starts brokers")
     running: list[LocalKafka] = []
 
-    def start(**configs: object) -> LocalKafka:
-        running.append(LocalKafka({name.replace("_", "."): value for name, value in configs.items()}))
+    def start(
+        *, versions: str | None = None, tls: bool = False, users: Mapping[str, str] | None = None, **configs: object
+    ) -> LocalKafka:
+        texts = {name.replace("_", "."): value for name, value in configs.items()}
+        running.append(LocalKafka(texts, versions=versions, tls=tls, users=users))
         request.node.stash.setdefault(_USED, []).append(running[-1])
         return running[-1]
 
@@ -137,6 +147,7 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 
     _needs_own_broker(request, "kafka_process starts a broker")
     marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_process")
     with KafkaProcess(marks.get("config")) as running:
         request.node.stash.setdefault(_USED, []).append(running)
         for name, partitions in _topics(marks).items():
@@ -186,8 +197,9 @@ def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
                 pytest.skip(f"kafka.{name} needs a broker of its own: not at the Kafka of --kafka-address {address}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    if "config" in marks:
-        pytest.skip(f"configs of the broker: not at the Kafka of --kafka-address {address}")
+    if marks.keys() & _OWN:
+        which = ", ".join(sorted(marks.keys() & _OWN))
+        pytest.skip(f"{which} of the broker: not at the Kafka of --kafka-address {address}")
     running = SharedKafka(address)
     running.reset()
     return running
@@ -202,6 +214,12 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
             raise pytest.UsageError(f"@pytest.mark.kafka takes {sorted(_MARKED)}, not {sorted(unknown) or mark.args}")
         marks = {**mark.kwargs, **marks}
     return marks
+
+
+def _refuse(marks: Mapping[str, Any], names: set[str], fixture: str) -> None:
+    wrong = sorted(marks.keys() & names)
+    if wrong:
+        raise pytest.UsageError(f"{fixture} does not take {', '.join(wrong)} of @pytest.mark.kafka")
 
 
 def _topics(marks: Mapping[str, Any]) -> dict[str, int]:

@@ -64,7 +64,7 @@ class Place:
         for word, own in OWN.items():
             line = line.replace(word, own)
         line = re.sub(r"--to \S+", f"--to {self.other.address}", line)
-        line = re.sub(r"\bHOST:PORT\b", self.broker.address, line)
+        line = re.sub(r"\bHOST:PORT\b|\b127\.0\.0\.1:9092\b", self.broker.address, line)
         assert not OUTSIDE.search(line), f"{line}: OWN needs a place for this path"
         stdin = b"".join(b"%d:value\n" % number for number in range(20))
         return run_line(line, self.folder, stdin, reads_bytes=1 if FOLLOWS.match(line) else None)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
+from odradek.broker.configs.group_bounds import FIELDS
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 from odradek.storage.config import LogConfig
 from odradek.tests.support.tools import tool
@@ -51,9 +52,11 @@ BROKER_FLOORS = (
     ("cluster",),
     ("replication",),
     ("background",),
+    ("share",),
     ("coordination",),
     ("topics",),
     ("log_dirs",),
+    ("quotas",),
     ("security",),
     ("configs", "metrics"),
     ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
@@ -259,6 +262,8 @@ def test_no_config_is_accepted_and_ignored() -> None:
     }
     # The log reads its part of a topic's configs.
     read |= {each.name for each in fields(LogConfig)}
+    # Groups read the broker's defaults and bounds by name.
+    read |= {name for names in FIELDS.values() for name in names}
     topics = {row.attribute for row in SUPPORTED_TOPIC_CONFIGS.values()}
     inherited = {name.replace(".", "_") for row in SUPPORTED_TOPIC_CONFIGS.values() for name in row.broker_synonyms}
     declared = topics | {row.attribute for row in BROKER_CONFIGS.values()}

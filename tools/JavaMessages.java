@@ -56,9 +56,11 @@ public class JavaMessages {
         }
     }
 
-    /** Where the records of a coordinator are: those of transactions have a package of their own. */
+    /** Where the records of a coordinator are: each coordinator has a package of its own. */
     private String coordinator() {
-        String whose = specification.get("name").asText().startsWith("Transaction") ? "transaction" : "group";
+        String name = specification.get("name").asText();
+        String whose = name.startsWith("Transaction") ? "transaction"
+            : name.startsWith("ShareSnapshot") || name.startsWith("ShareUpdate") ? "share" : "group";
         return "org.apache.kafka.coordinator." + whose + ".generated.";
     }
 

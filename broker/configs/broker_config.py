@@ -35,8 +35,10 @@ from .endpoint import (
 from .group_config import check_group_bounds
 from .listener_config import PREFIX, ListenerConfig, listener_config, listener_of, listener_row
 from .log_table import LogTable
+from .quota_table import QuotaTable
 from .security_table import SecurityTable
 from .server_table import ServerTable
+from .share_table import ShareTable
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
@@ -44,13 +46,17 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(SecurityTable),
     **definitions_of(LogTable),
     **definitions_of(CoordinatorTable),
+    **definitions_of(ShareTable),
     **definitions_of(ClusterTable),
     **definitions_of(AuthorizerTable),
+    **definitions_of(QuotaTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ClusterTable, AuthorizerTable):
+class BrokerConfig(
+    ServerTable, SecurityTable, LogTable, CoordinatorTable, ShareTable, ClusterTable, AuthorizerTable, QuotaTable
+):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
     # What listeners have for themselves, by names with their prefix (listener_config.py).

@@ -8,8 +8,7 @@ from enum import IntEnum
 
 from .broker_config import BROKER_CONFIGS, BrokerConfig
 from .definition import ConfigDef, ConfigType
-from .group_bounds import effective_ms
-from .group_config import GROUP_CONFIGS, default_row
+from .group_config import GROUP_CONFIGS, default_row, effective_value
 from .topic_config import HIDDEN_TOPIC_CONFIGS, TOPIC_CONFIGS, inherited_values
 
 
@@ -81,15 +80,18 @@ def describe_topic(
 def describe_group(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Iterable[str] | None = None
 ) -> list[ConfigEntry]:
-    """Return the configs of a consumer group with these overrides: all, or those of `names` that exist."""
+    """Return the configs of a group with these overrides: all, or those of `names` that exist."""
     wanted = GROUP_CONFIGS if names is None else [name for name in names if name in GROUP_CONFIGS]
     return [_group_entry(broker, GROUP_CONFIGS[name], overrides) for name in wanted]
 
 
 def _group_entry(broker: BrokerConfig, row: ConfigDef, overrides: Mapping[str, str]) -> ConfigEntry:
     inherited = default_row(row.name)
-    text, source = row.format(effective_ms(broker, overrides, row.name)), _broker_source(broker, inherited)
-    synonyms = list(_broker_synonyms(broker, inherited))
+    text, source = row.format(effective_value(broker, overrides, row.name)), ConfigSource.DEFAULT_CONFIG
+    synonyms = [ConfigSynonym(row.name, row.format(row.default), source)]
+    if inherited is not None:
+        source = _broker_source(broker, inherited)
+        synonyms = list(_broker_synonyms(broker, inherited))
     if row.name in overrides:
         source = ConfigSource.GROUP_CONFIG
         synonyms.insert(0, ConfigSynonym(row.name, overrides[row.name], source))

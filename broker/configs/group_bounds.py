@@ -1,39 +1,27 @@
-"""What the configs of a consumer group may be: each has a default and two bounds among the broker's configs. Pure.
+"""What the numbers among the configs of a group may be: each has a default and two bounds among the broker's configs.
 
-Where the bounds have changed since a group got its value, the nearest value within them is in use (KIP-1240).
+Pure. Where the bounds have changed since a group got its value, the nearest value within them is in use (KIP-1240).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 SESSION = "consumer.session.timeout.ms"
 HEARTBEAT = "consumer.heartbeat.interval.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
-
-
-class BoundsConfig(Protocol):
-    """The configs of the broker that matter here."""
-
-    @property
-    def group_consumer_session_timeout_ms(self) -> int: ...
-    @property
-    def group_consumer_min_session_timeout_ms(self) -> int: ...
-    @property
-    def group_consumer_max_session_timeout_ms(self) -> int: ...
-    @property
-    def group_consumer_heartbeat_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_min_heartbeat_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_max_heartbeat_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_assignment_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_min_assignment_interval_ms(self) -> int: ...
-    @property
-    def group_consumer_max_assignment_interval_ms(self) -> int: ...
+SHARE_SESSION = "share.session.timeout.ms"
+SHARE_HEARTBEAT = "share.heartbeat.interval.ms"
+SHARE_ASSIGNMENT = "share.assignment.interval.ms"
+RECORD_LOCK_DURATION = "share.record.lock.duration.ms"
+DELIVERY_COUNT_LIMIT = "share.delivery.count.limit"
+MAX_RECORD_LOCKS = "share.partition.max.record.locks"
+BOUNDED = (
+    *(SESSION, HEARTBEAT, ASSIGNMENT),
+    *(SHARE_SESSION, SHARE_HEARTBEAT, SHARE_ASSIGNMENT),
+    *(RECORD_LOCK_DURATION, DELIVERY_COUNT_LIMIT, MAX_RECORD_LOCKS),
+)
 
 
 class Bounds(NamedTuple):
@@ -44,28 +32,25 @@ class Bounds(NamedTuple):
     high: int
 
 
-def bounds_of(config: BoundsConfig, name: str) -> Bounds:
-    """Return the bounds of a config of groups."""
-    if name == SESSION:
-        return Bounds(
-            config.group_consumer_session_timeout_ms,
-            config.group_consumer_min_session_timeout_ms,
-            config.group_consumer_max_session_timeout_ms,
-        )
-    if name == HEARTBEAT:
-        return Bounds(
-            config.group_consumer_heartbeat_interval_ms,
-            config.group_consumer_min_heartbeat_interval_ms,
-            config.group_consumer_max_heartbeat_interval_ms,
-        )
-    return Bounds(
-        config.group_consumer_assignment_interval_ms,
-        config.group_consumer_min_assignment_interval_ms,
-        config.group_consumer_max_assignment_interval_ms,
-    )
+def bound(name: str, end: str) -> str:
+    """Return the name of the broker's config that bounds a group's: `end` is min or max."""
+    kind, _, rest = name.partition(".")
+    return f"group.{kind}.{end}.{rest}"
 
 
-def effective_ms(config: BoundsConfig, overrides: Mapping[str, str], name: str) -> int:
+FIELDS = {
+    name: tuple(each.replace(".", "_") for each in (f"group.{name}", bound(name, "min"), bound(name, "max")))
+    for name in BOUNDED
+}
+
+
+def bounds_of(config: object, name: str) -> Bounds:
+    """Return the bounds of a config of groups. `config` is the broker's, or has the same fields."""
+    default, low, high = FIELDS[name]
+    return Bounds(getattr(config, default), getattr(config, low), getattr(config, high))
+
+
+def effective(config: object, overrides: Mapping[str, str], name: str) -> int:
     """Return the value that a group uses."""
     default, low, high = bounds_of(config, name)
     own = overrides.get(name)

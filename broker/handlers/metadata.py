@@ -53,7 +53,7 @@ def handle(
     )
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = cluster_operations(context)
-    view = _View(services, context, request)
+    view = _View(services, context, request, response)
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return _add_all(view, response)
     return _add_requested(view, response, request.topics)
@@ -62,11 +62,14 @@ def handle(
 class _View:
     """The topics of the broker as one client sees them."""
 
-    __slots__ = ("context", "creates", "services", "wants_operations")
+    __slots__ = ("context", "creates", "response", "services", "wants_operations")
 
-    def __init__(self, services: Services, context: RequestContext, request: MetadataRequest) -> None:
+    def __init__(
+        self, services: Services, context: RequestContext, request: MetadataRequest, response: MetadataResponse
+    ) -> None:
         self.services = services
         self.context = context
+        self.response = response
         self.creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
         self.wants_operations = request.include_topic_authorized_operations
 
@@ -74,6 +77,12 @@ class _View:
         """Return whether the client may create a topic: on the cluster, or this one."""
         may_all = self.context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, audited=False)
         return may_all or self.context.may(Operation.CREATE, ResourceType.TOPIC, name)
+
+    def count_new_topic(self) -> None:
+        """Count a topic that is created for the client against its quota. It waits where that is used up."""
+        mutations = self.services.quotas.mutations(*self.context.client, False)
+        mutations.take(self.services.config.num_partitions)
+        self.context.throttle(self.response, mutations.throttle_ms)
 
     def describe(self, topic: Topic) -> MetadataResponseTopic:
         """Return a topic that the client may see."""
@@ -211,7 +220,7 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
             int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name, ZERO_UUID, name in INTERNAL_TOPICS
         )
     try:
-        return view.describe(_create(view.services, name, view.creates))
+        return view.describe(_create(view, name))
     except KafkaError as error:
         failed = MetadataResponseTopic(int(error.code), name, ZERO_UUID, name in INTERNAL_TOPICS)
         # As in Kafka: operations are authorized on the name, whether the topic exists or not.
@@ -219,26 +228,30 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
         return failed
 
 
-def _create(services: Services, name: str, create: bool) -> Topic:
+def _create(view: _View, name: str) -> Topic:
+    services = view.services
     if services.replicas is not None:
-        return _ask_for(services, name, create)
+        return _ask_for(view, name)
     if services.topics.coming(name) is not None:
         # Making the rest of its partitions now would hold everybody up. The client asks again.
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
     services.topics.check_new(name, 1)
-    if not create:
+    if not view.creates:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    view.count_new_topic()
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
     return services.topics.create(name, services.config.num_partitions, {})
 
 
-def _ask_for(services: Services, name: str, create: bool) -> NoReturn:
+def _ask_for(view: _View, name: str) -> NoReturn:
     """Have the controller create a topic; the client asks again until it is there."""
+    services = view.services
     check_name(name)
-    if not create or services.cluster is None:
+    if not view.creates or services.cluster is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    services.cluster.auto_creation.begin(name)
+    if services.cluster.auto_creation.begin(name):
+        view.count_new_topic()
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, cast
@@ -135,6 +135,8 @@ class Connection(asyncio.BufferedProtocol):
         # The host and port that this client is told to connect to.
         self.advertised_address = ("", 0)
         self.last_active_ms = 0
+        # What is called when the connection is closed, by what it is about.
+        self.at_close: dict[Hashable, Callable[[], None]] = {}
         self._local_name = "?"
         self._owner = owner
         self._transport: asyncio.Transport | None = None
@@ -148,6 +150,10 @@ class Connection(asyncio.BufferedProtocol):
         )
         # Invariant: at most one request of a connection waits; the broker responds to it before it handles a later one.
         self._waiting: Pending | None = None
+        # How long no request is handled after the response to the one under way.
+        self.muted_ms = 0
+        # What `_waiting` waits for while none is handled, although none waits.
+        self._muted: asyncio.Future[EncodedResponse] | None = None
         self._queued = False
         # The bytes that the next read may bring.
         self._room = 0
@@ -265,6 +271,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiting is not None:
             self._waiting.future.cancel()
             self._waiting = None
+        for close in list(self.at_close.values()):
+            close()
         self._owner.forget(self)
 
     # -- Called by the processor
@@ -290,6 +298,8 @@ class Connection(asyncio.BufferedProtocol):
     def close_when_answered(self) -> None:
         """Close as soon as the responses under way are written."""
         self._stopping = True
+        if self._muted is not None:
+            self._muted.cancel()
         self._close_if_done()
 
     def abort(self) -> None:
@@ -298,12 +308,16 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def mute(self, delay_ms: int) -> None:
-        """Handle no further request for so long. The response to the request under way is sent at once.
+        """Handle no further request for so long after the response to the one under way, which is sent at once."""
+        self.muted_ms = max(self.muted_ms, delay_ms)
 
-        Only while no request waits: in a handler that answers at once, or in the `finish` of one that has waited.
-        """
+    def _rest(self) -> None:
+        """Begin the time of `mute`. It ends early where the connection is closed."""
+        delay_ms, self.muted_ms = self.muted_ms, 0
         future: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-        self._owner.timers.after(delay_ms, lambda: None if future.done() else future.set_result(None))
+        timer = self._owner.timers.after(delay_ms, lambda: None if future.done() else future.set_result(None))
+        future.add_done_callback(lambda _: timer.cancel())
+        self._muted = future
         self._wait(Pending(future))
 
     def drop(self, why: str) -> None:
@@ -351,7 +365,7 @@ class Connection(asyncio.BufferedProtocol):
         if received.start < received.filled:
             self._set_reading(received.make_room())
         else:
-            received.release(is_waiting=self._waiting is not None)
+            received.release(is_waiting=self._waiting is not None and self._waiting.future is not self._muted)
             self._set_reading(True)
 
     def _keep(self, rest: memoryview) -> None:
@@ -386,12 +400,13 @@ class Connection(asyncio.BufferedProtocol):
             _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return False
-        if response is None:
+        if response is not None and not isinstance(response, list):
+            self._wait(response)
             return True
-        if isinstance(response, list):
+        if response is not None:
             self._responses.add(response)
-            return True
-        self._wait(response)
+        if self.muted_ms:
+            self._rest()
         return True
 
     def _wait(self, pending: Pending) -> None:
@@ -429,6 +444,8 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_ms = self._owner.clock.monotonic_ms()
         if response is not None:
             self._responses.add(response)
+        if self.muted_ms:
+            self._rest()
         self.resume()
 
     def _response_unreadable(self, error: BaseException) -> None:

@@ -247,6 +247,11 @@ ROUTES = (
         max_values=_MANY,
     ),
     Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
+    # Answered as by a Kafka without delegation.token.secret.key.
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
@@ -260,6 +265,8 @@ ROUTES = (
         lambda services: services.groups.delete_offsets,
         portions=_TOPICS,
     ),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas(), portions=(Portions("entries", "entries"),)),
     Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
@@ -272,6 +279,12 @@ ROUTES = (
         portions=(_DESCRIBED_TRANSACTIONS,),
     ),
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
+)
+
+# Not served before the share coordinator is.
+SHARE_ROUTES = (
+    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
 )
 
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
@@ -300,7 +313,10 @@ OWN_ROUTES: tuple[Route, ...] = (
         lambda services: services.transactions.queries.describe,
     ),
     Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease")),
+    Route(
+        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
+    ),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
 )
 
 

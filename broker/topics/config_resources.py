@@ -1,4 +1,4 @@
-"""The resources whose configs can be altered while the broker runs: topics, brokers and consumer groups.
+"""The resources whose configs can be altered while the broker runs: topics, brokers and groups.
 
 Client metrics have configs in Kafka and none here: a request may name them, and finds nothing to set.
 """
@@ -12,8 +12,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import Resource
 from ..configs.broker_config import BROKER_CONFIGS
 from ..configs.definition import ConfigDef, ConfigType, Value, suggestion
-from ..configs.group_bounds import effective_ms
-from ..configs.group_config import GROUP_CONFIGS
+from ..configs.group_config import GROUP_CONFIGS, effective_value
 from ..configs.listener_config import PREFIX
 from ..configs.reconfiguration import Reconfiguration
 from ..configs.topic_config import TOPIC_CONFIGS
@@ -142,7 +141,7 @@ class BrokerResource:
 
 
 class GroupResource:
-    """The configs of one consumer group, which need not exist yet."""
+    """The configs of one group, which need not exist yet."""
 
     invalid = ErrorCode.INVALID_CONFIG
     exists = True
@@ -164,7 +163,7 @@ class GroupResource:
         return row
 
     def value(self, row: ConfigDef) -> Value:
-        return effective_ms(self._reconfiguration.config, self.overrides(), row.name)
+        return effective_value(self._reconfiguration.config, self.overrides(), row.name)
 
     def is_changed_by(self, configs: Mapping[str, str]) -> bool:
         return configs != self.overrides()

@@ -51,6 +51,7 @@ from ..record import (
     V,
 )
 from .assignment import RebalanceListener, Subscription
+from .broker_pattern import broker_pattern
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore
@@ -104,6 +105,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: float = 3_000,
         partition_assignment_strategy: Sequence[type[Assignor]] = (RangeAssignor,),
+        group_protocol: str = "classic",
+        group_remote_assignor: str | None = None,
         check_crcs: bool = True,
         allow_auto_create_topics: bool = True,
         request_timeout_ms: float = 30_000,
@@ -223,7 +226,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 
         With a `pattern`, read every topic whose whole name it matches, also those that are made later (they are found
-        within `metadata_max_age_ms`), but no internal ones.
+        within `metadata_max_age_ms`), but no internal ones. With `group_protocol="consumer"` the broker matches, by
+        RE2, internal topics too; InvalidOption says what of a pattern RE2 does not have.
         """
         self._subscribe(self._checked_subscription(topics, pattern, listener))
 
@@ -238,7 +242,11 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             raise NotAssigned("partitions were assigned by hand: unsubscribe() first")
         if topics and pattern is not None:
             raise InvalidOption("subscribe to topics or to a pattern, not to both")
-        return Subscription(set(topics), None if pattern is None else re.compile(pattern), listener=listener)
+        if pattern is None:
+            return Subscription(set(topics), listener=listener)
+        group = self._options.group
+        by_broker = broker_pattern(pattern) if group is not None and group.group_protocol == "consumer" else None
+        return Subscription(set(), re.compile(pattern), by_broker, listener=listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""

@@ -23,6 +23,7 @@ CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case
 ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+GROUP_PROTOCOLS = Choice(("auto", "classic", "consumer"))
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
 _PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
@@ -166,6 +167,11 @@ _ROWS = (
         "rebalance.timeout.ms"),
     Option("partition_assignment_strategy", Values("classes of assignors"), ("RangeAssignor",), "member",
         "how the members share the partitions, best first"),
+    Option("group_protocol", GROUP_PROTOCOLS, "classic", "member",
+        "`consumer`: the coordinator assigns, and moves single partitions (KIP-848); `auto`: that one where the "
+        "broker has it and no option of `classic` is set"),
+    Option("group_remote_assignor", TEXT, None, "member",
+        "the coordinator's assignor, such as `uniform` or `range`; none: the one that the group has"),
     # Groups of Kafka 0.8.
     Option("zookeeper_connect", TEXT, "127.0.0.1:2181", "connector", "the ZooKeeper of the group"),
     Option("consumer_id", TEXT, None, "connector", "the member's name; none: its host and a UUID"),

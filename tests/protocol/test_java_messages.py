@@ -16,6 +16,8 @@ from odradek.protocol.messages import (
     group_records,
     list_offsets,
     produce,
+    share_group_records,
+    share_state_records,
     transaction_records,
 )
 from odradek.protocol.primitives import uuid_to_text
@@ -39,6 +41,12 @@ CLASSES: dict[str, type[Message]] = {
     for cls in (
         *(apis.message(key, kind) for key in DECLARED for kind in ("request", "response")),
         *(getattr(group_records, name) for name in group_records.__all__ if name.endswith(("Key", "Value"))),
+        *(
+            cls
+            for records in (share_group_records, share_state_records)
+            for name, cls in vars(records).items()
+            if name.startswith("Share")
+        ),
         transaction_records.TransactionLogKey,
         transaction_records.TransactionLogValue,
         consumer_protocol.ConsumerProtocolSubscription,

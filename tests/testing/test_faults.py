@@ -13,8 +13,7 @@ from confluent_kafka.admin import AdminClient
 from odradek.client import KafkaError, Producer
 from odradek.protocol.errors import ErrorCode
 from odradek.testing import LocalKafka
-from odradek.testing.faults import NeverFired
-from odradek.testing.remote import Unavailable
+from odradek.testing.errors import NeverFired, Unavailable
 
 
 def produce(kafka: LocalKafka, topic: str, value: bytes, **options: object) -> ConfluentError | None:

@@ -89,7 +89,7 @@ def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
     said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
-    assert "takes ['config', 'topics'], not ['topic']" in said
+    assert "takes ['config', 'tls', 'topics', 'users', 'versions'], not ['topic']" in said
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory:
         other.create_topic("kept")
         said = run(tmp_path, PROJECT.replace("== []", "== ['kept']"), f"--kafka-address={other.address}")
         assert "2 passed, 1 skipped" in said
-        assert "configs of the broker: not at the Kafka of --kafka-address" in said
+        assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
         assert "kafka.fail needs a broker of its own" in run(tmp_path, FAULTY, f"--kafka-address={other.address}")
 

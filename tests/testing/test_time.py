@@ -10,7 +10,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from odradek.client import KafkaError
 from odradek.testing import LocalKafka, Record
-from odradek.testing.remote import Unavailable
+from odradek.testing.errors import Unavailable
 
 
 @contextmanager

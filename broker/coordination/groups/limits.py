@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...configs.group_bounds import ASSIGNMENT, HEARTBEAT, SESSION, BoundsConfig, effective_ms
+from ...configs.group_bounds import ASSIGNMENT, HEARTBEAT, SESSION, effective
 
 
-class GroupsConfig(BoundsConfig, Protocol):
+class GroupsConfig(Protocol):
     """What the coordinator needs of the broker's configuration."""
 
     @property
@@ -71,9 +71,9 @@ def limits_of(config: GroupsConfig, overrides: Mapping[str, str]) -> GroupLimits
     """Return the limits of a group that has these configs of its own."""
     policy = config.group_consumer_migration_policy.lower()
     consumer = ConsumerLimits(
-        effective_ms(config, overrides, SESSION),
-        effective_ms(config, overrides, HEARTBEAT),
-        effective_ms(config, overrides, ASSIGNMENT),
+        effective(config, overrides, SESSION),
+        effective(config, overrides, HEARTBEAT),
+        effective(config, overrides, ASSIGNMENT),
         config.group_consumer_max_size,
         config.group_consumer_assignors,
         policy in ("bidirectional", "upgrade"),

@@ -86,6 +86,18 @@ def consumer_member() -> Access:
     return both(member(), Access("DESCRIBE on each TOPIC that it subscribes by name", check))
 
 
+def share_member() -> Access:
+    """Return the access of what a member of a share group fetches and acknowledges. Its handler checks the topics."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        # A request without a group is invalid; the handler says so.
+        if request.group_id is not None and not caller.may(Operation.READ, _GROUP, request.group_id):
+            raise KafkaError(_DENIED)
+        return proceed(request)
+
+    return Access("READ on the GROUP; READ on each TOPIC", check)
+
+
 def describe_consumers(portions: Portions) -> Access:
     """Return the access of ConsumerGroupDescribe. A group with a topic that is denied is denied as a whole."""
     by_group = each_group(portions, Operation.DESCRIBE)

@@ -9,14 +9,14 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.storage.files import DISK
-from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act
+from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act, share_configs_act
 from odradek.tests.broker.configs.world import SHOWN, World
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
 
 TESTS = Path(__file__).parents[2]
 # The modules whose functions show a config at work.
-SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act)
+SHOWS = (coordinator_configs_act, log_configs_act, server_configs_act, share_configs_act)
 # name -> the test that shows it
 CLEANER_RULES = "broker/background/test_cleaner.py::test_the_brokers_configs_reach_a_topics_rules"
 REPLICATION = "broker/replication/test_replica_configs.py::"
@@ -30,7 +30,12 @@ TLS = "broker/network/test_tls.py::"
 LOGIN = "broker/network/test_login.py::"
 SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
+QUOTAS = "broker/quotas/test_client_quotas.py::"
 ELSEWHERE = {
+    "quota.window.num": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "quota.window.size.seconds": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "controller.quota.window.num": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
+    "controller.quota.window.size.seconds": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
     "ssl.keystore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.keystore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.truststore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs.share_settings import ShareSettings, share_settings
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -20,6 +21,21 @@ from odradek.tests.support.raw import Raw
 GROUP, SET, DELETE = 32, 0, 1
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"
+LOCK, RESET = "share.record.lock.duration.ms", "share.auto.offset.reset"
+DEFAULTS = {
+    SESSION: ("45000", 5),
+    HEARTBEAT: ("5000", 5),
+    ASSIGNMENT: ("1000", 5),
+    "share.session.timeout.ms": ("45000", 5),
+    "share.heartbeat.interval.ms": ("5000", 5),
+    "share.assignment.interval.ms": ("1000", 5),
+    LOCK: ("30000", 5),
+    "share.delivery.count.limit": ("5", 5),
+    "share.partition.max.record.locks": ("2000", 5),
+    RESET: ("latest", 5),
+    "share.isolation.level": ("read_uncommitted", 5),
+    "share.renew.acknowledge.enable": ("true", 5),
+}
 
 
 async def alter(raw: Raw, *configs: AlterableConfig, group: str = "g", only: bool = False) -> tuple[int, str | None]:
@@ -48,7 +64,7 @@ async def interval_ms(raw: Raw) -> int:
 
 async def test_a_config_of_a_group_acts_at_once_and_after_a_restart(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
-        defaults = {SESSION: ("45000", 5), HEARTBEAT: ("5000", 5), ASSIGNMENT: ("1000", 5)}
+        defaults = DEFAULTS
         assert await described(raw) == defaults and await listed(raw) == []
         assert await interval_ms(raw) == 5000
         assert await alter(raw, AlterableConfig(HEARTBEAT, SET, "7000"), only=True) == (0, None)
@@ -74,7 +90,14 @@ async def test_a_config_of_a_group_acts_at_once_and_after_a_restart(config: Brok
         (ASSIGNMENT, "-1"),
         (ASSIGNMENT, "15001"),
         ("no.such", "1"),
-        ("share.session.timeout.ms", "45000"),
+        ("streams.session.timeout.ms", "45000"),
+        ("share.session.timeout.ms", "44999"),
+        (LOCK, "14999"),
+        ("share.delivery.count.limit", "11"),
+        (RESET, "by_duration:PT-1S"),
+        (RESET, "none"),
+        ("share.isolation.level", "serializable"),
+        ("share.renew.acknowledge.enable", "yes"),
     ],
 )
 async def test_a_value_out_of_bounds_changes_nothing(raw: Raw, name: str, value: str) -> None:
@@ -97,3 +120,11 @@ async def test_a_value_that_the_bounds_have_left_behind_is_the_nearest_one(confi
     )
     async with Broker(narrower) as broker, await Raw.connect(broker.address) as raw:
         assert await interval_ms(raw) == 6000
+
+
+async def test_the_settings_of_a_share_group_are_those_of_its_configs(raw: Raw, broker: Broker) -> None:
+    await alter(raw, AlterableConfig(RESET, SET, "by_duration:PT1H"), AlterableConfig(LOCK, SET, "20000"))
+    reconfiguration = broker.services.reconfiguration
+    settings = share_settings(reconfiguration.config, reconfiguration.groups["g"])
+    assert settings == ShareSettings(20_000, 5, 2000, "by_duration:PT1H", read_committed=False, may_renew=True)
+    assert await described(raw) == {**DEFAULTS, RESET: ("by_duration:PT1H", 8), LOCK: ("20000", 8)}

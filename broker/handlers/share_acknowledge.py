@@ -1,0 +1,176 @@
+"""ShareAcknowledge, API key 79: a member of a share group says what became of records that it holds (KIP-932).
+
+Version 2 brought renewals, and tells how long a lock lasts. The acknowledgements of one partition take effect together
+or not at all, and are answered once they are written. ShareFetch carries the same ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.share_acknowledge import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from ..network.request import RequestContext
+from ..security.acls import Operation, ResourceType
+from ..share.acknowledgements import checked
+from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
+from ..share.share_partitions import Place
+from .current_leader import current_leader, tell_address
+
+if TYPE_CHECKING:
+    from ..services import Services
+
+FIRST_WITH_RENEWALS = 2
+# As long as the text of a UUID.
+MAX_MEMBER_ID_CHARS = 36
+# More are not in flight in one partition.
+MAX_BATCHES = 10_000
+# Types and batches that are looked at in one turn of the event loop: some 3 microseconds each.
+VALUES_PER_TURN = 2_000
+# The client takes another broker for the leader.
+NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+class Member(NamedTuple):
+    """Who sends a request."""
+
+    group_id: str
+    member_id: str
+
+
+def handle(
+    services: Services, context: RequestContext, request: ShareAcknowledgeRequest
+) -> asyncio.Future[ShareAcknowledgeResponse]:
+    """Respond when everything is written."""
+    member = member_of(request)
+    if request.share_session_epoch == NEW_EPOCH:
+        raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+    session = services.share_sessions.go_on(*member, request.share_session_epoch)
+
+    async def respond() -> ShareAcknowledgeResponse:
+        said = await begin(services, context, member, request.topics, request.is_renew_ack)
+        results = await said.written()
+        if request.share_session_epoch == FINAL_EPOCH:
+            await asyncio.shield(services.share_sessions.end(session))
+        return _response(services, context, member, results)
+
+    return asyncio.ensure_future(respond())
+
+
+def member_of(request: Any) -> Member:
+    """Return who sends a request. Raises INVALID_REQUEST."""
+    if request.group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID_CHARS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+    return Member(request.group_id, request.member_id)
+
+
+class Said(NamedTuple):
+    """Acknowledgements that were begun: what is known of each partition, and what is being written."""
+
+    results: dict[Place, KafkaError | None]
+    writes: dict[Place, asyncio.Future[None]]
+
+    async def written(self) -> dict[Place, KafkaError | None]:
+        """Return how it ended for each partition, once everything is written."""
+        writes = self.writes
+        # A client that goes away does not stop what is being written.
+        ends = await asyncio.shield(asyncio.gather(*writes.values(), return_exceptions=True)) if writes else ()
+        for place, end in zip(writes, ends, strict=True):
+            if isinstance(end, KafkaError):
+                self.results[place] = end
+            elif isinstance(end, BaseException):
+                raise end
+        return self.results
+
+
+async def begin(
+    services: Services, context: RequestContext, member: Member, topics: Iterable[Any], is_renewal: bool
+) -> Said:
+    """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it."""
+    said = Said({}, {})
+    values = 0
+    for topic in topics:
+        for each in topic.partitions:
+            if not each.acknowledgement_batches:
+                continue
+            place = (topic.topic_id, each.partition_index)
+            values += sum(1 + len(batch.acknowledge_types) for batch in each.acknowledgement_batches)
+            try:
+                write = _acknowledge(services, context, member, place, each.acknowledgement_batches, is_renewal)
+            except KafkaError as error:
+                said.results[place] = error
+            else:
+                said.results.setdefault(place, None)
+                if write is not None:
+                    said.writes[place] = write
+            if values > VALUES_PER_TURN:
+                values = 0
+                await asyncio.sleep(0)
+    return said
+
+
+def _acknowledge(
+    services: Services,
+    context: RequestContext,
+    member: Member,
+    place: Place,
+    batches: list[Any],
+    is_renewal: bool,
+) -> asyncio.Future[None] | None:
+    """Begin the acknowledgements of one partition. Raises KafkaError."""
+    topic = services.topics.by_id(place[0])
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    if len(batches) > MAX_BATCHES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MAX_BATCHES} batches are acknowledged at once")
+    said = checked(batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal)
+    if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    services.share_partitions.partition(place)
+    actor = services.share_partitions.find(member.group_id, place)
+    if actor is None or actor.machine is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return actor.acknowledge(member.member_id, said)
+
+
+def _response(
+    services: Services, context: RequestContext, member: Member, results: dict[Place, KafkaError | None]
+) -> ShareAcknowledgeResponse:
+    response = ShareAcknowledgeResponse()
+    if context.api_version >= FIRST_WITH_RENEWALS:
+        response.acquisition_lock_timeout_ms = services.share_settings(member.group_id).limits.lock_ms
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), error in results.items():
+        data = PartitionData(index)
+        if error is not None:
+            data.error_code, data.error_message = int(error.code), error.message
+        if data.error_code == NOT_LEADER:
+            data.current_leader = leader_of(
+                services, context, (topic_id, index), response, LeaderIdAndEpoch, NodeEndpoint
+            )
+        if topic_id not in topics:
+            topics[topic_id] = ShareAcknowledgeTopicResponse(topic_id, [])
+            response.responses.append(topics[topic_id])
+        topics[topic_id].partitions.append(data)
+    return response
+
+
+def leader_of(
+    services: Services, context: RequestContext, place: Place, response: Any, leader_type: Any, endpoint_type: Any
+) -> Any:
+    """Return the leader of a partition, and add its address to the response."""
+    topic = services.topics.by_id(place[0])
+    leader, epoch = (-1, -1) if topic is None else current_leader(services, topic.name, place[1])
+    tell_address(services, context, leader, response.node_endpoints, endpoint_type)
+    return leader_type(leader, epoch)

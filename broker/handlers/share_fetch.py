@@ -1,0 +1,327 @@
+"""ShareFetch, API key 78: a member of a share group acquires records, and acknowledges earlier ones (KIP-932).
+
+The request names what joins and leaves its session; all partitions of the session are fetched. Each partition's actor
+says which records the member gets, and the response holds the batches of the log that they lie in, as ranges of files.
+The response goes out once `min_bytes` are there, or an error that ends the wait; otherwise the request waits under its
+partitions and their actors, for `max_wait_ms` at most. Acknowledgements of the same request are carried out meanwhile,
+and the response has both.
+
+Version 2 brought the limit on records that is never exceeded (KIP-1206), and renewals (KIP-1222), which fetch nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ...storage.files import NotCached
+from ..network.request import RequestContext
+from ..security.acls import Operation, ResourceType
+from ..share.actor import Actor
+from ..share.log_batches import LogBatches, Wanted, read_cached, read_cold
+from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, ShareSession
+from ..share.share_partition import SharePartition, Wish
+from ..share.share_partitions import Place
+from ..topics.partition import Partition
+from ..turns import LargeResponse
+from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
+
+if TYPE_CHECKING:
+    from ..services import Services
+
+# How records are counted: whole batches of the log, or never more than the limit.
+BATCH_OPTIMIZED = 0
+RECORD_LIMIT = 1
+# Partitions that are looked at in one turn of the event loop: some 30 microseconds each.
+PARTITIONS_PER_TURN = 250
+# Batches whose headers are read in one turn: some 2 microseconds each.
+BATCHES_PER_TURN = 5_000
+# Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
+COLD_AT_ONCE = 256
+# A response of more partitions is encoded in a thread.
+LARGE_RESPONSE = 1_000
+_NO_RECORDS = b""
+# These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
+_PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
+
+def handle(services: Services, context: RequestContext, request: ShareFetchRequest) -> asyncio.Future[Any]:
+    """Begin or go on with the session, and respond when there is something to say."""
+    member = member_of(request)
+    _check(request)
+    try:
+        session = _session(services, context, member, request)
+    except KafkaError as error:
+        if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
+            raise
+        # A member that finds no room asks again at once: it waits for its answer instead.
+        answer = ShareFetchResponse(error_code=int(error.code), error_message=error.message)
+        return services.purgatory.park((), request.max_wait_ms, lambda expired: answer if expired else None)
+    fetch = _ShareFetch(services, context, request, member, session)
+    return asyncio.ensure_future(fetch.respond())
+
+
+def _check(request: ShareFetchRequest) -> None:
+    """Raise INVALID_REQUEST for a request that contradicts itself."""
+    if request.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no acquire mode {request.share_acquire_mode}")
+    if request.is_renew_ack:
+        limits = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+        for name in limits:
+            if getattr(request, name):
+                why = f"a request that renews locks fetches nothing: {name} must be 0"
+                raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+
+
+def _session(services: Services, context: RequestContext, member: Member, request: ShareFetchRequest) -> ShareSession:
+    """Return the session of the request, brought up to date. Raises KafkaError."""
+    sessions = services.share_sessions
+    named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
+    if request.share_session_epoch == NEW_EPOCH:
+        if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
+            why = "a request that begins a session acknowledges nothing"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+        return sessions.begin(*member, named, context.connection)
+    session = sessions.go_on(*member, request.share_session_epoch)
+    if request.share_session_epoch != FINAL_EPOCH:
+        forgotten = [(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions]
+        sessions.update(session, named, forgotten)
+    return session
+
+
+class _Look(NamedTuple):
+    """What a look at a partition has found that a member may acquire."""
+
+    place: Place
+    actor: Actor
+    offset: int
+    batches: LogBatches
+
+
+class _ShareFetch:
+    """One request until it is answered."""
+
+    def __init__(
+        self,
+        services: Services,
+        context: RequestContext,
+        request: ShareFetchRequest,
+        member: Member,
+        session: ShareSession,
+    ) -> None:
+        self._services = services
+        self._context = context
+        self._request = request
+        self._member = member
+        self._session = session
+        self._settings = services.share_settings(member.group_id)
+        self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+        # More than fits is never there: nobody waits for it.
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._places = session.rotated()
+        # Errors and records of the last look, by partition.
+        self._results: dict[Place, PartitionData] = {}
+        # What a wake may bring news of.
+        self._keys: list[Actor | Partition] = []
+        # What the last look did not find in memory, and what threads have read since the last wake.
+        self._cold: dict[Place, tuple[Partition, Wanted]] = {}
+        self._disk_reads: dict[Place, tuple[int, LogBatches | KafkaError | None]] = {}
+
+    async def respond(self) -> ShareFetchResponse | LargeResponse[ShareFetchResponse]:
+        """Return the response."""
+        request = self._request
+        said = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
+        is_final = request.share_session_epoch == FINAL_EPOCH
+        if not is_final and request.max_records > 0 and self._max_bytes > 0:
+            await self._fetch()
+        results = await said.written()
+        if is_final:
+            await asyncio.shield(self._services.share_sessions.end(self._session))
+        return self._response(results, has_news=not is_final and not request.is_renew_ack)
+
+    # -- When to respond ---------------------------------------------------------------------------------
+
+    async def _fetch(self) -> None:
+        """Acquire records once there are enough, or `max_wait_ms` have passed."""
+        clock, purgatory = self._services.clock, self._services.purgatory
+        deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        while True:
+            seen_wakes = purgatory.wakes
+            looks, is_over = await self._look()
+            if self._cold:
+                # Each round reads what no other has read since the last wake.
+                await self._read_cold()
+                continue
+            time_ms = deadline_ms - clock.monotonic_ms()
+            has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
+            if has_found or is_over or time_ms <= 0:
+                if self._acquire(looks) or is_over or time_ms <= 0:
+                    return
+                if any(look.actor.has_moved(look.offset) for look in looks):
+                    # What was there is archived now, as aborted transactions are: look behind it.
+                    await asyncio.sleep(0)
+                    continue
+            self._disk_reads.clear()
+            changed = purgatory.changed_since(seen_wakes)
+            # A partition may get its records behind the look, between two turns.
+            if changed is not None and set(self._keys).isdisjoint(changed):
+                await purgatory.park(self._keys, time_ms, bool)
+            else:
+                await asyncio.sleep(0)
+
+    async def _read_cold(self) -> None:
+        """Have threads read what the last look did not find in memory."""
+        threads, disk = self._services.threads, self._services.disk
+        cold = list(self._cold.items())[:COLD_AT_ONCE]
+        reads = (read_cold(partition, wanted, threads, disk) for _, (partition, wanted) in cold)
+        found = await asyncio.gather(*reads, return_exceptions=True)
+        for (place, (_, wanted)), batches in zip(cold, found, strict=True):
+            if isinstance(batches, BaseException) and not isinstance(batches, KafkaError):
+                raise batches
+            self._disk_reads[place] = wanted.offset, batches
+
+    # -- Look at the partitions --------------------------------------------------------------------------
+
+    async def _look(self) -> tuple[list[_Look], bool]:
+        """Return what there is to acquire, and whether waiting is useless."""
+        self._results.clear()
+        self._keys.clear()
+        self._cold.clear()
+        ready: list[tuple[Place, Actor, SharePartition]] = []
+        any_exists = is_over = False
+        for count, place in enumerate(self._places, 1):
+            try:
+                found = self._find(place)
+                any_exists = True
+                if found is not None:
+                    ready.append((place, *found))
+            except KafkaError as error:
+                self._note_error(place, error)
+                is_over = is_over or error.code not in _PATIENT
+            if count % PARTITIONS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        looks = await self._read(ready)
+        return looks, is_over or not any_exists
+
+    def _find(self, place: Place) -> tuple[Actor, SharePartition] | None:
+        """Return the actor of a partition; None where it gives no records now. Raises KafkaError."""
+        services, group_id = self._services, self._member.group_id
+        topic = services.topics.by_id(place[0])
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not self._context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        partition = services.share_partitions.partition(place)
+        actor = services.share_partitions.open(group_id, place, partition)
+        if actor.failure is not None:
+            services.share_partitions.drop(actor)
+            raise actor.failure
+        self._keys += (partition, actor)
+        machine = actor.acquirable()
+        return None if machine is None else (actor, machine)
+
+    async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
+        """Return the batches of the partitions that have any, each an equal part of `max_bytes`."""
+        looks: list[_Look] = []
+        got_bytes = batches = 0
+        part = max(self._max_bytes // max(len(ready), 1), 1)
+        for count, (place, actor, machine) in enumerate(ready, 1):
+            try:
+                look = self._read_one(place, actor, machine, part, minimum_one=not got_bytes)
+            except KafkaError as error:
+                self._note_error(place, error)
+                if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
+                    # The log has lost its end: the state is loaded again, without what is lost.
+                    self._services.share_partitions.drop(actor)
+                continue
+            if look is not None:
+                looks.append(look)
+                got_bytes += look.batches.size
+                batches += len(look.batches.spans)
+            if count % PARTITIONS_PER_TURN == 0 or batches > BATCHES_PER_TURN:
+                batches = 0
+                await asyncio.sleep(0)
+        return looks
+
+    def _read_one(
+        self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
+    ) -> _Look | None:
+        offset = machine.next_fetch_offset()
+        reach = machine.reach(self._request.max_records)
+        known = self._disk_reads.get(place)
+        if known is not None and known[0] == offset:
+            batches = known[1]
+            if isinstance(batches, KafkaError):
+                raise batches
+        else:
+            wanted = Wanted(offset, reach, max_bytes, minimum_one, self._settings.isolation_level)
+            try:
+                batches = read_cached(actor.partition, wanted)
+            except NotCached:
+                self._cold[place] = actor.partition, wanted
+                return None
+        return None if batches is None else _Look(place, actor, offset, batches)
+
+    def _acquire(self, looks: list[_Look]) -> bool:
+        """Acquire what was found; return whether the member gets anything."""
+        request, left = self._request, self._request.max_records
+        for look in looks:
+            wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
+            try:
+                acquired = look.actor.acquire(wish, look.offset, look.batches.spans)
+            except KafkaError as error:
+                self._note_error(look.place, error)
+                continue
+            if acquired:
+                records = look.batches.of(acquired[0].first, acquired[-1].last)
+                look.actor.partition.bytes_out += records.size
+                told = [AcquiredRecords(*each) for each in acquired]
+                self._results[look.place] = PartitionData(look.place[1], records=records, acquired_records=told)
+                left -= sum(each.last - each.first + 1 for each in acquired)
+            if left <= 0:
+                break
+        return left < request.max_records
+
+    def _note_error(self, place: Place, error: KafkaError) -> None:
+        data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)
+        self._results[place] = data
+
+    # -- The response ------------------------------------------------------------------------------------
+
+    def _response(
+        self, said: dict[Place, KafkaError | None], has_news: bool
+    ) -> ShareFetchResponse | LargeResponse[ShareFetchResponse]:
+        """Return the response: what is new to the member, and how its acknowledgements ended."""
+        session = self._session
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=self._settings.limits.lock_ms)
+        topics: dict[bytes, ShareFetchableTopicResponse] = {}
+        for place in dict.fromkeys([*self._places, *said]):
+            data = self._results.get(place)
+            is_news = has_news and session.partitions.get(place, False)
+            if data is None and not is_news and place not in said:
+                continue
+            if is_news:
+                session.partitions[place] = False
+            data = data or PartitionData(place[1], records=_NO_RECORDS)
+            error = said.get(place)
+            if error is not None:
+                data.acknowledge_error_code, data.acknowledge_error_message = int(error.code), error.message
+            if NOT_LEADER in (data.error_code, data.acknowledge_error_code):
+                data.current_leader = leader_of(
+                    self._services, self._context, place, response, LeaderIdAndEpoch, NodeEndpoint
+                )
+            if place[0] not in topics:
+                topics[place[0]] = ShareFetchableTopicResponse(place[0], [])
+                response.responses.append(topics[place[0]])
+            topics[place[0]].partitions.append(data)
+        return LargeResponse(response, iter(())) if len(self._places) > LARGE_RESPONSE else response

@@ -1,0 +1,448 @@
+"""A share partition (KIP-932): what one share group has done with the records of one partition, as a pure machine.
+
+    AVAILABLE -> ACQUIRED       a member fetches: `acquire`
+    ACQUIRED -> ACKNOWLEDGED    it accepts
+    ACQUIRED -> ARCHIVED        it rejects, or says that there is no such record
+    ACQUIRED -> AVAILABLE       it releases, its lock ends (`expire`), or its session does (`release`);
+                                ARCHIVED once the records were delivered as often as is allowed
+    AVAILABLE -> ARCHIVED       the log does not have the record any more, or its transaction was aborted
+
+A change goes in two steps. The first marks the records, and nobody else gets at them. The share coordinator then writes
+it, and the second step keeps it (`keep`) or takes it back (`undo`). `start_offset` moves over records that are done
+with, when a change is kept.
+
+Promise: no record is skipped before it is done with, and no two members hold the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import groupby
+from typing import NamedTuple
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..coordination.share.persister import StateBatch
+from .runs import Batch, Before, RecordState, Run, Runs
+
+
+class AcknowledgeType(IntEnum):
+    """What a member says of a record that it holds, with Kafka's numbers."""
+
+    # The log has no such record.
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    # The lock begins again.
+    RENEW = 4
+
+
+_STATES = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+}
+
+
+class Limits(NamedTuple):
+    """The configs of a share group that its partitions go by."""
+
+    lock_ms: int
+    max_deliveries: int
+    max_locks: int
+    may_renew: bool
+
+    @property
+    def suspect_deliveries(self) -> int:
+        """The number of deliveries from which on a record is suspected to break its consumers."""
+        return max(2, -(-self.max_deliveries // 2))
+
+
+class Span(NamedTuple):
+    """A batch of the log, both offsets included."""
+
+    first: int
+    last: int
+    # Whether its transaction was aborted, and the group reads what is committed.
+    is_aborted: bool = False
+
+
+class Wish(NamedTuple):
+    """What a fetch wants of one partition."""
+
+    member: str
+    max_records: int
+    # Acquired records are told in pieces of about this size.
+    batch_size: int
+    # Whether `max_records` is never exceeded. Otherwise the batches of the log are taken whole.
+    is_strict: bool
+
+
+class Acquired(NamedTuple):
+    """Records that a fetch has acquired, both offsets included."""
+
+    first: int
+    last: int
+    delivery_count: int
+
+
+class Acknowledgement(NamedTuple):
+    """What a member says of neighbouring records: one type for all, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+
+@dataclass(slots=True)
+class Change:
+    """A change that is not kept yet."""
+
+    # Invariant: each has its `before` set, until the change is kept or taken back.
+    runs: list[Run] = field(default_factory=list[Run])
+
+    def batches(self) -> list[StateBatch]:
+        """Return what is to be written, in order; neighbours alike are one."""
+        found: list[StateBatch] = []
+        for run in sorted(self.runs, key=lambda run: run.first):
+            last = found[-1] if found else None
+            if last is not None and last.last_offset + 1 == run.first and last[2:] == (run.state, run.delivery_count):
+                found[-1] = last._replace(last_offset=run.last)
+            else:
+                found.append(StateBatch(run.first, run.last, run.state, run.delivery_count))
+        return found
+
+
+class SharePartition:
+    """See the module's text. Times are of the monotonic clock, in milliseconds."""
+
+    def __init__(self, start_offset: int, batches: Iterable[StateBatch] = ()) -> None:
+        # The first record that is not done with.
+        self.start_offset = start_offset
+        self._runs = Runs()
+        # Invariant: no record below it can be acquired now.
+        self._search_from = start_offset
+        for first, last, state, count in batches:
+            if last >= start_offset:
+                first = max(first, start_offset)
+                self._runs.add(Run(first, last, RecordState(state), count, Batch(first, last)))
+        self._move_start()
+
+    # -- What there is -----------------------------------------------------------------------------------
+
+    @property
+    def end_offset(self) -> int:
+        """The last record that was ever delivered; `start_offset - 1` where none was."""
+        end = self._runs.end
+        return self.start_offset - 1 if end is None else end
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """How many records behind the start offset are done with, changes under way included."""
+        done = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+        return sum(run.size for run in self._runs if run.state in done)
+
+    def runs(self) -> Iterable[Run]:
+        """Return the runs, in order of their offsets."""
+        return self._runs
+
+    def next_fetch_offset(self) -> int:
+        """Return the first record that can be acquired, if the log has it."""
+        offset = max(self._search_from, self.start_offset)
+        while (run := self._runs.reaching(offset)) is not None and run.first <= offset and not run.is_available:
+            offset = run.last + 1
+        self._search_from = offset
+        return offset
+
+    def can_acquire(self, limits: Limits) -> bool:
+        """Return whether the limit on records in flight lets a member acquire anything."""
+        return self.end_offset - self.start_offset + 1 < limits.max_locks or (
+            self.next_fetch_offset() <= self.end_offset
+        )
+
+    def reach(self, max_records: int) -> int:
+        """Return the last record that a fetch of so many may acquire, up to the end of its batch."""
+        return max(self.end_offset, self.next_fetch_offset() + max_records - 1)
+
+    # -- Acquire -----------------------------------------------------------------------------------------
+
+    def acquire(self, wish: Wish, offset: int, spans: Sequence[Span], limits: Limits, now_ms: int) -> list[Acquired]:
+        """Give a member records of the batches `spans`, which the log has from `offset` on.
+
+        What the log does not have before the first batch is archived, and so are aborted batches.
+        """
+        bounds = self._bounds(wish, offset, spans, limits)
+        if bounds is None:
+            return []
+        wanted, last = bounds
+        self._archive(offset, spans[0].first - 1)
+        first = max(min(offset, spans[0].first), self.start_offset)
+        for span in spans:
+            if span.is_aborted and span.first <= max(self.end_offset, offset + wanted - 1):
+                self._archive(max(span.first, first), min(span.last, last))
+        acquisition = _Acquisition(self._runs, wish._replace(max_records=wanted), spans, limits, now_ms)
+        acquisition.run(first, last)
+        self._move_start()
+        return acquisition.acquired
+
+    def _bounds(self, wish: Wish, offset: int, spans: Sequence[Span], limits: Limits) -> tuple[int, int] | None:
+        """Return how many records, and up to which one; None where nothing may be acquired."""
+        if wish.max_records <= 0 or not spans or spans[-1].last < self.start_offset:
+            return None
+        end, last = self.end_offset, spans[-1].last
+        room = limits.max_locks - (end - self.start_offset + 1)
+        if room > 0:
+            return min(wish.max_records, room), last
+        # Too many are in flight: only what was delivered before.
+        if offset > end:
+            return None
+        return min(wish.max_records, end - offset + 1), min(last, end)
+
+    def _archive(self, first: int, last: int) -> None:
+        """Archive what nobody has of these records."""
+        first = max(first, self.start_offset)
+        if first > last:
+            return
+        for gap_first, gap_last in self._runs.gaps(first, last):
+            self._runs.add(Run(gap_first, gap_last, RecordState.ARCHIVED, 0, Batch(gap_first, gap_last)))
+        for run in self._runs.over(first, last):
+            if run.is_available:
+                for part in self._runs.cut(max(run.first, first), min(run.last, last)):
+                    part.state = RecordState.ARCHIVED
+        self._runs.join_done(first, last)
+
+    # -- Acknowledge and release -------------------------------------------------------------------------
+
+    def acknowledge(self, member: str, said: Iterable[Acknowledgement], limits: Limits, now_ms: int) -> Change:
+        """Begin what a member says, all of it or nothing.
+
+        Raises INVALID_RECORD_STATE where it does not hold the records, INVALID_REQUEST where they were never delivered.
+        What lies below the start offset is passed over: it is done with.
+        """
+        change = Change()
+        renewed: list[Run] = []
+        try:
+            for each in said:
+                self._check_known(each)
+                for first, last, kind in _pieces(each, self.start_offset):
+                    runs = self._held_by(member, first, last)
+                    if kind is AcknowledgeType.RENEW:
+                        if not limits.may_renew:
+                            why = "the config share.renew.acknowledge.enable of the group does not allow renewals"
+                            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
+                        renewed += runs
+                    else:
+                        self._begin(change, runs, _STATES[kind], limits)
+        except KafkaError:
+            self.undo(change)
+            raise
+        for run in renewed:
+            run.deadline_ms = now_ms + limits.lock_ms
+        return change
+
+    def release(self, member: str, limits: Limits) -> Change:
+        """Begin to give back everything that a member holds."""
+        change = Change()
+        held = [run for run in self._runs if run.is_held and run.member == member]
+        self._begin(change, held, RecordState.AVAILABLE, limits)
+        return change
+
+    def expire(self, limits: Limits, now_ms: int) -> Change:
+        """Begin to give back everything whose lock has ended."""
+        change = Change()
+        ended = [run for run in self._runs if run.is_held and run.deadline_ms <= now_ms]
+        self._begin(change, ended, RecordState.AVAILABLE, limits)
+        return change
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when the next lock ends; None where nobody holds a record."""
+        return min((run.deadline_ms for run in self._runs if run.is_held), default=None)
+
+    def _check_known(self, said: Acknowledgement) -> None:
+        """Reject records that were never delivered."""
+        if said.last < self.start_offset:
+            return
+        first = next(iter(self._runs), None)
+        is_below = first is None or said.first < first.first
+        if is_below and not said.first < self.start_offset:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "The batch cannot be acknowledged. It is not in flight.")
+        if said.last > self.end_offset:
+            why = f"offset {said.last} was not delivered: the last one that was is {self.end_offset}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+
+    def _held_by(self, member: str, first: int, last: int) -> list[Run]:
+        """Return the runs of exactly these records. Raises INVALID_RECORD_STATE where the member does not hold one."""
+        runs = self._runs.over(first, last)
+        is_covered = not self._runs.gaps(first, last)
+        if not is_covered or not all(run.is_held and run.member == member for run in runs):
+            why = "The batch cannot be acknowledged. The member does not hold all of its records."
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
+        return self._runs.cut(first, last)
+
+    def _begin(self, change: Change, runs: Iterable[Run], state: RecordState, limits: Limits) -> None:
+        for run in runs:
+            is_last = run.delivery_count >= limits.max_deliveries
+            run.before = Before(run.state, run.member)
+            run.state = RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
+            run.member = ""
+            change.runs.append(run)
+
+    # -- The second step ---------------------------------------------------------------------------------
+
+    def keep(self, change: Change) -> None:
+        """Keep a change: it is written."""
+        for run in change.runs:
+            run.before = None
+            if run.state is RecordState.AVAILABLE:
+                self._search_from = min(self._search_from, run.first)
+        if change.runs:
+            first, last = min(run.first for run in change.runs), max(run.last for run in change.runs)
+            self._runs.join_done(first, last)
+            self._move_start()
+
+    def undo(self, change: Change) -> None:
+        """Take a change back: the members hold the records again, with the locks that they had."""
+        for run in change.runs:
+            assert run.before is not None
+            run.state, run.member = run.before
+            run.before = None
+
+    # -- The start ---------------------------------------------------------------------------------------
+
+    def advance_start(self, log_start_offset: int) -> None:
+        """Forget what the log does not have any more."""
+        if log_start_offset > self.start_offset:
+            self.start_offset = log_start_offset
+            self._runs.drop_below(log_start_offset)
+            self._move_start()
+
+    def _move_start(self) -> None:
+        """Move the start offset over records that are done with."""
+        start = self.start_offset
+        for run in self._runs:
+            if run.first > start or not run.is_done:
+                break
+            start = run.last + 1
+        if start > self.start_offset:
+            self.start_offset = start
+            self._runs.drop_below(start)
+
+
+class _Acquisition:
+    """One fetch as it acquires records of one partition."""
+
+    def __init__(self, runs: Runs, wish: Wish, spans: Sequence[Span], limits: Limits, now_ms: int) -> None:
+        self.acquired: list[Acquired] = []
+        self._runs = runs
+        self._wish = wish
+        self._spans = spans
+        self._limits = limits
+        self._deadline_ms = now_ms + limits.lock_ms
+        self._left = wish.max_records
+
+    def run(self, offset: int, last: int) -> None:
+        """Acquire from `offset` up to `last`: what is available again, and what was never delivered."""
+        while offset <= last and self._left > 0:
+            run = self._runs.reaching(offset)
+            if run is None or run.first > offset:
+                end = last if run is None else min(last, run.first - 1)
+                self._acquire_new(offset, end)
+                offset = end + 1
+                continue
+            end = min(run.batch.last, last)
+            parts = [each for each in self._runs.over(offset, end) if each.is_available and each.batch == run.batch]
+            if any(part.delivery_count >= self._limits.suspect_deliveries for part in parts):
+                # Suspects come alone: what else a member has with them would be delivered again if it broke.
+                if not self.acquired:
+                    self._acquire_suspects(parts, offset, end)
+                return
+            self._acquire_again(parts, offset, end)
+            offset = max(run.last, max((part.last for part in parts), default=offset)) + 1
+
+    def _acquire_again(self, parts: Iterable[Run], first: int, last: int) -> None:
+        for part in parts:
+            end = min(part.last, last)
+            if self._wish.is_strict:
+                if self._left <= 0:
+                    return
+                end = min(end, max(part.first, first) + self._left - 1)
+            self._take(max(part.first, first), end)
+
+    def _acquire_suspects(self, parts: Iterable[Run], first: int, last: int) -> None:
+        """Acquire half of a batch, with each delivery half as many, and a record alone at its last delivery."""
+        taken, allowed = 0, self._left if self._wish.is_strict else None
+        for part in parts:
+            count, at, end = part.delivery_count, max(part.first, first), min(part.last, last)
+            is_last = count + 1 >= self._limits.max_deliveries
+            if is_last and taken:
+                return
+            if count >= self._limits.suspect_deliveries:
+                halved = max(1, part.batch.size >> (count - self._limits.suspect_deliveries + 1))
+                allowed = halved if allowed is None else min(allowed, halved)
+            if is_last:
+                end = at
+            elif allowed is not None:
+                end = min(end, at + allowed - taken - 1)
+            self._take(at, end)
+            taken += end - at + 1
+            if is_last or (allowed is not None and taken >= allowed):
+                return
+
+    def _take(self, first: int, last: int) -> None:
+        """Acquire available records again."""
+        for part in self._runs.cut(first, last):
+            part.state, part.member, part.deadline_ms = RecordState.ACQUIRED, self._wish.member, self._deadline_ms
+            part.delivery_count += 1
+            self._note(part.first, part.last, part.delivery_count)
+
+    def _acquire_new(self, first: int, last: int) -> None:
+        """Acquire records for the first time."""
+        if last - first + 1 > self._left:
+            last = min(last, self._end_of(first + self._left - 1))
+        for batch in self._batches(first, last):
+            state, member = RecordState.ACQUIRED, self._wish.member
+            self._runs.add(Run(*batch, state, 1, batch, member, self._deadline_ms))
+            self._note(*batch, 1)
+
+    def _end_of(self, offset: int) -> int:
+        """Return the last record that is acquired with `offset`: that of its batch in the log, or itself."""
+        if self._wish.is_strict:
+            return offset
+        return next((span.last for span in self._spans if span.last >= offset), offset)
+
+    def _batches(self, first: int, last: int) -> list[Batch]:
+        """Cut the records where a batch of the log begins, so that each part has `batch_size` or a little more."""
+        found: list[Batch] = []
+        if not self._wish.is_strict and last - first + 1 > self._wish.batch_size:
+            for span in self._spans:
+                if span.first > last:
+                    break
+                if span.first - first >= self._wish.batch_size:
+                    found.append(Batch(first, span.first - 1))
+                    first = span.first
+        return [*found, Batch(first, last)]
+
+    def _note(self, first: int, last: int, delivery_count: int) -> None:
+        self._left -= last - first + 1
+        before = self.acquired[-1] if self.acquired else None
+        if before is not None and before.delivery_count == delivery_count > 1 and before.last + 1 == first:
+            self.acquired[-1] = before._replace(last=last)
+        else:
+            self.acquired.append(Acquired(first, last, delivery_count))
+
+
+def _pieces(said: Acknowledgement, start_offset: int) -> Iterable[tuple[int, int, AcknowledgeType]]:
+    """Yield (first, last, type) of neighbours that get the same type, without what is below the start offset."""
+    if len(said.types) == 1:
+        if said.last >= start_offset:
+            yield max(said.first, start_offset), said.last, AcknowledgeType(said.types[0])
+        return
+    offset = said.first
+    for kind, same in groupby(said.types):
+        last = offset + sum(1 for _ in same) - 1
+        if last >= start_offset:
+            yield max(offset, start_offset), last, AcknowledgeType(kind)
+        offset = last + 1
