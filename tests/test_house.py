@@ -68,7 +68,7 @@ CLIENT_FLOORS = (
     ("__init__.py",),
     ("blocking",),
     ("zookeeper", "topic_table.py"),
-    ("sql", "spark"),
+    ("share", "sql", "spark"),
     ("consumer", "admin"),
     ("producer",),
     ("arrow", "assignors", "schemas"),
