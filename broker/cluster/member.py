@@ -32,6 +32,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
+from ..security.pem import StoreError
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
 from .admin import ClusterAdmin
@@ -59,6 +60,7 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
+from .zookeeper_login import zookeeper_security
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -98,6 +100,7 @@ class Member:
             session_ms if connection_ms is None else connection_ms,
             self._note_change,
             self._note_contact,
+            zookeeper_security(config),
         )
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
@@ -136,7 +139,10 @@ class Member:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-        member = cls(config, clock)
+        try:
+            member = cls(config, clock)
+        except StoreError as error:
+            raise StartError(f"ZooKeeper cannot be reached: {error}") from error
         try:
             await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)

@@ -19,6 +19,7 @@ from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.zookeeper import session
 from odradek.zookeeper.operations import Check
 from odradek.zookeeper.requests import Requests
+from odradek.zookeeper.security import OPEN, ZooKeeperSecurity
 
 
 @contextmanager
@@ -53,6 +54,7 @@ class _Session(session.Session):
         connection_timeout_ms: int,
         on_change: Callable[[str], None],
         on_contact: Callable[[session.Contact], None],
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
         self._ensemble = ensemble
         self._sessions = sessions
