@@ -19,6 +19,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.errors import KafkaError
 from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
@@ -229,11 +230,14 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await parts.security.read_all()
+            await parts.security.adopt(parts.metadata)
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
+        except KafkaError as error:
+            raise StartError(f"the cluster cannot be joined: {error.message}") from error
 
     async def serve(self) -> None:
         """Stand for controller. Returns when the present controller has told this broker what it leads."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.broker.cluster import member
+from odradek.broker.cluster import first_users, member
 from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.zookeeper import session
 from odradek.zookeeper.operations import Check
@@ -33,7 +33,8 @@ def modelled_zookeeper() -> Iterator[FakeZookeeper]:
         return sessions[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(member, "Session", connect)
+        for each in (member, first_users):
+            patch.setattr(each, "Session", connect)
         yield ensemble
 
 

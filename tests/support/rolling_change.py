@@ -62,6 +62,7 @@ class RollingBroker(ClusterBroker):
         folder.mkdir(parents=True)
         self.stage = Stage.PLAIN
         self.ports = {"PLAINTEXT": free_port(), "SECURE": free_port()}
+        self.more: dict[str, object] = {}
         self._number, self._connect = number, connect
         self._certificates, self._mechanism = certificates, mechanism
 
@@ -91,10 +92,11 @@ class RollingBroker(ClusterBroker):
             "broker.id": self._number,
             "zookeeper.connect": self._connect,
             "log.dirs": self.data_dir,
-            "listeners": ",".join(f"{name}://localhost:{self.ports[name]}" for name in names),
+            "listeners": ",".join(f"{name}://127.0.0.1:{self.ports[name]}" for name in names),
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
             "inter.broker.listener.name": "SECURE" if self.stage >= Stage.SWITCHED else "PLAINTEXT",
             **(secure if self.stage is not Stage.PLAIN else {}),
+            **self.more,
         }
 
     def command(self) -> list[str]:
