@@ -230,7 +230,9 @@ class Session:
 
 
 # Opens a session: `Session`, or what a test puts in its place.
-OpenSession = Callable[[str, float, float, Callable[[str], None], Callable[[Contact], None]], Session]
+OpenSession = Callable[
+    [str, float, float, Callable[[str], None], Callable[[Contact], None], ZooKeeperSecurity], Session
+]
 
 
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:

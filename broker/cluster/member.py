@@ -142,14 +142,10 @@ class Member:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-<<<<<<< HEAD
-        member = cls(config, clock, open_session)
-=======
         try:
-            member = cls(config, clock)
+            member = cls(config, clock, open_session)
         except StoreError as error:
             raise StartError(f"ZooKeeper cannot be reached: {error}") from error
->>>>>>> secluster
         try:
             await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)

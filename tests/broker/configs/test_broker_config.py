@@ -279,20 +279,6 @@ def test_kafkas_own_file_gives_no_warning() -> None:
     assert config.data_dir == Path("/tmp/kraft-combined-logs")
 
 
-<<<<<<< HEAD
-def test_what_would_keep_others_out_of_zookeeper_is_an_error() -> None:
-    for name, value in (("zookeeper.ssl.client.enable", "true"), ("zookeeper.set.acl", "true")):
-        with pytest.raises(ConfigError, match="without TLS and without access control lists"):
-            BrokerConfig.parse({name: value})
-    assert BrokerConfig.parse({"zookeeper.set.acl": "false"})[1] == [
-        "config zookeeper.set.acl: known to Kafka, not acted on by Odradek yet"
-    ]
-=======
-def test_a_replication_factor_above_the_number_of_brokers_gives_a_warning() -> None:
-    _, warnings = BrokerConfig.parse({"share.coordinator.state.topic.min.isr": "2"})
-    assert warnings == ["config share.coordinator.state.topic.min.isr: there is one copy of every record, not 2"]
-
-
 def test_what_cannot_keep_others_out_of_zookeeper_is_an_error() -> None:
     with pytest.raises(ConfigError, match="lists of revoked ones"):
         BrokerConfig.parse({"zookeeper.ssl.crl.enable": "true"})
@@ -303,7 +289,6 @@ def test_what_cannot_keep_others_out_of_zookeeper_is_an_error() -> None:
             BrokerConfig.parse(owned | missing)
     for identity in (certificate, {"java.security.auth.login.config": "x.jaas"}):
         assert BrokerConfig.parse(owned | identity)[0].zookeeper_set_acl
->>>>>>> secluster
 
 
 @pytest.mark.parametrize(
