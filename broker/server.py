@@ -56,6 +56,7 @@ from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
+    from ..zookeeper.session import OpenSession
     from .cluster.member import Member
     from .http.endpoint import HttpEndpoint
 
@@ -106,8 +107,12 @@ class Broker:
         disk: Disk | None = None,
         clustered: bool = False,
         door: Door | None = None,
+        open_session: OpenSession | None = None,
     ) -> None:
-        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher."""
+        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher.
+
+        `open_session` takes the place of the client of ZooKeeper.
+        """
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -119,6 +124,7 @@ class Broker:
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._door = door
+        self._open_session = open_session
         # Whether the data directories go with the broker.
         self._is_ephemeral = False
         self._threads = DiskThreads(self.timers, self.clock)
@@ -292,7 +298,7 @@ class Broker:
                 "zookeeper.connect needs a client of ZooKeeper: "
                 "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
             ) from error
-        member = await Member.join(self.config, self.clock, self._disk)
+        member = await Member.join(self.config, self.clock, self._disk, self._open_session)
         number = member.broker_id
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
         return member
