@@ -22,6 +22,7 @@ from .errors import discard_blocked_output, flush_output, open_closed_streams, o
 COMMANDS = {
     "serve": "Run a broker.",
     "registry": "Run a schema registry.",
+    "console": "Serve a web page over a Kafka.",
     "topics": "Create, list, describe, alter and delete topics.",
     "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",
@@ -31,6 +32,7 @@ COMMANDS = {
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",
     "acls": "List, add and remove ACLs, and explain which of them decides.",
+    "quotas": "List, set and delete how much of a broker clients may use.",
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",

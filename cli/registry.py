@@ -82,12 +82,9 @@ def _config(listen: str, login_file: Path | None, tls_cert: str | None, tls_key:
         from ..registry import RegistryConfig
     except ImportError as error:
         raise CliError(f"{error.name} is missing: pip install 'odradek[registry]'") from error
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key needs --tls-cert")
     host, _, port = listen.rpartition(":")
-    tls = None if tls_cert is None else _tls(tls_cert, tls_key)
-    login = None if login_file is None else _login(login_file)
-    return RegistryConfig(host=host.strip("[]"), port=int(port), login=login, tls=tls)
+    login = None if login_file is None else login_of(login_file)
+    return RegistryConfig(host=host.strip("[]"), port=int(port), login=login, tls=tls_context(tls_cert, tls_key))
 
 
 def _with_client_options(log: LogOptions) -> LogOptions:
@@ -96,7 +93,8 @@ def _with_client_options(log: LogOptions) -> LogOptions:
     return replace(log, admin=admin, consumer=consumer, producer=producer)
 
 
-def _login(path: Path) -> str:
+def login_of(path: Path) -> str:
+    """Return the NAME:PASSWORD of --login-file. CliError for a file without one."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -107,7 +105,12 @@ def _login(path: Path) -> str:
     return text
 
 
-def _tls(cert: str, key: str | None) -> ssl.SSLContext:
+def tls_context(cert: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return what --tls-cert and --tls-key say, None without them. UsageError for a key alone, CliError."""
+    if cert is None:
+        if key is not None:
+            raise click.UsageError("--tls-key needs --tls-cert")
+        return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(cert, key)

@@ -34,15 +34,6 @@ _NOT_NEEDED = (
 )
 # What would have to keep others out of ZooKeeper.
 _ZOOKEEPER_SECURITY = ("zookeeper.clientCnxnSocket", "zookeeper.set.acl", "zookeeper.ssl.")
-# How many copies of the topics of share groups there are, and how many must have a record. Kafka's own
-# server.properties sets all of them to 1.
-_COPIES = frozenset(
-    {
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.replication.factor",
-    }
-)
-
 _NAMES = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
@@ -204,8 +195,6 @@ def warning(
     """
     if name.startswith(_ZOOKEEPER_SECURITY) and text.strip().lower() not in ("", "false"):
         raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
-    if name in _COPIES:
-        return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name in _KNOWN:
         return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
     if name.startswith(_OF_A_LISTENER):
