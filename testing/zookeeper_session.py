@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ..zookeeper.operations import Check, Pause, ReadAll, ReadChildren, SessionExpired, WriteAll
 from ..zookeeper.requests import Requests
+from ..zookeeper.security import OPEN, ZooKeeperSecurity
 from ..zookeeper.session import Contact, OpenSession, Session
 from .zookeeper import FakeZookeeper
 
@@ -57,7 +58,9 @@ class ModelledSession(Session):
         connection_timeout_ms: float,
         on_change: Callable[[str], None],
         on_contact: Callable[[Contact], None],
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
+        """Takes what a `Session` takes; the model asks nobody who they are."""
         self._model = model
         self._deliver_all = deliver
         self._timeout_ms = session_timeout_ms

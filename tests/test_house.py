@@ -79,13 +79,8 @@ BROKER_FLOORS = (
 CLIENT_FLOORS = (
     ("__init__.py",),
     ("blocking",),
-<<<<<<< HEAD
-    ("zookeeper", "topic_table.py"),
-    ("share", "sql", "spark"),
-=======
     ("zookeeper", "topic_table.py", "unread_ages.py"),
-    ("sql", "spark"),
->>>>>>> console
+    ("share", "sql", "spark"),
     ("consumer", "admin"),
     ("producer",),
     ("arrow", "assignors", "schemas"),

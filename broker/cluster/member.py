@@ -19,6 +19,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.errors import KafkaError
 from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
@@ -32,6 +33,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
+from ..security.pem import StoreError
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
 from .admin import ClusterAdmin
@@ -59,6 +61,7 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
+from .zookeeper_login import zookeeper_security
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -98,6 +101,7 @@ class Member:
             session_ms if connection_ms is None else connection_ms,
             self._note_change,
             self._note_contact,
+            zookeeper_security(config),
         )
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
@@ -138,7 +142,10 @@ class Member:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-        member = cls(config, clock, open_session)
+        try:
+            member = cls(config, clock, open_session)
+        except StoreError as error:
+            raise StartError(f"ZooKeeper cannot be reached: {error}") from error
         try:
             await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)
@@ -225,11 +232,14 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await parts.security.read_all()
+            await parts.security.adopt(parts.metadata)
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
+        except KafkaError as error:
+            raise StartError(f"the cluster cannot be joined: {error.message}") from error
 
     async def serve(self) -> None:
         """Stand for controller. Returns when the present controller has told this broker what it leads."""
