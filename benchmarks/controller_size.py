@@ -31,7 +31,7 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.protocol import frame
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Operation, ReadAll, ReadChildren, Steps, WriteAll
 
 PARTITIONS_A_TOPIC = 100

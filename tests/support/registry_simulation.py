@@ -30,7 +30,7 @@ from odradek.client.zookeeper.membership import (
 from odradek.client.zookeeper.offsets import load_offsets, store_offsets
 from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
 from odradek.client.zookeeper.sharing import View, share
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Change, Check, Failure, Put, ReadAll, ReadChildren, SessionExpired, WriteAll
 
 GROUP = "g"

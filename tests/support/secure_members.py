@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker import Broker, BrokerConfig
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.lone_cluster import modelled_zookeeper
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.tls import Authority

@@ -18,7 +18,7 @@ from odradek.broker.cluster.znodes import (
     state_path,
     topic_path,
 )
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Create, Steps, WriteAll
 
 TOPIC_ID = bytes(range(16))

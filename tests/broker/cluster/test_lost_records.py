@@ -26,7 +26,7 @@ from odradek.broker.cluster.znodes import (
 )
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.topics.partition import Partition
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.whole_replicas import offsets_on_disk

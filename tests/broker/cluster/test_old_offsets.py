@@ -18,8 +18,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.broker.coordination.groups import wire_requests as wire
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import Raw
 from odradek.zookeeper.operations import SessionExpired, Steps, children, read

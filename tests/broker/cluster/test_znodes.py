@@ -25,7 +25,7 @@ from odradek.broker.cluster.producer_ids import take_block
 from odradek.broker.cluster.registration import join_cluster, register, take_broker_id
 from odradek.broker.cluster.znodes import BadZnode, TopicPartition, sound
 from odradek.protocol.codec import encoder
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Steps
 
 PLACE = TopicPartition("t", 0)

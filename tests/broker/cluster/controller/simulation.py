@@ -51,9 +51,9 @@ from odradek.broker.cluster.znodes import (
     topic_path,
 )
 from odradek.protocol.errors import KafkaError
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.broker.cluster.controller.node import Node
 from odradek.tests.broker.cluster.controller.nonsense import NONSENSE
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Check, Create, Fenced, SessionExpired, Steps, WriteAll
 
 # What people and tools write to ask the controller for something.

@@ -14,8 +14,8 @@ from odradek.broker.replication.controller_door import OwnBroker
 from odradek.broker.replication.inter_broker import InterBroker
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
+from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.fake_zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Check, Steps, children
 from odradek.zookeeper.session import Session
 

@@ -1,0 +1,75 @@
+"""What a Kafka of a test leaves behind: no thread, open file, directory, process or port."""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka
+
+KINDS: list[Callable[[], LocalKafka | KafkaCluster | KafkaProcess]] = [
+    LocalKafka,
+    lambda: LocalKafka(tls=True, users={"a": "b"}),
+    KafkaCluster,
+    KafkaProcess,
+]
+
+
+def use(kafka: Kafka) -> list[str]:
+    """Do a little of everything; return the addresses."""
+    kafka.put("t", ["v"])
+    assert len(kafka.records("t")) == 1
+    if isinstance(kafka, LocalKafka):
+        kafka.snapshot()
+        kafka.restore()
+    if isinstance(kafka, KafkaCluster):
+        kafka.kill(1)
+        kafka.isolate(2)
+    return kafka.address.split(",")
+
+
+def seen() -> tuple[set[str], set[str], set[str]]:
+    """The threads, the kinds of open files, and the directories of brokers of this process."""
+    gc.collect()
+    threads = {each.name for each in threading.enumerate()}
+    files: list[str] = []
+    for each in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            files.append(os.readlink(f"/proc/self/fd/{each}"))
+    own = {each for each in files if "odradek" in each or each.startswith("socket:")}
+    folders = {each.name for each in Path(tempfile.gettempdir()).glob(f"odradek-ephemeral-{os.getpid()}-*")}
+    return threads, own, folders
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="this system does not list open files in /proc")
+@pytest.mark.parametrize("kind", KINDS, ids=["local", "secure", "cluster", "process"])
+def test_nothing_is_left(kind: Callable[[], LocalKafka | KafkaCluster | KafkaProcess]) -> None:
+    # What a first client starts stays for the next one: its loop's thread.
+    with LocalKafka() as first:
+        use(first)
+    before = seen()
+    with kind() as kafka:
+        addresses = use(kafka)
+    after = seen()
+    assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
+    for each in addresses:
+        host, _, port = each.rpartition(":")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, int(port)), 10)
+
+
+def test_a_start_that_fails_leaves_nothing() -> None:
+    before = seen()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        for kind in (LocalKafka, KafkaProcess):
+            with pytest.raises(Exception, match=r"in use|did not start"):
+                kind({"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"})
+    after = seen()
+    assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
