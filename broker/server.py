@@ -41,6 +41,9 @@ from .network.dispatcher import Dispatcher, Guard
 from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
+from .quotas.connection_rates import ConnectionRates
+from .security.outgoing import check_is_super_user
+from .security.pem import StoreError
 from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
@@ -240,6 +243,7 @@ class Broker:
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         services.quotas.when_changed = dispatch.renew_guards
+        services.security.when_deleted = lambda name, mechanism: self.acceptor.end_sessions(name, mechanism)
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -249,7 +253,8 @@ class Broker:
             self.timers,
             responses,
             self._security_workers,
-            services.metadata.scram_credential,
+            services.security.credential,
+            ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None
         self._running = _Running(services, dispatch, acceptor, http)
@@ -275,6 +280,10 @@ class Broker:
         if self.config.zookeeper_connect is None:
             return None
         try:
+            check_is_super_user(self.config)
+        except StoreError as error:
+            raise StartError(f"the cluster cannot be joined: {error}") from error
+        try:
             from .cluster.member import Member
         except ModuleNotFoundError as error:
             if error.name != "kazoo":
@@ -290,11 +299,12 @@ class Broker:
 
     async def _register(self, member: Member, services: Services) -> None:
         from .cluster.member import BrokerParts
+        from .cluster.security import ClusterSecurity
         from .topics.cluster_topics import ClusterTopics
 
-        topics, replicas = services.topics, services.replicas
-        assert isinstance(topics, ClusterTopics) and replicas is not None
-        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration)
+        topics, replicas, security = services.topics, services.replicas, services.security
+        assert isinstance(topics, ClusterTopics) and replicas is not None and isinstance(security, ClusterSecurity)
+        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration, security)
         await member.register(parts, self.addresses)
 
     def _open(self, member: Member | None) -> Services:
@@ -320,6 +330,8 @@ class Broker:
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
+        except StoreError as error:
+            raise StartError(f"listener {self.config.inter_broker_listener}: {error}") from error
         _log.info("%s", describe_durability(self.config, [each.record.configs for each in services.topics.all()]))
         return services
 
@@ -411,7 +423,7 @@ def _guard(services: Services) -> Guard:
     if services.authorizer is None:
         return count
     is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
-    if not is_open and not services.metadata.acls:
+    if not is_open and not services.security.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
     check = AccessGuard(services, services.authorizer)
     return lambda route, handle: count(route, check(route, handle))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,8 +27,7 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
-from .quotas.client_quotas import Change, ClientQuotas
-from .security.acls import Acl
+from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
 from .share import first_offset
 from .share.actor import Surroundings
@@ -43,7 +42,9 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
+from .topics.security_store import SecurityStore
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
     from .replication.remote_markers import RemoteMarkers
     from .replication.remote_verification import RemoteVerification
@@ -85,6 +87,8 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    # ACLs, passwords and quotas.
+    security: SecurityStore
     quotas: ClientQuotas
     segment_leases: SegmentLeases
     # -- Share groups
@@ -113,19 +117,6 @@ class Services:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
 
-    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
-        """Remove ACLs, then add others: on disk first, then for every request that comes."""
-        assert self.authorizer is not None
-        added, removed = list(added), list(removed)
-        self.metadata.change_acls(added, removed)
-        self.authorizer.change(added, removed)
-
-    def change_quotas(self, changes: Iterable[Change]) -> None:
-        """Replace the quotas of these entities: on disk first, then for every request that comes."""
-        changes = list(changes)
-        self.metadata.put_quotas(changes)
-        self.quotas.change(changes)
-
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
@@ -137,18 +128,27 @@ class _Remote(NamedTuple):
     """What asks other brokers of a cluster on behalf of the coordinators."""
 
     view: MetadataCache
+    inter_broker: InterBroker
     markers: RemoteMarkers
     verification: RemoteVerification
 
     @classmethod
     def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
+        from .replication.inter_broker import InterBroker
         from .replication.remote_markers import RemoteMarkers
         from .replication.remote_verification import RemoteVerification
+
+        inter_broker = InterBroker(config)
 
         def partition_of(transactional_id: str) -> int:
             return partition_for(transactional_id, transactions_log.partition_count())
 
-        return cls(view, RemoteMarkers(config, view), RemoteVerification(config, view, partition_of))
+        return cls(
+            view,
+            inter_broker,
+            RemoteMarkers(config, view, inter_broker),
+            RemoteVerification(config, view, inter_broker, partition_of),
+        )
 
 
 class Assembly:
@@ -224,6 +224,10 @@ class Assembly:
             *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
         )
         staging = Staging(threads, background.work)
+        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
+        own = self._metadata if self._member is None else None
+        authorizer = _authorizer(config, own)
+        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
         share_partitions = self._share_partitions()
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
@@ -241,8 +245,9 @@ class Assembly:
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            authorizer=_authorizer(config, self._metadata),
-            quotas=ClientQuotas(self._metadata.quotas, config, clock),
+            authorizer=authorizer,
+            security=self._security(authorizer, quotas),
+            quotas=quotas,
             segment_leases=self._segment_leases(background),
             share_partitions=share_partitions,
             share_sessions=ShareSessions(share_partitions, 2_000),
@@ -281,9 +286,17 @@ class Assembly:
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
             CoordinatorMoves(groups, transactions),
             remote.view,
+            remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
             (remote.markers.close, remote.verification.close),
         )
+
+    def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
+        if self._member is None:
+            return OwnSecurity(self._metadata, authorizer, quotas)
+        from .cluster.security import ClusterSecurity
+
+        return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
 
     def _share_partitions(self) -> SharePartitions:
         clock = self._clock
@@ -303,10 +316,12 @@ def _share_settings(group_id: str) -> Settings:
     return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
 
 
-def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:
+    """Return the authorizer, if there is one. Without the `metadata` of a broker that is alone it has no ACLs yet."""
     if not config.authorizer_class_name:
         return None
-    return Authorizer(metadata.acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
+    acls = metadata.acls if metadata is not None else ()
+    return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 
 
 def _metadata_cache() -> MetadataCache:

@@ -31,6 +31,7 @@ COMMANDS = {
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",
     "acls": "List, add and remove ACLs, and explain which of them decides.",
+    "quotas": "List, set and delete how much of a broker clients may use.",
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",

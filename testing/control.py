@@ -29,7 +29,7 @@ async def answer(broker: Broker) -> None:
 
 
 async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
-    """Remove all topics, groups, transactional ids, dynamic configs, ACLs and users other than these.
+    """Remove all topics, groups, transactional ids, dynamic configs, ACLs, quotas and users other than these.
 
     Requests that stall go on.
     """
@@ -52,18 +52,17 @@ async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
     for group, configs in list(metadata.group_configs.items()):
         if configs:
             services.reconfiguration.alter_group(group, {})
-    if metadata.acls:
-        services.change_acls((), list(metadata.acls))
-    kept = [(user, mechanism) for user, found in metadata.scram.items() for mechanism in found if user not in users]
-    if kept:
-        metadata.put_scram((user, mechanism, None) for user, mechanism in kept)
+    security = services.security
+    await security.change_acls((), list(security.acls))
+    await security.put_quotas([(entity, {}) for entity in security.quotas])
+    kept = [(user, mechanism) for user, found in security.passwords.items() for mechanism in found if user not in users]
+    await security.put_passwords((user, mechanism, None) for user, mechanism in kept)
 
 
 async def set_passwords(broker: Broker, users: Mapping[str, str]) -> None:
     """Give users a password for each mechanism of SCRAM."""
     credentials = [(name, each, _credential(each, password)) for name, password in users.items() for each in HASHES]
-    if credentials:
-        broker.services.metadata.put_scram(credentials)
+    await broker.services.security.put_passwords(credentials)
 
 
 def _credential(mechanism: str, password: str) -> Credential:

@@ -44,6 +44,8 @@ from .lost_records import leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
+from .security import ClusterSecurity
+from .security_znodes import ACL_PARENTS
 from .znodes import (
     CLUSTER_ID,
     CONFIG_CHANGES,
@@ -76,6 +78,7 @@ class BrokerParts:
     metadata: Metadata
     topics: ClusterTopics
     reconfiguration: Reconfiguration
+    security: ClusterSecurity
 
 
 class Member:
@@ -135,7 +138,7 @@ class Member:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
         member = cls(config, clock)
         try:
-            await member.zookeeper.start(PERSISTENT)
+            await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)
         except BaseException as error:
             await member.zookeeper.stop()
@@ -193,10 +196,11 @@ class Member:
             self.broker_id,
             parts.topics,
             parts.reconfiguration,
+            parts.security,
             lambda: self.controller.elect_again(),
         )
         view = parts.replicas.view
-        self._door = ControllerDoor(config, view, own)
+        self._door = ControllerDoor(config, view, parts.replicas.inter_broker, own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
@@ -211,12 +215,14 @@ class Member:
             self.zookeeper,
             self._clock,
             own,
+            parts.replicas.inter_broker,
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs
         try:
             await self._adopt()
             await self._configs.read_all()
+            await parts.security.read_all()
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
@@ -256,7 +262,8 @@ class Member:
                 break
             host, port = outcome.holder.address
             remaining_s = deadline - asyncio.get_running_loop().time()
-            if outcome.holder.address != registration.address or remaining_s <= 0:
+            is_own = bool({*outcome.holder.addresses.values()} & {*registration.addresses.values()})
+            if not is_own or remaining_s <= 0:
                 why = f"broker.id {self.broker_id} is taken by the broker at {host}:{port}"
                 raise StartError(f"{why}: choose another broker.id, or stop that broker")
             _log.info("broker %d is still registered by its last run: waiting for that session to end", self.broker_id)
@@ -304,6 +311,9 @@ class Member:
         if path == CONFIG_CHANGES:
             self._spawn(self._configs.read_changes())
             return
+        if self._parts.security.is_told_by(path):
+            self._spawn(self._parts.security.read_changes())
+            return
         if path == broker_path(self.broker_id):
             self._own_znode_changed.set()
             if self._is_registered and not self._is_leaving:
@@ -330,8 +340,9 @@ class Member:
             return
         try:
             await self._configs.read_all()
+            await self._parts.security.read_all()
         except BadZnode as error:
-            # The configs stay as they were; the broker is registered all the same.
+            # The configs and ACLs stay as they were; the broker is registered all the same.
             _log.error("%s", error)
         self.controller.stand()
 

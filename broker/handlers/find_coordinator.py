@@ -88,7 +88,8 @@ def _coordinator(services: Services, context: RequestContext, key_type: int, key
     topic = TOPICS[key_type]
     shards = services.groups.shards if topic == OFFSETS_TOPIC else services.transactions.shards
     leader = services.replicas.view.leader(topic, shards.partition_of(key))
-    if leader is None:
+    address = leader.address(context.listener_name) if leader is not None else None
+    if leader is None or address is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)
-    return Coordinator(key, leader.id, *leader.address(context.listener_name), ErrorCode.NONE, "")
+    return Coordinator(key, leader.id, *address, ErrorCode.NONE, "")

@@ -27,7 +27,9 @@ from odradek.client import (
     SimpleConsumer,
     TopicPartition,
 )
+from odradek.client.admin.backups import HeldFiles
 from odradek.client.admin.transactions import ActiveProducer
+from odradek.client.core.metadata import PartitionInfo, TopicInfo
 from odradek.client.errors import RequestTimedOut
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.proxy import Proxy
@@ -38,6 +40,8 @@ Call = Callable[[Any], Awaitable[object]]
 P = TopicPartition("t", 0)
 ACL = Acl("User:u", "read", "topic", "t")
 TOPIC = ConfigResource.topic("t")
+# With a replica that is missing, so that its config is asked for.
+LACKING = TopicInfo("t", bytes(16), (PartitionInfo(0, 1, 0, (1, 2), (1,)),))
 
 
 async def begin_behind_a_commit(producer: Producer) -> None:
@@ -93,6 +97,13 @@ ADMIN: dict[str, Call] = {
     "describe_cluster": lambda each: each.describe_cluster(),
     "describe_configs": lambda each: each.describe_configs([TOPIC]),
     "describe_features": lambda each: each.describe_features(),
+    "begin_backup": lambda each: each.begin_backup(),
+    "renew_backup": lambda each: each.renew_backup(HeldFiles((), "", 1, 1)),
+    "check_health": lambda each: each.check_health(),
+    "placed_partitions": lambda each: each.placed_partitions([LACKING]),
+    "list_share_group_offsets": lambda each: each.list_share_group_offsets("g"),
+    "alter_share_group_offsets": lambda each: each.alter_share_group_offsets("g", {P: 1}),
+    "delete_share_group_offsets": lambda each: each.delete_share_group_offsets("g", ["t"]),
     "describe_groups": lambda each: each.describe_groups("g"),
     "describe_log_dirs": lambda each: each.describe_log_dirs(),
     "describe_producers": lambda each: each.describe_producers(P),

@@ -62,7 +62,9 @@ class _Session(session.Session):
         self._requests = cast("Requests", self)
 
     async def start(self, znodes: Sequence[str] = ()) -> None:
-        """Do nothing: the model is there."""
+        """Make the znodes that are missing: the model is there."""
+        for path in znodes:
+            self._ensemble.make(path)
 
     async def stop(self) -> None:
         """End the session."""

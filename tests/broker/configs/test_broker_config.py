@@ -149,7 +149,7 @@ ONLY_AT_START = {
 def test_the_same_configs_as_in_kafka_may_change_while_a_broker_runs() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
     # Kafka changes these for one listener only, and most of them for a new listener only.
-    kafkas -= definitions_of(SecurityTable).keys()
+    kafkas -= definitions_of(SecurityTable).keys() - {"max.connection.creation.rate"}
     ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
     assert ours - THROTTLES.keys() == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
 
@@ -361,8 +361,19 @@ def test_brokers_reach_each_other_at_the_listener_of_the_configs() -> None:
         BrokerConfig.parse(texts | asked | {"security.inter.broker.protocol": "SSL"})
     with pytest.raises(ConfigError, match="must be one of the listeners SSL, IN"):
         BrokerConfig.parse(texts | {"inter.broker.listener.name": "OUT"})
-    with pytest.raises(ConfigError, match="by PLAINTEXT only"):
-        BrokerConfig.parse(texts | {"zookeeper.connect": "h:2181"})
+
+
+def test_brokers_log_in_to_each_other_by_a_mechanism_of_their_listener() -> None:
+    texts = {"listeners": "IN://h:2", "listener.security.protocol.map": "IN:SASL_SSL", "zookeeper.connect": "h:2181"}
+    name = "sasl.mechanism.inter.broker.protocol"
+    with pytest.raises(ConfigError, match=rf"{name}=GSSAPI: set it to one of PLAIN"):
+        BrokerConfig.parse(texts)
+    with pytest.raises(ConfigError, match=rf"{name}=OAUTHBEARER: must be one of PLAIN"):
+        BrokerConfig.parse(texts | {name: "OAUTHBEARER"})
+    with pytest.raises(ConfigError, match=rf"{name}=PLAIN: must be one of sasl.enabled.mechanisms"):
+        BrokerConfig.parse(texts | {name: "PLAIN"})
+    own = {"listener.name.in.sasl.enabled.mechanisms": "PLAIN"}
+    assert BrokerConfig.parse(texts | own | {name: "PLAIN"})[0].sasl_mechanism_inter_broker_protocol == "PLAIN"
 
 
 def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:
