@@ -22,6 +22,7 @@ from .errors import discard_blocked_output, flush_output, open_closed_streams, o
 COMMANDS = {
     "serve": "Run a broker.",
     "registry": "Run a schema registry.",
+    "console": "Serve a web page over a Kafka.",
     "topics": "Create, list, describe, alter and delete topics.",
     "config": "Look at configs and change them while the broker runs.",
     "produce": "Send lines from standard input as records.",
@@ -35,6 +36,7 @@ COMMANDS = {
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",
+    "conformance": "Check that a broker does what Kafka promises.",
     "profile": "Keep addresses and client configs of clusters under a name.",
     "completion": "Print what makes a shell complete commands, topics and groups.",
     "man": "Print the manual page.",

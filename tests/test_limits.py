@@ -18,6 +18,8 @@ from odradek.broker.handlers import (
     fetch,
     metadata,
     odradek_lease_segments,
+    share_acknowledge,
+    share_fetch,
 )
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import (
@@ -34,6 +36,7 @@ from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.quotas import connection_rates, meters
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import signed_tokens
+from odradek.broker.share import sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -82,6 +85,10 @@ FIXED = {
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,
     "partitions of one session": fetch_sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all sessions": fetch_sessions.MAX_PARTITIONS,
+    "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
+    "partitions of all share sessions": sessions.MAX_PARTITIONS,
+    "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
+    "partitions that one turn looks at": share_fetch.PARTITIONS_PER_TURN,
     "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,

@@ -19,12 +19,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.errors import KafkaError
 from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...zookeeper.operations import Create, SessionExpired, create, read, write
-from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
+from ...zookeeper.session import Contact, OpenSession, Session, ZooKeeperUnreachable
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
@@ -32,6 +33,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
+from ..security.pem import StoreError
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
 from .admin import ClusterAdmin
@@ -59,6 +61,7 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
+from .zookeeper_login import zookeeper_security
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -84,7 +87,7 @@ class BrokerParts:
 class Member:
     """The membership of one broker. `join`, `register`, and at the end `leave` and `stop`."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, open_session: OpenSession | None = None) -> None:
         assert config.zookeeper_connect is not None
         self.broker_id = config.node_id
         self.cluster_id = ""
@@ -92,12 +95,13 @@ class Member:
         self._clock = clock
         session_ms = config.zookeeper_session_timeout_ms
         connection_ms = config.zookeeper_connection_timeout_ms
-        self.zookeeper = Session(
+        self.zookeeper = (open_session or Session)(
             config.zookeeper_connect,
             session_ms,
             session_ms if connection_ms is None else connection_ms,
             self._note_change,
             self._note_contact,
+            zookeeper_security(config),
         )
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
@@ -130,13 +134,18 @@ class Member:
     # -- Join
 
     @classmethod
-    async def join(cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK) -> Member:
+    async def join(
+        cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK, open_session: OpenSession | None = None
+    ) -> Member:
         """Open the session, and find the cluster's id and the broker's number. Raises StartError."""
         try:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-        member = cls(config, clock)
+        try:
+            member = cls(config, clock, open_session)
+        except StoreError as error:
+            raise StartError(f"ZooKeeper cannot be reached: {error}") from error
         try:
             await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)
@@ -223,11 +232,14 @@ class Member:
             await self._adopt()
             await self._configs.read_all()
             await parts.security.read_all()
+            await parts.security.adopt(parts.metadata)
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
+        except KafkaError as error:
+            raise StartError(f"the cluster cannot be joined: {error.message}") from error
 
     async def serve(self) -> None:
         """Stand for controller. Returns when the present controller has told this broker what it leads."""

@@ -22,6 +22,7 @@ from ..quotas.entities import Entity
 from ..security.acls import Acl
 from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
+from ..topics.metadata_journal import Metadata
 from ..topics.security_store import PasswordChange, missing_password
 from .security_steps import (
     CONFIGS,
@@ -157,6 +158,30 @@ class ClusterSecurity:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None
         except BadZnode as error:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+
+    async def adopt(self, metadata: Metadata) -> None:
+        """Bring what the broker had in its journal while it was alone into the cluster. What the cluster has, wins.
+
+        What is written is removed from the journal, so that a later start brings nothing back that was deleted.
+        """
+        acls = [each for each in metadata.acls if is_znode_name(each.resource_name)] if self._seen else []
+        passwords = [(user, *each) for user, kept in metadata.scram.items() for each in kept.items()]
+        quotas = list(metadata.quotas.items())
+        errors: list[KafkaError] = []
+        errors += (await self.change_acls(acls)).values()
+        wanted = [each for each in passwords if self.credential(each[1], each[0]) is None]
+        errors += (await self.put_passwords(wanted)).values()
+        errors += (await self.put_quotas([each for each in quotas if each[0] not in self._quotas])).values()
+        if errors:
+            raise errors[0]
+        if acls:
+            metadata.change_acls((), acls)
+        if passwords:
+            metadata.put_scram((user, mechanism, None) for user, mechanism, _ in passwords)
+        if quotas:
+            metadata.put_quotas((entity, {}) for entity, _ in quotas)
+        if acls or passwords or quotas:
+            _log.info("the ACLs, passwords and quotas of this data directory are now the cluster's")
 
     # -- Changes by others
 

@@ -46,6 +46,7 @@ from .security_table import SecurityTable
 from .server_table import ServerTable
 from .share_table import ShareTable
 from .unsupported_configs import warning
+from .zookeeper_table import ZooKeeperTable, check_zookeeper
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ServerTable),
@@ -55,13 +56,22 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ShareTable),
     **definitions_of(ClusterTable),
     **definitions_of(AuthorizerTable),
+    **definitions_of(ZooKeeperTable),
     **definitions_of(QuotaTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig(
-    ServerTable, SecurityTable, LogTable, CoordinatorTable, ShareTable, ClusterTable, AuthorizerTable, QuotaTable
+    ServerTable,
+    SecurityTable,
+    LogTable,
+    CoordinatorTable,
+    ShareTable,
+    ClusterTable,
+    AuthorizerTable,
+    QuotaTable,
+    ZooKeeperTable,
 ):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
@@ -80,6 +90,7 @@ class BrokerConfig(
                 row.validate(value)
         self._unite_ids()
         check_authorizer(self)
+        check_zookeeper(self)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         self._check_listener_configs()
         self._check_inter_broker_listener()

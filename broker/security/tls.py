@@ -60,16 +60,19 @@ def load_outgoing(config: ListenerConfig) -> ssl.SSLContext:
     """Return the context by which this broker connects to others. It shows its own certificate. Raises StoreError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     _set_protocols(context, config)
-    store, trusted = _key_store(config), _trusted(config)
+    # ZooKeeper may ask for no certificate.
+    has_key = config.ssl_keystore_location or config.ssl_keystore_key
+    store, trusted = _key_store(config) if has_key else None, _trusted(config)
     context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
     try:
-        _load_key(context, store, config.ssl_key_password or "")
+        if store is not None:
+            _load_key(context, store, config.ssl_key_password or "")
         if trusted is not None:
             context.load_verify_locations(cadata=trusted)
         else:
             context.load_default_certs()
     except ssl.SSLError as error:
-        raise StoreError(_words(error, config, "ENCRYPTED" in store.key)) from None
+        raise StoreError(_words(error, config, store is not None and "ENCRYPTED" in store.key)) from None
     return context
 
 

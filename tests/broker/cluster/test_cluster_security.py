@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from hashlib import pbkdf2_hmac
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.cluster import security_steps
+from odradek.broker.cluster.first_users import set_password
 from odradek.broker.cluster.security import ClusterSecurity
 from odradek.broker.cluster.security_steps import change_acls, change_entity
 from odradek.broker.cluster.security_znodes import encode_credential, pattern_of
 from odradek.broker.log_dirs.data_dir import StartError
+from odradek.broker.quotas.entities import Entity
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from odradek.broker.security.principals import user
 from odradek.broker.security.sasl.scram import credential_of
@@ -277,3 +280,45 @@ async def test_a_quota_that_another_broker_has_changed_meanwhile_stays(cluster: 
     assert await set_quota(raw, {"user": "a"}, producer_byte_rate=3.0) == 0
     kept = json.loads(cluster.ensemble.get("/config/users/a") or b"")["config"]
     assert kept == {"producer_byte_rate": "3", "consumer_byte_rate": "2"}
+
+
+# -- From one broker to a cluster
+
+
+async def test_what_a_broker_had_alone_becomes_the_clusters_once(cluster: SecureMembers) -> None:
+    """A later start brings nothing back that was deleted meanwhile. What the cluster has, wins."""
+    together = cluster.config(1, "SASL_PLAINTEXT", **AUTHORIZER)
+    alone = replace(together, zookeeper_connect=None)
+    kept, shared = credential_of("SCRAM-SHA-256", b"x", b"salt", 4096), Entity(user="alice")
+    async with Broker(alone) as broker:
+        security = broker.services.security
+        await security.change_acls([acl(), acl("a/b")])
+        await security.put_passwords([("alice", "SCRAM-SHA-256", kept), ("bob", "SCRAM-SHA-256", kept)])
+        await security.put_quotas(
+            [(shared, {"producer_byte_rate": 1.0}), (Entity(ip="10.0.0.1"), {"connection_creation_rate": 2.0})]
+        )
+    theirs = credential_of("SCRAM-SHA-256", b"other", b"salt", 4096)
+    configs = {"SCRAM-SHA-256": encode_credential(theirs)}
+    cluster.ensemble.make("/config/users/alice", json.dumps({"version": 1, "config": configs}).encode())
+    async with Broker(together) as broker:
+        security = broker.services.security
+        assert list(security.acls) == [acl()]
+        assert security.credential("SCRAM-SHA-256", "alice") == theirs
+        assert security.credential("SCRAM-SHA-256", "bob") == kept
+        assert security.quotas[shared] == {"producer_byte_rate": 1.0}
+        # No znode can have this name: it stays for the day on which the broker is alone again.
+        assert list(broker.services.metadata.acls) == [acl("a/b")]
+        await security.change_acls([], [acl()])
+        await security.put_passwords([("bob", "SCRAM-SHA-256", None)])
+    async with Broker(together) as broker:
+        assert not broker.services.security.acls
+        assert broker.services.security.credential("SCRAM-SHA-256", "bob") is None
+
+
+async def test_a_first_password_is_written_before_the_first_broker(cluster: SecureMembers) -> None:
+    salted = pbkdf2_hmac("sha256", PASSWORD.encode(), b"salt", 4096)
+    config = cluster.config(1, "SASL_PLAINTEXT", "SCRAM-SHA-256", **AUTHORIZER)
+    await set_password(config, BROKER, "SCRAM-SHA-256", credential_of("SCRAM-SHA-256", salted, b"salt", 4096))
+    first = await cluster.start(1, "SASL_PLAINTEXT", "SCRAM-SHA-256", **AUTHORIZER)
+    second = await cluster.start(2, "SASL_PLAINTEXT", "SCRAM-SHA-256", **AUTHORIZER)
+    assert first.services.replicas is not None and second.services.replicas is not None
