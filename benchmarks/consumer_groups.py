@@ -207,6 +207,7 @@ def settled(broker: Broker) -> list[bytes]:
 def measure(brokers: list[Broker], folder: Path, members: int) -> str:
     """Return the report."""
     rows: list[str] = []
+    others = os.getloadavg()[0]
     joins: dict[str, list[float]] = {}
     frames: list[bytes] = []
     for broker in brokers:
@@ -226,6 +227,7 @@ def measure(brokers: list[Broker], folder: Path, members: int) -> str:
         "",
         f"`python -m benchmarks.consumer_groups --write`: {GROUPS} groups of {GROUP_SIZE} members, {PER_S:,} heartbeats"
         " a second in all.",
+        f"Before the run {others:.1f} tasks wanted a processor: more than one makes the times those of the machine.",
         "",
         "| | answered a second | p50 ms | p99 ms | processor of the broker |",
         "|---|---|---|---|---|",

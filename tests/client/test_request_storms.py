@@ -15,11 +15,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from odradek.client import Consumer, KafkaError, Producer
+from odradek.client import Consumer, KafkaError, Producer, ShareConsumer
 from odradek.client.core.metadata import NO_LEADER
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.metadata import MetadataResponseBroker
+from odradek.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
+from odradek.protocol.messages.share_fetch import ShareFetchResponse
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.tests.client.consumer.test_error_table import ANSWERS, sample, spoil
 from odradek.tests.client.producer.test_every_error import SAMPLE, error_step
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -49,9 +53,10 @@ async def produce(cluster: FakeCluster) -> None:
             await producer.stop(timeout_ms=0)
 
 
-async def consume(cluster: FakeCluster) -> None:
+async def consume(cluster: FakeCluster, kind: Callable[..., Any] = Consumer, **more: Any) -> None:
     """Poll as a member of a group, also after errors."""
-    consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", **OPTIONS)
+    given = {"auto_offset_reset": "earliest"} if kind is Consumer else {}
+    consumer = kind("t", bootstrap_servers=cluster.address, group_id="g", **OPTIONS | given | more)
     async with asyncio.timeout(LASTS_S):
         try:
             await consumer.start()
@@ -67,6 +72,8 @@ async def consume(cluster: FakeCluster) -> None:
 async def storm(load: Load, trouble: Trouble) -> tuple[str, int] | None:
     """Return the API that was asked too often and how often, None if there is none."""
     async with FakeCluster({"t": 2}, nodes=2) as cluster:
+        cluster.group.interval_ms = cluster.share_group.interval_ms = PAUSE_MS
+        cluster.share_group.wait_s = PAUSE_MS / 1000
         await trouble(cluster)
         began = time.monotonic()
         with suppress(TimeoutError, KafkaError):
@@ -144,3 +151,40 @@ async def test_a_consumer_pauses_between_attempts() -> None:
 async def test_a_leader_that_cannot_be_asked_is_looked_for_with_pauses() -> None:
     assert await storms(produce, LEADERS) == {}
     assert await storms(consume, LEADERS) == {}
+
+
+def at_every(key: ApiKey, response: Callable[[ErrorCode], Any], *codes: ErrorCode) -> dict[str, Trouble]:
+    """Return the trouble of each code, for ever at every request of an API that is not the first one."""
+
+    def trouble(code: ErrorCode) -> Trouble:
+        async def answer_with_it(cluster: FakeCluster) -> None:
+            async def joins_alone(call: Call) -> Any:
+                joins = getattr(call.request, "member_epoch", 0) == 0 and key is not ApiKey.SHARE_FETCH
+                return await call.default() if joins else response(code)
+
+            cluster.on(key, *[joins_alone] * MANY)
+
+        return answer_with_it
+
+    return {f"{key.name} {code.name}": trouble(code) for code in codes}
+
+
+async def test_a_member_of_a_newer_group_pauses_between_attempts() -> None:
+    codes = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    consumer = partial(consume, group_protocol="consumer")
+    troubles = at_every(
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, lambda code: ConsumerGroupHeartbeatResponse(error_code=code), *codes
+    )
+    assert await storms(consumer, troubles) == {}
+    worker = partial(consume, kind=ShareConsumer, fetch_max_wait_ms=PAUSE_MS)
+    troubles = at_every(ApiKey.SHARE_GROUP_HEARTBEAT, lambda code: ShareGroupHeartbeatResponse(error_code=code), *codes)
+    assert await storms(worker, troubles) == {}
+    lost = ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (
+        await storms(
+            worker,
+            at_every(ApiKey.SHARE_FETCH, lambda code: ShareFetchResponse(error_code=code), *lost)
+            | at_every(ApiKey.SHARE_ACKNOWLEDGE, lambda code: ShareAcknowledgeResponse(error_code=code), *lost),
+        )
+        == {}
+    )

@@ -21,6 +21,8 @@ from odradek.client import (
     ProducerInterceptor,
     ProducerRecord,
     RecordMetadata,
+    ShareConsumer,
+    ShareRecord,
     SimpleConsumer,
     TopicPartition,
     blocking,
@@ -109,3 +111,21 @@ def plain() -> None:
     with blocking.Admin() as admin:
         assert_type(admin.list_topics(), list[str])
         print(admin.describe_topics("t")["t"].partitions)
+
+
+async def share_typed() -> None:
+    async with ShareConsumer[str, dict[str, int]]("jobs", group_id="g", value_deserializer="json") as consumer:
+        record = await consumer.getone()
+        assert_type(record, ShareRecord[str, dict[str, int]])
+        assert_type(record.delivery_count, int)
+        consumer.accept(record)
+        assert_type(await consumer.getmany(), dict[TopicPartition, list[ShareRecord[str, dict[str, int]]]])
+        assert_type(await consumer.commit(), None)
+
+
+def share_typed_blocking() -> None:
+    with blocking.ShareConsumer[str, bytes]("jobs", group_id="g") as consumer:
+        for record in consumer:
+            assert_type(record, ShareRecord[str, bytes])
+            consumer.release(record)
+            assert_type(consumer.lock_left_ms(record), float)

@@ -54,6 +54,8 @@ class FakeGroup:
         # The leader epoch and the text of each commit.
         self.details: dict[tuple[str, int], tuple[int, str]] = {}
         self.left: list[str] = []
+        # Between heartbeats of the consumer protocol.
+        self.interval_ms = 5
         # Of the consumer protocol: (topic, partition), None for all partitions of what the member reads.
         self.target: set[tuple[str, int]] | None = None
         # What the member says that it reads and owns.
@@ -152,7 +154,7 @@ class FakeGroup:
         return ConsumerGroupHeartbeatResponse(
             member_id=self.member_id,
             member_epoch=self.generation,
-            heartbeat_interval_ms=5,
+            heartbeat_interval_ms=self.interval_ms,
             assignment=self._assignment(whole),
         )
 

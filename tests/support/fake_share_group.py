@@ -24,8 +24,6 @@ from .wire import Call, Step
 RELEASE, RENEW = 2, 4
 _CLOSE = -1
 _MOST_BYTES = 1 << 30
-# A fetch that finds nothing waits so long: tests are in a hurry.
-_WAIT_S = 0.02
 
 Place = tuple[str, int]
 
@@ -37,6 +35,9 @@ class FakeShareGroup:
         self.epoch = 0
         self.left: list[str] = []
         self.lock_ms = 30_000
+        self.interval_ms = 5
+        # A fetch that finds nothing waits so long: tests are in a hurry.
+        self.wait_s = 0.02
         # Node -> the epoch of the next request of the session.
         self.sessions: dict[int, int] = {}
         # Offset -> deliveries so far.
@@ -89,7 +90,10 @@ class FakeShareGroup:
                 ]
             )
         return ShareGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=self.epoch, heartbeat_interval_ms=5, assignment=told
+            member_id=request.member_id,
+            member_epoch=self.epoch,
+            heartbeat_interval_ms=self.interval_ms,
+            assignment=told,
         )
 
     # -- Sessions
@@ -134,7 +138,7 @@ class FakeShareGroup:
                 data.records = log.read(offsets[0], _MOST_BYTES) if offsets else b""
             response.responses.append(fetch.ShareFetchableTopicResponse(self._wire.topic_id(place[0]), [data]))
         if not found:
-            await asyncio.sleep(_WAIT_S)
+            await asyncio.sleep(self.wait_s)
         return response
 
     def _acquire(self, place: Place, log: Any, room: int) -> list[int]:
