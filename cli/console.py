@@ -6,13 +6,16 @@ connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .connection_options import connection_options
+from .child import end_with_parent, read_configs
+from .connection_options import connection_options, note_configs
 from .errors import CliError
 from .registry import login_of, tls_context
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
@@ -48,9 +51,7 @@ if TYPE_CHECKING:
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without a login.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
-@click.option(
-    "--end-with-stdin", is_flag=True, help="End when standard input ends, as it does when what started it is gone."
-)
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --console`: end with standard input.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
 @click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
 @connection_options("admin", "consumer", "producer")
@@ -64,7 +65,7 @@ def command(
     insecure: bool,
     tls_cert: str | None,
     tls_key: str | None,
-    end_with_stdin: bool,
+    as_child: bool,
     log_format: str,
     log_level: str,
     bootstrap_server: str,
@@ -83,6 +84,9 @@ def command(
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     if login_file is not None and cluster_login:
         raise click.UsageError("--login-file and --cluster-login are two ways to log in: choose one")
     config = _config(listen, bootstrap_server)
@@ -91,7 +95,7 @@ def command(
         history_file=history_file, login=None if login_file is None else login_of(login_file),
         tls=tls_context(tls_cert, tls_key),
     )  # fmt: skip
-    _run(config, end_with_stdin)
+    _run(config)
 
 
 def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
@@ -114,12 +118,12 @@ async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:
     return found.is_allowed, found.rule
 
 
-def _run(config: ConsoleConfig, end_with_stdin: bool) -> None:
+def _run(config: ConsoleConfig) -> None:
     from ..console.history.history import HistoryFileError
     from ..console.server import UnsafeConsole, serve
 
     try:
-        run(serve(config, lambda url: click.echo(f"ready {url}"), end_with_stdin=end_with_stdin))
+        run(serve(config, lambda url: click.echo(f"ready {url}")))
     except (HistoryFileError, UnsafeConsole) as error:
         raise CliError(str(error)) from error
     except OSError as error:

@@ -6,6 +6,8 @@ connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
 
 from __future__ import annotations
 
+import os
+import signal
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connection_options import connection_options
+from .child import end_with_parent, read_configs
+from .connection_options import connection_options, note_configs
 from .errors import CliError
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
 @click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --registry`: end with standard input.")
 @connection_options("admin", "consumer", "producer")
 def command(
     listen: str,
@@ -53,6 +57,7 @@ def command(
     tls_key: str | None,
     log_format: str,
     log_level: str,
+    as_child: bool,
     bootstrap_server: str,
 ) -> None:
     """Run a schema registry with Confluent's HTTP API until SIGTERM or Ctrl-C. It keeps schemas in a topic.
@@ -69,6 +74,9 @@ def command(
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     config = _config(listen, login_file, tls_cert, tls_key)
     log = replace(
         config.log, bootstrap_servers=bootstrap_server, topic=topic, replication_factor=replication_factor or -1,

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,9 @@ from ..broker.configs.definition import ConfigError
 from .errors import CliError, discard_output
 from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
+
+if TYPE_CHECKING:
+    from .child import Child
 
 log = logging.getLogger("odradek.broker")
 
@@ -115,6 +118,17 @@ class _Json(logging.Formatter):
     help="Listen by TLS and let in only users with a password: makes certificates and a first user, and prints the "
     "file that a client needs.",
 )
+@click.option(
+    "--registry",
+    metavar="[HOST:]PORT",
+    help="A schema registry beside the broker, a process of its own; a port alone listens on 127.0.0.1.  "
+    "[default: none]",
+)
+@click.option(
+    "--console",
+    metavar="[HOST:]PORT",
+    help="A web page over the broker, a process of its own; a port alone listens on 127.0.0.1.  [default: none]",
+)
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
@@ -138,6 +152,8 @@ def command(
     config_file: str | None,
     assignments: tuple[str, ...],
     secure: bool,
+    registry: str | None,
+    console: str | None,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -152,6 +168,7 @@ def command(
       odradek serve
       odradek serve --listen 0.0.0.0:9092 --data-dir /var/lib/odradek
       odradek serve --http 9644
+      odradek serve --registry 8081 --console 8080
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
       odradek serve --secure --listen 0.0.0.0:9093
@@ -171,7 +188,29 @@ def command(
     for warning in warnings:
         log.warning(warning)
     _raise_file_limit()
-    _run(config)
+    logging_options = ("--log-format", log_format, "--log-level", log_level)
+    wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
+    _run(config, [_child(each, wanted[each], config, texts, logging_options, secure=secure) for each in wanted])
+
+
+def _child(
+    command: str, listen: str, config: BrokerConfig, texts: Mapping[str, str], options: Sequence[str], *, secure: bool
+) -> Child:
+    from .child import Child, secure_options
+
+    where = listen if ":" in listen else f"127.0.0.1:{listen}"
+    check_listen(where)
+    if not secure and not config.listeners[0].startswith("PLAINTEXT://"):
+        raise click.UsageError(
+            f"--{command} needs --secure, or a first listener that is PLAINTEXT: otherwise start `odradek {command}`, "
+            "and say by -X how it logs in"
+        )
+    if not secure:
+        return Child(command, where, options)
+    from .secure_start import folder_of
+
+    more, configs = secure_options(folder_of(texts))
+    return Child(command, where, [*options, *more], configs)
 
 
 def texts_of(
@@ -230,15 +269,28 @@ def _raise_file_limit() -> None:
         log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
 
 
-def _run(config: BrokerConfig) -> None:
+def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
     from ..broker.log_dirs.data_dir import StartError
     from ..broker.server import serve
 
+    def announce(address: str) -> None:
+        _announce(address)
+        for child in children:
+            child.start(address)
+
+    def announce_stop() -> None:
+        notify(STOPPING)
+        for child in children:
+            child.begin_stop()
+
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, _announce, lambda: notify(STOPPING)))
+        run_loop(serve(config, announce, announce_stop))
     except StartError as error:
         raise CliError(str(error)) from error
+    finally:
+        for child in children:
+            child.stop()
 
 
 def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import signal
 import ssl
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,8 +124,8 @@ class Console:
         return self._listener.url
 
 
-async def serve(config: ConsoleConfig, announce: Callable[[str], None], *, end_with_stdin: bool = False) -> None:
-    """Run a console until SIGTERM or SIGINT, or until standard input ends. Call `announce` with its URL.
+async def serve(config: ConsoleConfig, announce: Callable[[str], None]) -> None:
+    """Run a console until SIGTERM or SIGINT. Call `announce` with its URL.
 
     Raises OSError, HistoryFileError, UnsafeConsole.
     """
@@ -136,16 +135,4 @@ async def serve(config: ConsoleConfig, announce: Callable[[str], None], *, end_w
         loop.add_signal_handler(each, stopped.set)
     async with Console(config) as console:
         announce(console.url)
-        if end_with_stdin:
-            await loop.connect_read_pipe(lambda: _EndOfInput(stopped), sys.stdin)
         await stopped.wait()
-
-
-class _EndOfInput(asyncio.Protocol):
-    """Sets an event when a pipe ends: nobody writes to it, and its other end closes with the process that holds it."""
-
-    def __init__(self, ended: asyncio.Event) -> None:
-        self._ended = ended
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._ended.set()
