@@ -25,6 +25,7 @@ from .values import OneOf
 if TYPE_CHECKING:
     from ..client import Acl, Admin
     from ..console import ConsoleConfig
+    from ..console.reading.schemas import Schemas
 
 
 @click.command(short_help="Serve a web page over a Kafka.")
@@ -51,6 +52,11 @@ if TYPE_CHECKING:
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without a login.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
+@click.option("--registry", metavar="URL", help="The schema registry by which records in Avro are shown.")
+@click.option(
+    "--registry-login-file", metavar="FILE", type=click.Path(path_type=Path), help="NAME:PASSWORD for the registry."
+)
+@click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS.")
 @click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --console`: end with standard input.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
 @click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
@@ -65,6 +71,9 @@ def command(
     insecure: bool,
     tls_cert: str | None,
     tls_key: str | None,
+    registry: str | None,
+    registry_login_file: Path | None,
+    registry_ca: str | None,
     as_child: bool,
     log_format: str,
     log_level: str,
@@ -80,7 +89,7 @@ def command(
       odradek console
       odradek console -b kafka-1:9092 --listen 127.0.0.1:8080 --read-only
       odradek console --listen 0.0.0.0:8080 --login-file login.txt --allow-host kafka.example
-      odradek console --history-file history.msgpack
+      odradek console --history-file history.msgpack --registry http://127.0.0.1:8081
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
@@ -93,7 +102,7 @@ def command(
     config = replace(
         config, allowed_hosts=allow_host, read_only=read_only, cluster_login=cluster_login, insecure=insecure,
         history_file=history_file, login=None if login_file is None else login_of(login_file),
-        tls=tls_context(tls_cert, tls_key),
+        tls=tls_context(tls_cert, tls_key), schemas=_schemas(registry, registry_login_file, registry_ca),
     )  # fmt: skip
     _run(config)
 
@@ -109,6 +118,19 @@ def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
     host, _, port = listen.rpartition(":")
     cluster = ClusterOptions(bootstrap_server, admin, consumer, producer)
     return ConsoleConfig(cluster, host=host.strip("[]"), port=int(port), decide=_decide)
+
+
+def _schemas(url: str | None, login_file: Path | None, ca_file: str | None) -> Schemas | None:
+    """Return what asks the registry. UsageError for its options without it, CliError for a bad one."""
+    if url is None:
+        if login_file is not None or ca_file is not None:
+            raise click.UsageError("--registry-login-file and --registry-ca need --registry")
+        return None
+    from ..client.schemas import SchemaRegistry
+    from ..console.reading.schemas import Schemas
+
+    login = None if login_file is None else login_of(login_file)
+    return Schemas(SchemaRegistry(url, login=login, ca_file=ca_file))
 
 
 async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:

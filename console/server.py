@@ -24,7 +24,7 @@ from .door.login import ClusterLogin, OneLogin
 from .door.security import host_of, is_loopback
 from .history.history import History
 from .journal import Journal
-from .reading.decoding import AvroDecoder
+from .reading.schemas import Schemas
 from .rendering import Templates
 from .visit import Decide, House
 
@@ -59,7 +59,8 @@ class ConsoleConfig:
     insecure: bool = False
     tls: ssl.SSLContext | None = None
     history_file: Path | None = None
-    avro: AvroDecoder | None = None
+    # Of the schema registry, for records in Avro.
+    schemas: Schemas | None = None
     # Decides by the cluster's ACLs; without it nobody can ask who may do something.
     decide: Decide | None = None
 
@@ -78,7 +79,7 @@ class Console:
         self._login = ClusterLogin(config.cluster) if config.cluster_login else OneLogin(self._cluster, config.login)
         self.history = History(self._cluster, config.history_file)
         house = House(
-            Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.avro,
+            Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.schemas,
             config.decide,
             asyncio.Semaphore(MAX_TAILS),
         )  # fmt: skip
