@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -18,24 +18,21 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
+from .coordination.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
+from .coordination.share.coordinator import ShareCoordinator
+from .coordination.share.persister import Persister
+from .coordination.share.routed_persister import RoutedPersister
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
-from .quotas.client_quotas import Change, ClientQuotas
-from .security.acls import Acl
+from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .share import first_offset
-from .share.actor import Surroundings
-from .share.sessions import ShareSessions
-from .share.settings import LATEST, Settings
-from .share.share_partition import Limits
-from .share.share_partitions import SharePartitions
+from .share.leader import ShareLeader
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -43,25 +40,30 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
+from .topics.security_store import SecurityStore
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
-from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.coordinator_moves import CoordinatorMoves
+    from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
+    from .replication.remote_end_offsets import RemoteEndOffsets
     from .replication.remote_markers import RemoteMarkers
+    from .replication.remote_share_states import RemoteShareStates
     from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
-NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +87,20 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    # ACLs, passwords and quotas.
+    security: SecurityStore
     quotas: ClientQuotas
     segment_leases: SegmentLeases
-    # -- Share groups
-    share_partitions: SharePartitions
-    share_sessions: ShareSessions
-    # Returns the configs of a share group as they are now.
-    share_settings: Callable[[str], Settings]
+    share_leader: ShareLeader
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     verification: Verification
     markers: MarkerWriter
     features: Features
+    share_states: ShareCoordinator
+    # The share coordinator of each key, wherever it is.
+    persister: Persister
     # -- The rest
     reconfiguration: Reconfiguration
     background: BackgroundTasks
@@ -105,6 +108,8 @@ class Services:
     replicas: Replicas | None = None
     # None: a broker that is alone, or whose controller a test plays.
     cluster: Member | None = None
+    # Finds the end of a partition that another broker leads; None: a broker that is alone.
+    remote_end_offset: Callable[[str, int], Awaitable[int]] | None = None
 
     @property
     def replica_admin(self) -> ClusterAdmin | SingleReplica:
@@ -113,23 +118,12 @@ class Services:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
 
-    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
-        """Remove ACLs, then add others: on disk first, then for every request that comes."""
-        assert self.authorizer is not None
-        added, removed = list(added), list(removed)
-        self.metadata.change_acls(added, removed)
-        self.authorizer.change(added, removed)
-
-    def change_quotas(self, changes: Iterable[Change]) -> None:
-        """Replace the quotas of these entities: on disk first, then for every request that comes."""
-        changes = list(changes)
-        self.metadata.put_quotas(changes)
-        self.quotas.change(changes)
-
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
+        self.groups.share.forget_topic(topic.id)
+        self.share_states.forget_topic(topic.id)
         self.background.cleaner.forget(topic)
 
 
@@ -137,18 +131,11 @@ class _Remote(NamedTuple):
     """What asks other brokers of a cluster on behalf of the coordinators."""
 
     view: MetadataCache
+    inter_broker: InterBroker
     markers: RemoteMarkers
     verification: RemoteVerification
-
-    @classmethod
-    def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_verification import RemoteVerification
-
-        def partition_of(transactional_id: str) -> int:
-            return partition_for(transactional_id, transactions_log.partition_count())
-
-        return cls(view, RemoteMarkers(config, view), RemoteVerification(config, view, partition_of))
+    share_states: RemoteShareStates
+    end_offsets: RemoteEndOffsets
 
 
 class Assembly:
@@ -204,12 +191,18 @@ class Assembly:
 
         def log_of(topic: str) -> CoordinatorLog:
             count = internal_topics.partition_count(topic)
-            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create)
+            delete_records = background.record_deletion.delete_records
+            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
 
+        background = self._background()
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
+        share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
+        remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
+        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         groups = GroupCoordinator(
-            config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
+            *(config, offsets_log, self._timers, clock, topics, persister),
+            aside=_aside,
+            own_configs=self._metadata.group_configs,
         )
         markers = MarkerWriter(
             *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
@@ -220,11 +213,11 @@ class Assembly:
             self._metadata.new_producer_id if self._member is None else self._member.producer_ids.new_id,
             *(markers.write, topics.requires_fsync),
         )
-        background = BackgroundTasks(
-            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
-        )
         staging = Staging(threads, background.work)
-        share_partitions = self._share_partitions()
+        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
+        own = self._metadata if self._member is None else None
+        authorizer = _authorizer(config, own)
+        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -241,55 +234,103 @@ class Assembly:
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            authorizer=_authorizer(config, self._metadata),
-            quotas=ClientQuotas(self._metadata.quotas, config, clock),
+            authorizer=authorizer,
+            security=self._security(authorizer, quotas),
+            quotas=quotas,
             segment_leases=self._segment_leases(background),
-            share_partitions=share_partitions,
-            share_sessions=ShareSessions(share_partitions, 2_000),
-            share_settings=_share_settings,
+            share_leader=ShareLeader.make(
+                *(config, self._metadata.group_configs, persister, topics, clock),
+                *(self._timers, self._purgatory, threads),
+            ),
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
             markers=markers,
-            features=Features(
-                self._metadata,
-                {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
-            ),
+            features=self._features(groups, transactions),
+            share_states=share_states,
+            persister=persister,
             reconfiguration=Reconfiguration(
                 config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
             ),
             background=background,
-            replicas=None if remote is None else self._replicas(background, staging, groups, transactions, remote),
+            replicas=None
+            if remote is None
+            else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
             cluster=self._member,
+            remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
+
+    def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
+        on_change = {
+            TRANSACTION_VERSION: transactions.set_version,
+            GROUP_VERSION: groups.set_version,
+            SHARE_VERSION: groups.share.set_version,
+        }
+        return Features(self._metadata, on_change)
+
+    def _background(self) -> BackgroundTasks:
+        parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
+        return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
+
+    def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
+        from .replication.inter_broker import InterBroker
+        from .replication.remote_end_offsets import RemoteEndOffsets
+        from .replication.remote_markers import RemoteMarkers
+        from .replication.remote_share_states import RemoteShareStates
+        from .replication.remote_verification import RemoteVerification
+
+        def partition_of(transactional_id: str) -> int:
+            return partition_for(transactional_id, transactions_log.partition_count())
+
+        def create(topic: str) -> None:
+            if self._member is not None:
+                self._member.auto_creation.begin(topic)
+
+        inter_broker = InterBroker(self._config)
+        parts = self._config, view, inter_broker
+        return _Remote(
+            view,
+            inter_broker,
+            RemoteMarkers(*parts),
+            RemoteVerification(*parts, partition_of),
+            RemoteShareStates(*parts, share_states.shards.partition_of, create),
+            RemoteEndOffsets(*parts),
+        )
+
+    def _moves(
+        self, groups: GroupCoordinator, transactions: TransactionCoordinator, share_states: ShareCoordinator
+    ) -> CoordinatorMoves:
+        from .replication.coordinator_moves import CoordinatorMoves
+
+        return CoordinatorMoves(groups, transactions, share_states)
 
     def _replicas(
         self,
         background: BackgroundTasks,
         staging: Staging,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
+        moves: CoordinatorMoves,
         remote: _Remote,
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
-        from .replication.coordinator_moves import CoordinatorMoves
         from .replication.replicas import Replicas
         from .topics.cluster_topics import ClusterTopics
 
         assert isinstance(self.topics, ClusterTopics)
         return Replicas(
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
-            CoordinatorMoves(groups, transactions),
+            moves,
             remote.view,
+            remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
-            (remote.markers.close, remote.verification.close),
+            (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
 
-    def _share_partitions(self) -> SharePartitions:
-        clock = self._clock
-        find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, _share_settings, find)
-        return SharePartitions(self.topics, surroundings)
+    def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
+        if self._member is None:
+            return OwnSecurity(self._metadata, authorizer, quotas)
+        from .cluster.security import ClusterSecurity
+
+        return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
@@ -299,14 +340,12 @@ class Assembly:
         )
 
 
-def _share_settings(group_id: str) -> Settings:
-    return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
-
-
-def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:
+    """Return the authorizer, if there is one. Without the `metadata` of a broker that is alone it has no ACLs yet."""
     if not config.authorizer_class_name:
         return None
-    return Authorizer(metadata.acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
+    acls = metadata.acls if metadata is not None else ()
+    return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 
 
 def _metadata_cache() -> MetadataCache:

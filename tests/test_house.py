@@ -80,7 +80,7 @@ CLIENT_FLOORS = (
     ("__init__.py",),
     ("blocking",),
     ("zookeeper", "topic_table.py", "unread_ages.py"),
-    ("sql", "spark"),
+    ("share", "sql", "spark"),
     ("consumer", "admin"),
     ("producer",),
     ("arrow", "assignors", "schemas"),

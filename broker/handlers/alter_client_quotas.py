@@ -1,11 +1,13 @@
 """AlterClientQuotas, API key 49: sets and removes quotas of users, client ids and addresses, in Kafka's words.
 
-The quotas are on disk when the response goes out, and count for the next request of every connection. The changes of
-one entity are made together or not at all.
+The quotas are on disk, or in ZooKeeper, when the response goes out, and count for the next request of every
+connection. The changes of one entity are made together or not at all.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -24,17 +26,24 @@ if TYPE_CHECKING:
 
 # Quotas are in memory, and each start reads them. Kafka has no such bounds.
 MAX_ENTITIES: Final = 20_000
-MAX_NAME_CHARS: Final = 4_096
+MAX_NAME_CHARS: Final = 1_024
 
 _Names = dict[str, "str | None"]
 
 
-def handle(services: Services, context: RequestContext, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+def handle(
+    services: Services, context: RequestContext, request: AlterClientQuotasRequest
+) -> asyncio.Future[AlterClientQuotasResponse]:
     """Return one result for each entity. An error of one entity does not affect the others.
 
     Of an entity that comes twice the first change is made, and the result is an error.
     """
+    return asyncio.ensure_future(_alter(services, request))
+
+
+async def _alter(services: Services, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     changes: dict[Entity, dict[str, float]] = {}
+    of_entities: dict[Entity, EntryResult] = {}
     results: dict[frozenset[tuple[str, str | None]], EntryResult] = {}
     for entry in request.entries:
         names: _Names = {each.entity_type: each.entity_name for each in entry.entity}
@@ -44,20 +53,22 @@ def handle(services: Services, context: RequestContext, request: AlterClientQuot
             entity = entity_of(names)
             if who in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise InvalidQuota(f"Ignoring duplicate entity {entity}")
-            changes[entity] = _changed(services, entity, entry.ops)
+            changes[entity], of_entities[entity] = _changed(services, entity, entry.ops, len(changes)), result
         except InvalidQuota as error:
             result.error_code, result.error_message = int(ErrorCode.INVALID_REQUEST), str(error)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
         results[who] = result
     if not request.validate_only:
-        _make(services, changes)
+        for entity, error in (await _make(services, changes)).items():
+            result = of_entities[entity]
+            result.error_code, result.error_message = int(error.code), error.message
     return AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str, float]:
+def _changed(services: Services, entity: Entity, ops: list[OpData], others: int) -> dict[str, float]:
     """Return all quotas of an entity after its changes. Raises InvalidQuota, or KafkaError for a bound of ours."""
-    quotas = services.metadata.quotas
+    quotas = services.security.quotas
     values = dict(quotas.get(entity, {}))
     for op in ops:
         if op.remove:
@@ -70,15 +81,14 @@ def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str,
     if sum(map(len, entity.names.values())) > MAX_NAME_CHARS:
         why = f"The names of an entity have at most {MAX_NAME_CHARS} characters together."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
-    if len(quotas) >= MAX_ENTITIES:
+    if len(quotas) + others >= MAX_ENTITIES:
         why = f"There are {len(quotas)} entities with quotas, and at most {MAX_ENTITIES} can be. A default covers many."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
     return values
 
 
-def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> None:
-    """Make the changes, with one write to the disk."""
-    quotas = services.metadata.quotas
+async def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> Mapping[Entity, KafkaError]:
+    """Make the changes. Return the errors of entities that stay as they were."""
+    quotas = services.security.quotas
     changed = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
-    if changed:
-        services.change_quotas(changed)
+    return await services.security.put_quotas(changed)

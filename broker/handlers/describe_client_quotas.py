@@ -42,7 +42,7 @@ def handle(
         return DescribeClientQuotasResponse(error_code=int(error.code), error_message=error.message, entries=None)
     entries: list[EntryData] = []
     response = DescribeClientQuotasResponse(error_message="", entries=entries)
-    found = [each for each in services.metadata.quotas if _matches(each, wanted, request.strict)]
+    found = [each for each in services.security.quotas if _matches(each, wanted, request.strict)]
     return fill(response, _add(services, entries, found), 2 * len(found))
 
 
@@ -88,7 +88,7 @@ def _matches(entity: Entity, wanted: Wanted, is_strict: bool) -> bool:
 
 def _add(services: Services, entries: list[EntryData], found: list[Entity]) -> Iterator[int]:
     for entity in found:
-        values = services.metadata.quotas.get(entity)
+        values = services.security.quotas.get(entity)
         # It may be gone since the last turn.
         if values is not None:
             parts = [EntityData(kind, name or None) for kind, name in entity.names.items()]

@@ -109,3 +109,7 @@ _OF_CLIENTS = {
     CONTROLLER_MUTATION_RATE: _any_number,
 }
 _OF_ADDRESSES = {CONNECTION_CREATION_RATE: _whole_number(32, "an INT")}
+
+# Every key, and those whose values are whole numbers.
+QUOTAS: Final = frozenset(_OF_CLIENTS) | frozenset(_OF_ADDRESSES)
+WHOLE_NUMBERS: Final = QUOTAS - {REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE}
