@@ -6,13 +6,16 @@ connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from .connection_options import connection_options
+from .child import end_with_parent, read_configs
+from .connection_options import connection_options, note_configs
 from .errors import CliError
 from .registry import login_of, tls_context
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
@@ -22,6 +25,7 @@ from .values import OneOf
 if TYPE_CHECKING:
     from ..client import Acl, Admin
     from ..console import ConsoleConfig
+    from ..console.reading.schemas import Schemas
 
 
 @click.command(short_help="Serve a web page over a Kafka.")
@@ -48,9 +52,12 @@ if TYPE_CHECKING:
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without a login.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
+@click.option("--registry", metavar="URL", help="The schema registry by which records in Avro are shown.")
 @click.option(
-    "--end-with-stdin", is_flag=True, help="End when standard input ends, as it does when what started it is gone."
+    "--registry-login-file", metavar="FILE", type=click.Path(path_type=Path), help="NAME:PASSWORD for the registry."
 )
+@click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS.")
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --console`: end with standard input.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
 @click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
 @connection_options("admin", "consumer", "producer")
@@ -64,7 +71,10 @@ def command(
     insecure: bool,
     tls_cert: str | None,
     tls_key: str | None,
-    end_with_stdin: bool,
+    registry: str | None,
+    registry_login_file: Path | None,
+    registry_ca: str | None,
+    as_child: bool,
     log_format: str,
     log_level: str,
     bootstrap_server: str,
@@ -79,19 +89,22 @@ def command(
       odradek console
       odradek console -b kafka-1:9092 --listen 127.0.0.1:8080 --read-only
       odradek console --listen 0.0.0.0:8080 --login-file login.txt --allow-host kafka.example
-      odradek console --history-file history.msgpack
+      odradek console --history-file history.msgpack --registry http://127.0.0.1:8081
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     if login_file is not None and cluster_login:
         raise click.UsageError("--login-file and --cluster-login are two ways to log in: choose one")
     config = _config(listen, bootstrap_server)
     config = replace(
         config, allowed_hosts=allow_host, read_only=read_only, cluster_login=cluster_login, insecure=insecure,
         history_file=history_file, login=None if login_file is None else login_of(login_file),
-        tls=tls_context(tls_cert, tls_key),
+        tls=tls_context(tls_cert, tls_key), schemas=_schemas(registry, registry_login_file, registry_ca),
     )  # fmt: skip
-    _run(config, end_with_stdin)
+    _run(config)
 
 
 def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
@@ -107,6 +120,19 @@ def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
     return ConsoleConfig(cluster, host=host.strip("[]"), port=int(port), decide=_decide)
 
 
+def _schemas(url: str | None, login_file: Path | None, ca_file: str | None) -> Schemas | None:
+    """Return what asks the registry. UsageError for its options without it, CliError for a bad one."""
+    if url is None:
+        if login_file is not None or ca_file is not None:
+            raise click.UsageError("--registry-login-file and --registry-ca need --registry")
+        return None
+    from ..client.schemas import SchemaRegistry
+    from ..console.reading.schemas import Schemas
+
+    login = None if login_file is None else login_of(login_file)
+    return Schemas(SchemaRegistry(url, login=login, ca_file=ca_file))
+
+
 async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:
     from .acls import explained
 
@@ -114,12 +140,12 @@ async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:
     return found.is_allowed, found.rule
 
 
-def _run(config: ConsoleConfig, end_with_stdin: bool) -> None:
+def _run(config: ConsoleConfig) -> None:
     from ..console.history.history import HistoryFileError
     from ..console.server import UnsafeConsole, serve
 
     try:
-        run(serve(config, lambda url: click.echo(f"ready {url}"), end_with_stdin=end_with_stdin))
+        run(serve(config, lambda url: click.echo(f"ready {url}")))
     except (HistoryFileError, UnsafeConsole) as error:
         raise CliError(str(error)) from error
     except OSError as error:

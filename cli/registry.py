@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs
 from .errors import CliError
-from .registry_child import end_with_parent, read_configs
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
 from .values import OneOf, WholeNumber

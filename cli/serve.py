@@ -27,7 +27,7 @@ from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
 
 if TYPE_CHECKING:
-    from .registry_child import RegistryChild
+    from .child import Child
 
 log = logging.getLogger("odradek.broker")
 
@@ -124,6 +124,11 @@ class _Json(logging.Formatter):
     help="A schema registry beside the broker, a process of its own; a port alone listens on 127.0.0.1.  "
     "[default: none]",
 )
+@click.option(
+    "--console",
+    metavar="[HOST:]PORT",
+    help="A web page over the broker, a process of its own; a port alone listens on 127.0.0.1.  [default: none]",
+)
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
@@ -148,6 +153,7 @@ def command(
     assignments: tuple[str, ...],
     secure: bool,
     registry: str | None,
+    console: str | None,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -162,7 +168,7 @@ def command(
       odradek serve
       odradek serve --listen 0.0.0.0:9092 --data-dir /var/lib/odradek
       odradek serve --http 9644
-      odradek serve --registry 8081
+      odradek serve --registry 8081 --console 8080
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
       odradek serve --secure --listen 0.0.0.0:9093
@@ -183,27 +189,28 @@ def command(
         log.warning(warning)
     _raise_file_limit()
     logging_options = ("--log-format", log_format, "--log-level", log_level)
-    _run(config, None if registry is None else _registry(registry, config, texts, logging_options, secure=secure))
+    wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
+    _run(config, [_child(each, wanted[each], config, texts, logging_options, secure=secure) for each in wanted])
 
 
-def _registry(
-    listen: str, config: BrokerConfig, texts: Mapping[str, str], options: Sequence[str], *, secure: bool
-) -> RegistryChild:
-    from .registry_child import RegistryChild, secure_options
+def _child(
+    command: str, listen: str, config: BrokerConfig, texts: Mapping[str, str], options: Sequence[str], *, secure: bool
+) -> Child:
+    from .child import Child, secure_options
 
     where = listen if ":" in listen else f"127.0.0.1:{listen}"
     check_listen(where)
     if not secure and not config.listeners[0].startswith("PLAINTEXT://"):
         raise click.UsageError(
-            "--registry needs --secure, or a first listener that is PLAINTEXT: otherwise start `odradek registry`, and "
-            "say by -X how it logs in"
+            f"--{command} needs --secure, or a first listener that is PLAINTEXT: otherwise start `odradek {command}`, "
+            "and say by -X how it logs in"
         )
     if not secure:
-        return RegistryChild(where, options)
+        return Child(command, where, options)
     from .secure_start import folder_of
 
     more, configs = secure_options(folder_of(texts))
-    return RegistryChild(where, [*options, *more], configs)
+    return Child(command, where, [*options, *more], configs)
 
 
 def texts_of(
@@ -262,19 +269,19 @@ def _raise_file_limit() -> None:
         log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
 
 
-def _run(config: BrokerConfig, registry: RegistryChild | None) -> None:
+def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
     from ..broker.log_dirs.data_dir import StartError
     from ..broker.server import serve
 
     def announce(address: str) -> None:
         _announce(address)
-        if registry is not None:
-            registry.start(address)
+        for child in children:
+            child.start(address)
 
     def announce_stop() -> None:
         notify(STOPPING)
-        if registry is not None:
-            registry.begin_stop()
+        for child in children:
+            child.begin_stop()
 
     try:
         run_loop = _loop_runner()
@@ -282,8 +289,8 @@ def _run(config: BrokerConfig, registry: RegistryChild | None) -> None:
     except StartError as error:
         raise CliError(str(error)) from error
     finally:
-        if registry is not None:
-            registry.stop()
+        for child in children:
+            child.stop()
 
 
 def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:

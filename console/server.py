@@ -10,7 +10,6 @@ import asyncio
 import logging
 import signal
 import ssl
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +24,7 @@ from .door.login import ClusterLogin, OneLogin
 from .door.security import host_of, is_loopback
 from .history.history import History
 from .journal import Journal
-from .reading.decoding import AvroDecoder
+from .reading.schemas import Schemas
 from .rendering import Templates
 from .visit import Decide, House
 
@@ -60,7 +59,8 @@ class ConsoleConfig:
     insecure: bool = False
     tls: ssl.SSLContext | None = None
     history_file: Path | None = None
-    avro: AvroDecoder | None = None
+    # Of the schema registry, for records in Avro.
+    schemas: Schemas | None = None
     # Decides by the cluster's ACLs; without it nobody can ask who may do something.
     decide: Decide | None = None
 
@@ -79,7 +79,7 @@ class Console:
         self._login = ClusterLogin(config.cluster) if config.cluster_login else OneLogin(self._cluster, config.login)
         self.history = History(self._cluster, config.history_file)
         house = House(
-            Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.avro,
+            Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.schemas,
             config.decide,
             asyncio.Semaphore(MAX_TAILS),
         )  # fmt: skip
@@ -125,8 +125,8 @@ class Console:
         return self._listener.url
 
 
-async def serve(config: ConsoleConfig, announce: Callable[[str], None], *, end_with_stdin: bool = False) -> None:
-    """Run a console until SIGTERM or SIGINT, or until standard input ends. Call `announce` with its URL.
+async def serve(config: ConsoleConfig, announce: Callable[[str], None]) -> None:
+    """Run a console until SIGTERM or SIGINT. Call `announce` with its URL.
 
     Raises OSError, HistoryFileError, UnsafeConsole.
     """
@@ -136,16 +136,4 @@ async def serve(config: ConsoleConfig, announce: Callable[[str], None], *, end_w
         loop.add_signal_handler(each, stopped.set)
     async with Console(config) as console:
         announce(console.url)
-        if end_with_stdin:
-            await loop.connect_read_pipe(lambda: _EndOfInput(stopped), sys.stdin)
         await stopped.wait()
-
-
-class _EndOfInput(asyncio.Protocol):
-    """Sets an event when a pipe ends: nobody writes to it, and its other end closes with the process that holds it."""
-
-    def __init__(self, ended: asyncio.Event) -> None:
-        self._ended = ended
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._ended.set()

@@ -13,7 +13,7 @@ from ..web.exchange import HttpError, Request, Response
 from .cluster import Cluster
 from .history.history import History
 from .journal import Journal
-from .reading.decoding import AvroDecoder
+from .reading.schemas import Schemas
 from .rendering import Templates
 
 # Whether what an ACL says is allowed, and the rule that decides.
@@ -30,7 +30,7 @@ class House:
     # The address of the cluster, as it was given: command lines name it.
     address: str
     read_only: bool
-    avro: AvroDecoder | None
+    schemas: Schemas | None
     decide: Decide | None
     # One for each live tail.
     tails: asyncio.Semaphore

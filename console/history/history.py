@@ -144,7 +144,8 @@ def numbers(before: Sample, sample: Sample) -> dict[Name, float]:
         if seen.lag_s is not None:
             found[LAG_S, group] = seen.lag_s
     rates = _rates(before, sample)
-    found[RATE, ""] = sum(rates.values())
+    if before.at_ms:
+        found[RATE, ""] = sum(rates.values())
     found[SIZE, ""] = sum(sample.sizes.values())
     for topic in sorted(sample.topic_ends, key=lambda each: -sample.sizes.get(each, 0)):
         if topic in rates:

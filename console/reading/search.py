@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,6 +34,8 @@ _OVERHEAD_BYTES = 300
 _FULL = f"{MAX_HELD_BYTES >> 20} MiB were found"
 
 Wanted = Callable[[ConsumerRecord], bool]
+# Gets ready what is needed to look at records.
+Prepare = Callable[[Iterable[ConsumerRecord]], Awaitable[None]]
 Offsets = Mapping[TopicPartition, int]
 
 
@@ -46,6 +48,7 @@ class Search:
     count: int
     wanted: Wanted | None = None
     backward: bool = False
+    prepare: Prepare | None = None
     max_looked_at: int = MAX_LOOKED_AT
     max_seconds: float = MAX_SECONDS
 
@@ -121,7 +124,7 @@ class _Finder:
         return {each: (self._low[each], min(self._low[each] + size, self._high[each])) for each in open_}
 
     async def _look_at(self, windows: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        async with aclosing(_read(self._consumer, windows)) as chunks:
+        async with aclosing(_read(self._consumer, windows, self._search.prepare)) as chunks:
             if self._search.backward:
                 await self._look_back(chunks, windows)
                 return
@@ -205,7 +208,9 @@ def _times(records: Iterable[ConsumerRecord]) -> Iterable[tuple[int, int, int]]:
 _Chunks = AsyncGenerator[tuple[TopicPartition, list[ConsumerRecord], int]]
 
 
-async def _read(consumer: Consumer, windows: Mapping[TopicPartition, tuple[int, int]]) -> _Chunks:
+async def _read(
+    consumer: Consumer, windows: Mapping[TopicPartition, tuple[int, int]], prepare: Prepare | None
+) -> _Chunks:
     """Yield the records of windows as they come, each time with the offset up to which the partition is read."""
     consumer.assign(windows)
     # An earlier window has paused them, and a new assignment keeps that.
@@ -215,6 +220,8 @@ async def _read(consumer: Consumer, windows: Mapping[TopicPartition, tuple[int, 
     left = dict(windows)
     while left:
         chunk = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_A_TIME)
+        if prepare is not None:
+            await prepare(record for records in chunk.values() for record in records)
         for partition, (_, end) in list(left.items()):
             records = chunk.get(partition, [])
             position = await consumer.position(partition)
@@ -228,10 +235,9 @@ async def _read(consumer: Consumer, windows: Mapping[TopicPartition, tuple[int, 
         await asyncio.sleep(0)
 
 
-async def stream(
-    consumer: Consumer, begins: Offsets, ends: Offsets, wanted: Wanted | None
-) -> AsyncGenerator[list[ConsumerRecord]]:
-    """Yield all wanted records between offsets, as they come, without an end of time: for an export."""
-    windows = {each: (begin, ends[each]) for each, begin in begins.items() if begin < ends[each]}
-    async for _, records, _ in _read(consumer, windows):
+async def stream(consumer: Consumer, search: Search) -> AsyncGenerator[list[ConsumerRecord]]:
+    """Yield all records that a search wants, as they come, and without its bounds: for an export."""
+    ends, wanted = search.ends, search.wanted
+    windows = {each: (begin, ends[each]) for each, begin in search.begins.items() if begin < ends[each]}
+    async for _, records, _ in _read(consumer, windows, search.prepare):
         yield records if wanted is None else [each for each in records if wanted(each)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...client import Consumer
 from ...client.record import ConsumerRecord
-from .search import Wanted
+from .search import Prepare, Wanted
 
 # Shown at once, four times a second at most: what a browser draws without stopping.
 SHOWN_AT_ONCE = 250
@@ -64,7 +64,7 @@ class Backlog:
         return not self._waiting and not self._left_out
 
 
-async def ticks(consumer: Consumer, wanted: Wanted | None) -> AsyncGenerator[Tick]:
+async def ticks(consumer: Consumer, wanted: Wanted | None, prepare: Prepare | None = None) -> AsyncGenerator[Tick]:
     """Yield what to show, four times a second, without an end; an empty tick where nothing came."""
     loop = asyncio.get_running_loop()
     backlog = Backlog()
@@ -72,6 +72,8 @@ async def ticks(consumer: Consumer, wanted: Wanted | None) -> AsyncGenerator[Tic
         until_s = loop.time() + TICK_S
         while (left_s := until_s - loop.time()) > 0:
             chunk = await consumer.getmany(timeout_ms=left_s * 1000, max_records=_AT_A_TIME)
+            if prepare is not None:
+                await prepare(record for records in chunk.values() for record in records)
             for records in chunk.values():
                 backlog.add(records if wanted is None else filter(wanted, records))
             # getmany returns at once while there are records: others have their turn.

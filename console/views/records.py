@@ -13,10 +13,10 @@ from ...client import EARLIEST, LATEST, Admin, ConsumerRecord, TopicPartition
 from ...client.core.metadata import TopicInfo
 from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
-from ..reading.decoding import FORMS, Decoded, decode
+from ..reading.decoding import FORMS, AvroDecoder, Decoded, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
 from ..reading.places import led_places, offsets
-from ..reading.search import SEARCHER, Page, Search, Wanted, find, stream
+from ..reading.search import SEARCHER, Page, Prepare, Search, Wanted, find, stream
 from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
@@ -72,8 +72,16 @@ async def asked(visit: Visit) -> Asked:
         visit.choice("keyas", FORMS),
         visit.choice("as", FORMS),
         visit.choice("isolation", ISOLATIONS),
-        visit.house.avro,
+        decoder_of(visit),
     )
+
+
+def decoder_of(visit: Visit) -> AvroDecoder | None:
+    return None if visit.house.schemas is None else visit.house.schemas.decode
+
+
+def prepare_of(visit: Visit) -> Prepare | None:
+    return None if visit.house.schemas is None else visit.house.schemas.prepare
 
 
 def _places(topic: TopicInfo, text: str) -> tuple[TopicPartition, ...]:
@@ -177,7 +185,7 @@ async def _search(visit: Visit, admin: Admin, wanted: Asked, beginning: str, cou
             high[each] = max(min(high[each], at), low[each])
         elif at is not None:
             low[each] = max(low[each], at)
-    return Search(low, high, count, wanted.wanted, backward)
+    return Search(low, high, count, wanted.wanted, backward, prepare_of(visit))
 
 
 def _at(text: str) -> dict[int, int]:
@@ -195,7 +203,7 @@ def _at(text: str) -> dict[int, int]:
 async def one_record(visit: Visit) -> Response:
     """Show one record with its headers."""
     record = await _record(visit)
-    row = row_of(record, visit.choice("keyas", FORMS), visit.choice("as", FORMS), visit.house.avro, SHOWN_CHARS_ALONE)
+    row = row_of(record, visit.choice("keyas", FORMS), visit.choice("as", FORMS), decoder_of(visit), SHOWN_CHARS_ALONE)
     headers = [(name, decode(value, "auto")) for name, value in record.headers[:1000]]
     return visit.page(
         "record.html", f"{record.topic}, partition {record.partition}, offset {record.offset}", name=record.topic,
@@ -221,7 +229,7 @@ async def _record(visit: Visit) -> ConsumerRecord:
     if not (partition.isdecimal() and offset.isdecimal() and int(partition) < len(topic.partitions)):
         raise HttpError(404, "There is no such record.")
     place, begin = TopicPartition(name, int(partition)), int(offset)
-    search = Search({place: begin}, {place: begin + 1}, 1, max_seconds=5.0)
+    search = Search({place: begin}, {place: begin + 1}, 1, prepare=prepare_of(visit), max_seconds=5.0)
     ends = await offsets(await visit.admin(), {place: LATEST})
     if begin < ends.get(place, 0):
         async with visit.cluster.reader(**SEARCHER) as consumer:
@@ -248,7 +256,7 @@ async def export(visit: Visit) -> Response:
 
 async def _lines(visit: Visit, wanted: Asked, search: Search) -> AsyncGenerator[bytes]:
     async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
-        async for records in stream(consumer, search.begins, search.ends, search.wanted):
+        async for records in stream(consumer, search):
             yield b"".join(map(json_line, records))
 
 

@@ -13,7 +13,7 @@ from ..reading.places import offsets
 from ..reading.tail import MAX_WAITING, Tick, ticks
 from ..rendering import link, visible
 from ..visit import Visit
-from .records import ISOLATIONS, Asked, asked, row_of
+from .records import ISOLATIONS, Asked, asked, prepare_of, row_of
 from .topics import topic_named
 
 # A comment says that the stream lives, after so many ticks without a record.
@@ -55,7 +55,7 @@ async def _stream(visit: Visit, wanted: Asked) -> AsyncGenerator[bytes]:
         yield b"event: begun\ndata: begun\n\n"
         quiet = 0
         try:
-            async for tick in ticks(consumer, wanted.wanted):
+            async for tick in ticks(consumer, wanted.wanted, prepare_of(visit)):
                 quiet = 0 if tick.came else quiet + 1
                 # An empty piece is not sent: it only finds out whether the browser is still there.
                 yield b": quiet\n\n" if quiet % _QUIET_TICKS == _QUIET_TICKS - 1 else _events(visit, wanted, tick)

@@ -102,7 +102,6 @@ async def test_every_kind_has_a_line_that_the_command_line_understands(browser: 
         assert page.status == 200 and "Show what it does" in page.visible
     for line in (
         "users set u --password-file -",
-        "quotas set --user u producer_byte_rate=5",
         "acls add a read topic:t",
     ):
         name = line.split()[0]

@@ -65,6 +65,7 @@ def test_states_are_noted_when_they_change() -> None:
 def test_a_rate_is_the_growth_of_a_topic_in_a_second() -> None:
     history = History(Cluster(ClusterOptions()))
     history.add(Sample(NOW_MS, {"t": 100}, {"t": 10}))
+    assert history.series.last((RATE, "")) is None  # after a start, too: nobody knows yet
     history.add(Sample(NOW_MS + 10_000, {"t": 150, "new": 7}, {"t": 20}))
     assert (history.series.last((RATE, "t")), history.series.last((RATE, ""))) == (5, 5)
     assert history.series.last((SIZE, "t")) == 20 and history.series.last((RATE, "new")) is None

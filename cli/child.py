@@ -1,6 +1,6 @@
-"""`odradek serve --registry`: a schema registry over this broker, as a process of its own that lives as long as it.
+"""`odradek serve --registry` and `--console`: a process over this broker, which lives as long as the broker.
 
-The registry reads the configs of its clients, which may hold a password, from its standard input, and ends when that
+The child reads the configs of its clients, which may hold a password, from its standard input, and ends when that
 ends: so it never outlives the broker, also one that was killed. If it dies first, a line in the log says so, and the
 broker serves on.
 """
@@ -21,19 +21,25 @@ from pathlib import Path
 from .errors import CliError
 from .profiles import FILE_VARIABLE
 
-log = logging.getLogger("odradek.registry")
+log = logging.getLogger("odradek.broker")
+
+# What a command runs.
+NAMES = {"registry": "schema registry", "console": "console"}
 
 # A change that is under way gets its answer before: as the registry's own bound, and some more.
 STOPS_WITHIN_S = 25.0
 _LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
 
 
-class RegistryChild:
-    """The process of a schema registry. `start` when the broker is ready, `stop` when it stops."""
+class Child:
+    """The process of a schema registry or a console. `start` when the broker is ready, `stop` when it stops."""
 
-    def __init__(self, listen: str, options: Sequence[str] = (), configs: Mapping[str, str] | None = None) -> None:
-        """`configs` are those of Kafka's clients by Kafka's names, `options` those of `odradek registry`."""
-        self._command = [sys.executable, "-m", "odradek", "registry", "--as-child", "--listen", listen, *options]
+    def __init__(
+        self, command: str, listen: str, options: Sequence[str] = (), configs: Mapping[str, str] | None = None
+    ) -> None:
+        """`configs` are those of Kafka's clients by Kafka's names, `options` those of `odradek COMMAND`."""
+        self._name = NAMES[command]
+        self._command = [sys.executable, "-m", "odradek", command, "--as-child", "--listen", listen, *options]
         self._configs = dict(configs or {})
         self._process: subprocess.Popen[str] | None = None
         self._watcher: threading.Thread | None = None
@@ -48,22 +54,22 @@ class RegistryChild:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
         )
         self._process = process
-        self._watcher = threading.Thread(target=self._watch, args=(process,), name="schema registry", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, args=(process,), name=self._name, daemon=True)
         self._watcher.start()
         assert process.stdin is not None
         try:
             process.stdin.write(json.dumps(self._configs) + "\n")
             process.stdin.flush()
         except OSError:
-            log.debug("the schema registry ended at once")  # its watcher says so
+            log.debug("the %s ended at once", self._name)  # its watcher says so
 
     def _watch(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            log.info("the schema registry is %s", line.strip())
+            log.info("the %s is %s", self._name, line.strip())
         status = process.wait()
         if not self._is_stopping:
-            log.error("the schema registry has ended with status %d; the broker goes on without it", status)
+            log.error("the %s has ended with status %d; the broker goes on without it", self._name, status)
 
     def begin_stop(self) -> None:
         """Have it end, without waiting."""
@@ -87,14 +93,14 @@ class RegistryChild:
 
 
 def secure_options(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the options and client configs of a registry over a broker of `--secure`: its certificate and its user."""
+    """Return the options and client configs of a child of a broker of `--secure`: its certificate and its user."""
     from ..broker.configs.properties import load
     from .secure_start import write_text_private
 
     configs = {name: value for name, value in load(folder / "client.properties").items() if name != "bootstrap.servers"}
     found = _LOGIN.search(configs.get("sasl.jaas.config", ""))
     if found is None:
-        raise CliError(f"{folder / 'client.properties'} has no user and password for the schema registry")
+        raise CliError(f"{folder / 'client.properties'} has no user and password for what runs beside the broker")
     login = folder / "registry.login"
     write_text_private(login, f"{found[1]}:{found[2]}\n")
     return ["--tls-cert", str(folder / "broker.pem"), "--login-file", str(login)], configs

@@ -1,0 +1,65 @@
+"""Avro by a schema registry: schemas are asked for before their records are looked at, so decoding never waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from ...client import ConsumerRecord, KafkaError
+from ...client.core.serialization import SchemaMissing
+from ...client.schemas import Avro, SchemaRegistry
+from .decoding import UndecodableValue
+
+_log = logging.getLogger(__name__)
+
+# Ids that were asked for, also in vain. Bytes that only look like the registry's frame name any number.
+MAX_IDS = 1_000
+# How long a registry that did not answer is not asked again.
+_PAUSE_S = 15.0
+_MAGIC, _FRAME_BYTES = 0, 5
+
+
+class Schemas:
+    """Decodes keys and values by the schemas of one registry."""
+
+    def __init__(self, registry: SchemaRegistry | str) -> None:
+        self._avro = Avro(registry)
+        self._asked: dict[bytes, None] = {}
+        self._paused_until_s = 0.0
+
+    def decode(self, data: bytes) -> Any:
+        """Return what bytes mean by their schema. Raises UndecodableValue, also for a schema that is not there."""
+        try:
+            return self._avro.decode_at_once(data, "", "value")
+        except SchemaMissing:
+            raise UndecodableValue("the registry has not said what the schema is") from None
+        except Exception as error:
+            raise UndecodableValue(str(error)[:200]) from error
+
+    async def prepare(self, records: Iterable[ConsumerRecord]) -> None:
+        """Ask the registry for the schemas of records that are not known yet. One that does not answer is let alone."""
+        for record in records:
+            for data in (record.key, record.value):
+                if data is not None and len(data) > _FRAME_BYTES and data[0] == _MAGIC:
+                    await self._ask_for(bytes(data))
+
+    async def _ask_for(self, data: bytes) -> None:
+        frame, loop = data[:_FRAME_BYTES], asyncio.get_running_loop()
+        if frame in self._asked or loop.time() < self._paused_until_s:
+            return
+        try:
+            self._avro.decode_at_once(data, "", "value")
+        except SchemaMissing as missing:
+            try:
+                await missing.load()
+            except KafkaError as error:
+                _log.warning("the schema of a record is not known: %s", error)
+                self._paused_until_s = loop.time() + _PAUSE_S
+                return
+        except Exception as error:  # noqa: BLE001 - what does not decode is said when it is shown
+            _log.debug("a value has the frame of a schema, and is not of it: %s", error)
+        self._asked[frame] = None
+        if len(self._asked) > MAX_IDS:
+            del self._asked[next(iter(self._asked))]
