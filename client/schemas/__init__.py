@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .avro import Avro
     from .json_schema import JsonSchema
-    from .schema_registry import Schema, SchemaRegistry
+    from .schema_registry import Reference, Schema, SchemaRegistry
     from .subject_names import record_name, topic_name, topic_record_name
 
-__all__ = ["Avro", "JsonSchema", "Schema", "SchemaRegistry", "record_name", "topic_name", "topic_record_name"]
+__all__ = [
+    "Avro",
+    "JsonSchema",
+    "Reference",
+    "Schema",
+    "SchemaRegistry",
+    "record_name",
+    "topic_name",
+    "topic_record_name",
+]
 
 _HOMES = {
     "Avro": ".avro",
     "JsonSchema": ".json_schema",
+    "Reference": ".schema_registry",
     "Schema": ".schema_registry",
     "SchemaRegistry": ".schema_registry",
     "record_name": ".subject_names",

@@ -15,7 +15,7 @@ from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
 from ..core.lifetime import broken_task, end_tasks
 from ..core.options import ClusterOptions
-from ..core.serialization import Deserializers
+from ..core.serialization import Deserializers, SchemaMissing
 from ..errors import (
     ClientStopped,
     ConcurrentPoll,
@@ -131,7 +131,11 @@ class Session:
         while True:
             self._wake.clear()
             if records := self.deliveries.take(limit, monotonic_ms()):
-                return self._deserialized(records)
+                try:
+                    return self._deserialized(records)
+                except SchemaMissing as missing:
+                    await missing.load()
+                    continue
             self._raise_errors()
             self.leaders.ask(self._membership.assigned)
             left_ms = _LOOK_AGAIN_MS if ends_ms is None else ends_ms - monotonic_ms()
@@ -149,12 +153,18 @@ class Session:
             raise error
 
     def _deserialized(self, records: list[ShareRecord]) -> list[ShareRecord[Any, Any]]:
-        """Return records as the user takes them. One that fails is released, and those behind it come next time."""
+        """Return records as the user takes them. One that fails is released, and those behind it come next time.
+
+        Raises DeserializationFailed; SchemaMissing, and then all come again.
+        """
         try:
             made = self._options.deserializers.many(cast("list[ConsumerRecord]", records))
         except DeserializationFailed:
             self.deliveries.put_back(records[1:])
             self.deliveries.settle(records[0], Acknowledgement.RELEASE, monotonic_ms())
+            raise
+        except SchemaMissing:
+            self.deliveries.put_back(records)
             raise
         self.deliveries.put_back(records[len(made) :])
         return cast("list[ShareRecord[Any, Any]]", made)

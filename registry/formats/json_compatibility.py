@@ -68,6 +68,8 @@ class _Comparison:
         self._steps = steps
         # Schemas that only the comparison has made: `_seen` knows them by their addresses, which must stay theirs.
         self._made: list[dict[str, Any]] = []
+        # Of readers with combined schemas, by address: what stands beside those.
+        self._besides: dict[int, dict[str, Any]] = {}
 
     def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
         reader, writer = reader.resolved(), writer.resolved()
@@ -92,19 +94,42 @@ class _Comparison:
     def _different(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         written = mapping(writer.value)
         writer = writer.inner(written)
-        yield from _types(reader.value, written, path)
-        yield from _enums(reader.value, written, path)
-        yield from _bounds(reader.value, written, path)
-        yield from _fixed(reader.value, written, path)
+        beside = reader.inner(self._beside(reader.value))
+        found = list(islice(self._keywords(beside, writer, path), Steps.MAX_DIFFERENCES))
+        # What stands beside the writer's combined schemas may allow more than those do.
+        if found and not self._reads_combined(beside, writer, path):
+            yield from found
         yield from self._sums(reader, writer, path)
         yield from self._products(reader, writer, path)
-        types = _types_of(written)
+
+    def _keywords(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        """Compare all but combined schemas."""
+        yield from _types(reader.value, writer.value, path)
+        yield from _enums(reader.value, writer.value, path)
+        yield from _bounds(reader.value, writer.value, path)
+        yield from _fixed(reader.value, writer.value, path)
+        types = _types_of(writer.value)
         if "object" in types:
             yield from self._objects(reader, writer, path)
         if "array" in types:
             yield from self._arrays(reader, writer, path)
 
     # -- Combined schemas
+
+    def _beside(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return a schema without its combined ones: always the same object."""
+        if not _COMBINED & schema.keys():
+            return schema
+        if id(schema) not in self._besides:
+            self._besides[id(schema)] = {key: each for key, each in schema.items() if key not in _COMBINED}
+        return self._besides[id(schema)]
+
+    def _reads_combined(self, reader: Node, writer: Node, path: str) -> bool:
+        """Tell whether the reader takes one of the writer's allOf, or each of its oneOf or anyOf."""
+        if any(not self.compare(reader, writer.inner(each), path) for each in writer.value.get("allOf", [])):
+            return True
+        sums = [writer.value[name] for name in ("oneOf", "anyOf") if name in writer.value]
+        return any(all(not self.compare(reader, writer.inner(each), path) for each in branches) for branches in sums)
 
     def _sums(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Each branch of the writer must be read by one of the reader's; one that has none is a branch itself."""
@@ -183,6 +208,7 @@ class _Comparison:
         yield from self.compare(reader.inner(our_rest), writer.inner(their_rest), f"{path}/items")
 
 
+_COMBINED = frozenset({"oneOf", "anyOf", "allOf"})
 _NOT_COVERED = "NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
 
 
@@ -197,7 +223,7 @@ def _types_of(schema: dict[str, Any]) -> set[str]:
 
 
 def _types(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    if "type" not in reader or (set(writer) & {"oneOf", "anyOf", "allOf"} and "type" not in writer):
+    if "type" not in reader:
         return
     ours, theirs = _types_of(reader), _types_of(writer)
     if not theirs <= ours:

@@ -30,6 +30,7 @@ from odradek.client import (
     wait_for_broker,
 )  # fmt: skip
 from odradek.client.errors import DeliveryFailed, ItemsFailed, Outcome
+from odradek.client.schemas import Avro, JsonSchema, SchemaRegistry, record_name
 
 
 def by_airline(key: object, partitions: Sequence[int], available: Sequence[int]) -> int:
@@ -129,3 +130,14 @@ def share_typed_blocking() -> None:
             assert_type(record, ShareRecord[str, bytes])
             consumer.release(record)
             assert_type(consumer.lock_left_ms(record), float)
+
+
+async def by_schemas() -> None:
+    registry = SchemaRegistry("https://registry:8081", login="ann:secret", ca_file="ca.pem")
+    flight = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "int"}]}
+    avro, checked = Avro(registry, flight, subject=record_name), JsonSchema(registry, {"type": "object"})
+    async with Producer[str, dict[str, int]](key_serializer="str", value_serializer=avro) as producer:
+        assert_type(await producer.send_and_wait("flights", {"number": 1}, key="UA"), RecordMetadata)
+    async with Consumer[str, dict[str, int]]("flights", value_deserializer=checked) as consumer:
+        assert_type((await consumer.getone()).value, dict[str, int] | None)
+    assert_type(registry.latest("flights-value").version, int)

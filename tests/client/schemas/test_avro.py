@@ -17,7 +17,7 @@ from odradek.client.errors import (
     SchemaRegistryUnavailable,
     SerializationFailed,
 )
-from odradek.client.schemas import Avro, SchemaRegistry, record_name, topic_record_name
+from odradek.client.schemas import Avro, Reference, SchemaRegistry, record_name, topic_record_name
 from odradek.client.schemas.avro import BadAvro
 from odradek.registry import Registry
 from odradek.tests.registry.conftest import Client
@@ -249,3 +249,12 @@ async def test_confluents_serializers_understand_ours(registry: Registry) -> Non
         client.__exit__(None, None, None)
 
     await asyncio.to_thread(work)
+
+
+async def test_a_schema_with_references_is_registered_with_them(registry: Registry, ask: Client) -> None:
+    await ask("POST", "/subjects/code/versions", {"schema": '{"type":"enum","name":"air.Code","symbols":["UA","DL"]}'})
+    outer = {"type": "record", "name": "F", "fields": [{"name": "c", "type": "air.Code"}]}
+    avro = Avro(registry.url, outer, references=(Reference("air.Code", "code", 1),), subject=record_name)
+    assert await asyncio.to_thread(avro.encode, {"c": "UA"}, "flights") == b"\0\0\0\0\2\0"
+    assert (await ask("GET", "/subjects/code/versions/1/referencedby"))[1] == [2]
+    assert (await ask("GET", "/subjects/F/versions"))[1] == [1]

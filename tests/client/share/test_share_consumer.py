@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 from odradek.client import KafkaError, ShareConsumer, ShareRecord, TopicPartition
+from odradek.client.core.serialization import SchemaMissing
 from odradek.client.errors import (
     ClientStopped,
     ConcurrentPoll,
@@ -16,6 +18,7 @@ from odradek.client.errors import (
     InvalidAcknowledgement,
     InvalidOption,
     NotAssigned,
+    SchemaRegistryUnavailable,
     UnsupportedVersion,
 )
 from odradek.protocol.apis import ApiKey
@@ -247,6 +250,40 @@ async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:
             with pytest.raises(KafkaError, match="a share fetch failed"):
                 await consumer.getmany(timeout_ms=10_000)
             assert len(await take(consumer, 1)) == 1
+
+
+class ByRegistry:
+    """A deserializer that must ask a schema registry first, which does not answer the first time."""
+
+    def __init__(self) -> None:
+        self.answers: list[Exception | None] = [SchemaRegistryUnavailable("nobody answers"), None]
+        self.is_known = False
+
+    def decode_at_once(self, content: bytes, topic: str, field: str) -> str:
+        if not self.is_known:
+            raise SchemaMissing(self.ask)
+        return f"{field} {content.decode()}"
+
+    def ask(self) -> Future[None]:
+        asked: Future[None] = Future()
+        error = self.answers.pop(0)
+        self.is_known = error is None
+        if error is None:
+            asked.set_result(None)
+        else:
+            asked.set_exception(error)
+        return asked
+
+
+async def test_records_wait_for_their_schema_and_none_is_lost() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 3)
+        async with worker(cluster, value_deserializer=ByRegistry()) as consumer:
+            with pytest.raises(SchemaRegistryUnavailable):
+                await take(consumer, 3)
+            assert [record.value for record in await take(consumer, 3)] == ["value 0", "value 1", "value 2"]
+            await consumer.commit()
+        assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
 
 
 async def test_a_record_that_cannot_be_deserialized_is_released() -> None:
