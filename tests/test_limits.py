@@ -83,7 +83,6 @@ FIXED = {
     "partitions of all share sessions": sessions.MAX_PARTITIONS,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
     "partitions that one turn looks at": share_fetch.PARTITIONS_PER_TURN,
-    "looks behind archived records before a request waits": share_fetch.MAX_LOOKS_BEHIND,
     "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,

@@ -48,8 +48,6 @@ PARTITIONS_PER_TURN = 250
 BATCHES_PER_TURN = 5_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
-# How often a request looks behind what it has archived before it waits, or is answered: some MiB at a time.
-MAX_LOOKS_BEHIND = 100
 # A response of more partitions is encoded in a thread.
 LARGE_RESPONSE = 1_000
 _NO_RECORDS = b""
@@ -145,6 +143,7 @@ class _ShareFetch:
         said = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
         is_final = request.share_session_epoch == FINAL_EPOCH
         if not is_final and request.max_records > 0 and self._max_bytes > 0:
+            # While the acknowledgements are written: what the member releases is for others.
             await self._fetch()
         results = await said.written()
         if is_final:
@@ -157,7 +156,6 @@ class _ShareFetch:
         """Acquire records once there are enough, or `max_wait_ms` have passed."""
         clock, purgatory = self._services.clock, self._services.purgatory
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
-        looks_behind = 0
         while True:
             seen_wakes = purgatory.wakes
             looks, is_over = await self._look()
@@ -168,16 +166,9 @@ class _ShareFetch:
             time_ms = deadline_ms - clock.monotonic_ms()
             has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
             if has_found or is_over or time_ms <= 0:
-                if self._acquire(looks) or is_over:
-                    return
-                if any(look.actor.has_moved(look.offset) for look in looks) and looks_behind < MAX_LOOKS_BEHIND:
-                    # What was there is archived now, as aborted transactions are: look behind it.
-                    looks_behind += 1
-                    await asyncio.sleep(0)
-                    continue
-                if time_ms <= 0:
-                    return
-            looks_behind = 0
+                # Nothing may come of it: as in Kafka, where all that was found belongs to aborted transactions.
+                self._acquire(looks)
+                return
             self._disk_reads.clear()
             changed = purgatory.changed_since(seen_wakes)
             # A partition may get its records behind the look, between two turns.
@@ -279,8 +270,8 @@ class _ShareFetch:
                 return None
         return None if batches is None else _Look(place, actor, offset, batches)
 
-    def _acquire(self, looks: list[_Look]) -> bool:
-        """Acquire what was found; return whether the member gets anything."""
+    def _acquire(self, looks: list[_Look]) -> None:
+        """Acquire what was found."""
         request, left = self._request, self._request.max_records
         for look in looks:
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
@@ -297,7 +288,6 @@ class _ShareFetch:
                 left -= sum(each.last - each.first + 1 for each in acquired)
             if left <= 0:
                 break
-        return left < request.max_records
 
     def _note_error(self, place: Place, error: KafkaError) -> None:
         data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)

@@ -116,10 +116,6 @@ class Actor:
         self._machine.advance_start(self.partition.log.log_start_offset)
         return self._machine if self._machine.can_acquire(settings.limits) else None
 
-    def has_moved(self, offset: int) -> bool:
-        """Return whether the next fetch begins elsewhere than at `offset`."""
-        return self._machine is not None and self._machine.next_fetch_offset() != offset
-
     def acquire(self, wish: Wish, offset: int, spans: Sequence[Span], settings: Settings) -> list[Acquired]:
         """Give a member records; see SharePartition.acquire."""
         machine, now_ms = self._loaded(), self._clock.monotonic_ms()

@@ -189,13 +189,25 @@ class SharePartition:
         wanted, last = bounds
         self._archive(offset, spans[0].first - 1)
         first = max(min(offset, spans[0].first), self.start_offset)
-        for span in spans:
-            if span.is_aborted and span.first <= max(self.end_offset, offset + wanted - 1):
-                self._archive(max(span.first, first), min(span.last, last))
         acquisition = _Acquisition(self._stretches, wish._replace(max_records=wanted), spans, limits, now_ms)
         acquisition.walk(first, last)
+        acquired = acquisition.acquired
+        for span in spans:
+            if span.is_aborted:
+                acquired = [part for each in acquired for part in self._without(each, span)]
         self._move_start()
-        return acquisition.acquired
+        return acquired
+
+    def _without(self, acquired: Acquired, aborted: Span) -> list[Acquired]:
+        """Archive what was acquired of an aborted batch, and return the rest. As in Kafka it counts as acquired."""
+        first, last = max(acquired.first, aborted.first), min(acquired.last, aborted.last)
+        if first > last:
+            return [acquired]
+        for stretch in self._stretches.cut(first, last):
+            stretch.state, stretch.member = RecordState.ARCHIVED, ""
+        self._stretches.join_done(first, last)
+        parts = acquired._replace(last=first - 1), acquired._replace(first=last + 1)
+        return [part for part in parts if part.first <= part.last]
 
     def _bounds(self, wish: Wish, offset: int, spans: Sequence[Span], limits: Limits) -> tuple[int, int] | None:
         """Return how many records, and up to which one; None where nothing may be acquired."""
