@@ -139,6 +139,23 @@ def java_consume(size: int, records: int) -> Callable[[Broker], float]:
     return measure
 
 
+def java_share_consume(size: int, records: int) -> Callable[[Broker], float]:
+    """Return records/s as ShareConsumerPerformance prints them, for what `java_produce` wrote.
+
+    It counts the begin of the group, too: the first assignment comes with the second heartbeat, some 5 s later.
+    """
+
+    def measure(broker: Broker) -> float:
+        address, group = ["--bootstrap-server", broker.address], f"share-{time.time_ns()}"
+        configs = ["--alter", "--entity-type", "groups", "--entity-name", group]
+        _java("kafka.admin.ConfigCommand", [*address, *configs, "--add-config", "share.auto.offset.reset=earliest"])
+        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--timeout", "60000"]
+        output = _java("org.apache.kafka.tools.ShareConsumerPerformance", [*address, *arguments, "--group", group])
+        return Rate.of(float(output.strip().splitlines()[-1].split(", ")[4]), records)
+
+    return measure
+
+
 def _java(main: str, arguments: list[str]) -> str:
     command = [JAVA or "java", "-Xmx512m", "-cp", f"{os.environ['KAFKA_LIB']}/*", main, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -257,6 +274,9 @@ SCENARIOS = (
     Scenario("Java consumes 1 KB", "MB/s", java_consume(1000, 500_000), 1.1, needs="KAFKA_LIB"),
     Scenario("Java produces 100 B", "MB/s", java_produce(100, 3_000_000), 1.4, needs="KAFKA_LIB"),
     Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.1, needs="KAFKA_LIB"),
+    Scenario(
+        "Java's share group consumes 100 B", "records/s", java_share_consume(100, 1_000_000), 1, needs="KAFKA_LIB"
+    ),
     Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of, 0.8),
     Scenario(
         "p99 of a produce beside cleaner and cold reader (at most 2)", "x quiet", compaction.slowdown_of, less=True

@@ -215,6 +215,7 @@ class Assembly:
         )
         staging = Staging(threads, background.work)
         authorizer, quotas = self._guards()
+        moves = remote and self._moves(groups, transactions, share_states)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -235,10 +236,7 @@ class Assembly:
             security=self._security(authorizer, quotas),
             quotas=quotas,
             segment_leases=self._segment_leases(background),
-            share_leader=ShareLeader.make(
-                *(config, self._metadata.group_configs, persister, topics, clock),
-                *(self._timers, self._purgatory, threads),
-            ),
+            share_leader=self._share_leader(persister),
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -248,9 +246,7 @@ class Assembly:
             persister=persister,
             reconfiguration=self._reconfiguration(background),
             background=background,
-            replicas=None
-            if remote is None
-            else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
+            replicas=None if moves is None or remote is None else self._replicas(background, staging, moves, remote),
             cluster=self._member,
             remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
@@ -264,6 +260,10 @@ class Assembly:
         own = self._metadata if self._member is None else None
         quotas = ClientQuotas({} if own is None else own.quotas, self._config, self._clock)
         return _authorizer(self._config, own), quotas
+
+    def _share_leader(self, persister: Persister) -> ShareLeader:
+        parts = self._config, self._metadata.group_configs, persister, self.topics, self._clock
+        return ShareLeader.make(*parts, self._timers, self._purgatory, self._threads)
 
     def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
         on_change = {

@@ -19,6 +19,7 @@ from ..configs.broker_config import BrokerConfig
 from ..replication.controller_door import ControllerDoor
 from ..replication.metadata_cache import MetadataCache
 from ..replication.peer import PeerLost
+from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 VERSION = 7
@@ -86,7 +87,7 @@ class AutoCreation:
             return self._share_state_topic()
         else:
             return CreatableTopic(name, config.num_partitions, config.default_replication_factor)
-        configs["cleanup.policy"] = "compact"
+        configs |= cleanup_policy(name)
         return CreatableTopic(name, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()])
 
     def _share_state_topic(self) -> CreatableTopic:
@@ -98,8 +99,7 @@ class AutoCreation:
         configs = {
             "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
+            **cleanup_policy(SHARE_STATE_TOPIC),
         }
         return CreatableTopic(
             SHARE_STATE_TOPIC, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()]

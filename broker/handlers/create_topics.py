@@ -21,6 +21,7 @@ from ...protocol.messages.create_topics import (
 from ..configs.description import describe_topic
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ async def _create_in_cluster(
     services.topics.check_free(topic.name)
     configs = _configs(topic)
     if topic.name in INTERNAL_TOPICS:
-        configs["cleanup.policy"] = "compact"
+        configs |= cleanup_policy(topic.name)
     services.topics.check_config(configs)
     if topic.assignments:
         _check_no_numbers(topic)

@@ -48,8 +48,6 @@ class Route:
     portions: tuple[Portions, ...] = ()
     # Whether a request with more is handled as a whole, by a handler that takes turns itself.
     is_whole: bool = False
-    # Whether ApiVersions names it. What is served and not complete yet is not named.
-    is_listed: bool = True
 
     @property
     def is_own(self) -> bool:
@@ -133,6 +131,80 @@ _FEW = 20
 # And where each value is a record that is written, or a topic that is looked up.
 _STATES = 200
 
+
+_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+# Share groups (KIP-932).
+SHARE_ROUTES = (
+    Route(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        groups.consumer_member(),
+        lambda services: services.groups.share.heartbeat,
+        max_values=_MANY,
+    ),
+    Route(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
+        lambda services: services.groups.share.describe,
+        portions=(_DESCRIBED_CONSUMER_GROUPS,),
+    ),
+    Route(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        share_groups.describe_offsets(),
+        max_values=500,
+        portions=(_DESCRIBED_OFFSETS,),
+    ),
+    Route(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
+        lambda services: services.groups.share.alter_offsets,
+        max_values=500,
+        portions=(_ALTERED_OFFSETS,),
+    ),
+    Route(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
+        lambda services: services.groups.share.delete_offsets,
+        max_values=500,
+        portions=(_DELETED_OFFSETS,),
+    ),
+    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
+    Route(
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.initialize,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+    ),
+    Route(
+        ApiKey.READ_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.read,
+        max_values=_FEW,
+        portions=_SHARE_STATES,
+    ),
+    Route(
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.write,
+        max_values=_STATES,
+        portions=_WRITTEN_STATES,
+    ),
+    Route(
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.delete,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+    ),
+    Route(
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.summarize,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+    ),
+)
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
@@ -293,91 +365,9 @@ ROUTES = (
         portions=(_DESCRIBED_TRANSACTIONS,),
     ),
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
+    *SHARE_ROUTES,
 )
 
-_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
-# Share groups.
-SHARE_ROUTES = (
-    Route(
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        groups.consumer_member(),
-        lambda services: services.groups.share.heartbeat,
-        max_values=_MANY,
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
-        lambda services: services.groups.share.describe,
-        portions=(_DESCRIBED_CONSUMER_GROUPS,),
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        share_groups.describe_offsets(),
-        max_values=500,
-        portions=(_DESCRIBED_OFFSETS,),
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
-        lambda services: services.groups.share.alter_offsets,
-        max_values=500,
-        portions=(_ALTERED_OFFSETS,),
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-        share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
-        lambda services: services.groups.share.delete_offsets,
-        max_values=500,
-        portions=(_DELETED_OFFSETS,),
-        is_listed=False,
-    ),
-    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
-    Route(
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.initialize,
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.READ_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.read,
-        max_values=_FEW,
-        portions=_SHARE_STATES,
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.write,
-        max_values=_STATES,
-        portions=_WRITTEN_STATES,
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.delete,
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-        is_listed=False,
-    ),
-    Route(
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.summarize,
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-        is_listed=False,
-    ),
-)
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
     Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
@@ -411,13 +401,13 @@ OWN_ROUTES: tuple[Route, ...] = (
 
 
 # What a broker serves that is alone.
-ALONE_ROUTES = (*ROUTES, *SHARE_ROUTES, *OWN_ROUTES)
+ALONE_ROUTES = (*ROUTES, *OWN_ROUTES)
 
 
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
     kafkas = ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
-    return (*kafkas, *SHARE_ROUTES, *OWN_ROUTES)
+    return (*kafkas, *OWN_ROUTES)
 
 
 def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:

@@ -52,13 +52,14 @@ def restore_cleanup_policies(metadata: Metadata) -> None:
     With another policy such a topic would grow for ever, or lose records that a coordinator needs.
     """
     for name in INTERNAL_TOPICS & metadata.topics.keys():
-        record, policy = metadata.topics[name], _policy(name)
+        record, policy = metadata.topics[name], cleanup_policy(name)
         if record.configs.get("cleanup.policy") != policy["cleanup.policy"]:
             _log.warning("%s has cleanup.policy=%s from now on", name, policy["cleanup.policy"])
             metadata.put_topic(replace(record, configs={**record.configs, **policy}))
 
 
-def _policy(name: str) -> dict[str, str]:
+def cleanup_policy(name: str) -> dict[str, str]:
+    """Return the configs that an internal topic must have."""
     if name == SHARE_STATE_TOPIC:
         return {"cleanup.policy": "delete", "retention.ms": "-1"}
     return {"cleanup.policy": "compact"}
@@ -74,7 +75,7 @@ def _partition_count(config: BrokerConfig, name: str) -> int:
 
 def _configs(config: BrokerConfig, name: str) -> dict[str, str]:
     if name == TRANSACTIONS_TOPIC:
-        return {**_policy(name), "segment.bytes": str(config.transaction_state_log_segment_bytes)}
+        return {**cleanup_policy(name), "segment.bytes": str(config.transaction_state_log_segment_bytes)}
     share_bytes, offsets_bytes = config.share_coordinator_state_topic_segment_bytes, config.offsets_topic_segment_bytes
     segment_bytes = share_bytes if name == SHARE_STATE_TOPIC else offsets_bytes
-    return {**_policy(name), "compression.type": "producer", "segment.bytes": str(segment_bytes)}
+    return {**cleanup_policy(name), "compression.type": "producer", "segment.bytes": str(segment_bytes)}

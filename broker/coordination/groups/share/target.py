@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Set
 from .....protocol.messages.share_group_records import ShareGroupMemberMetadataValue
 from ..consumer.events import TargetComputed
 from ..consumer.state import Place
-from ..consumer.target import MAX_AT_ONCE
 from ..events import Outcome
 from ..group import Group
 from ..records import ShareRecord
@@ -15,6 +14,10 @@ from . import changes
 from .assignor import Sharer, Targets, assign_simple
 from .draft import Draft
 from .state import ShareGroup
+
+# Members and partitions of a group whose target is computed in the turn of a heartbeat, which takes some 10 ms. A
+# larger one is computed in a thread, and members go on with the last target meanwhile.
+MAX_AT_ONCE = 2_000
 
 # What a member says, and its target until now.
 Told = tuple[ShareGroupMemberMetadataValue | None, Set[Place]]
