@@ -37,9 +37,13 @@ from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
-from .network.dispatcher import Dispatcher
+from .network.dispatcher import Dispatcher, Guard
+from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
+from .quotas.connection_rates import ConnectionRates
+from .security.outgoing import check_is_super_user
+from .security.pem import StoreError
 from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
@@ -52,6 +56,7 @@ from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
+    from ..zookeeper.session import OpenSession
     from .cluster.member import Member
     from .http.endpoint import HttpEndpoint
 
@@ -102,8 +107,12 @@ class Broker:
         disk: Disk | None = None,
         clustered: bool = False,
         door: Door | None = None,
+        open_session: OpenSession | None = None,
     ) -> None:
-        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher."""
+        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher.
+
+        `open_session` takes the place of the client of ZooKeeper.
+        """
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -115,6 +124,7 @@ class Broker:
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._door = door
+        self._open_session = open_session
         # Whether the data directories go with the broker.
         self._is_ephemeral = False
         self._threads = DiskThreads(self.timers, self.clock)
@@ -238,6 +248,8 @@ class Broker:
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
+        services.quotas.when_changed = dispatch.renew_guards
+        services.security.when_deleted = lambda name, mechanism: self.acceptor.end_sessions(name, mechanism)
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -247,7 +259,8 @@ class Broker:
             self.timers,
             responses,
             self._security_workers,
-            services.metadata.scram_credential,
+            services.security.credential,
+            ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None
         self._running = _Running(services, dispatch, acceptor, http)
@@ -273,6 +286,10 @@ class Broker:
         if self.config.zookeeper_connect is None:
             return None
         try:
+            check_is_super_user(self.config)
+        except StoreError as error:
+            raise StartError(f"the cluster cannot be joined: {error}") from error
+        try:
             from .cluster.member import Member
         except ModuleNotFoundError as error:
             if error.name != "kazoo":
@@ -281,18 +298,19 @@ class Broker:
                 "zookeeper.connect needs a client of ZooKeeper: "
                 "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
             ) from error
-        member = await Member.join(self.config, self.clock, self._disk)
+        member = await Member.join(self.config, self.clock, self._disk, self._open_session)
         number = member.broker_id
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
         return member
 
     async def _register(self, member: Member, services: Services) -> None:
         from .cluster.member import BrokerParts
+        from .cluster.security import ClusterSecurity
         from .topics.cluster_topics import ClusterTopics
 
-        topics, replicas = services.topics, services.replicas
-        assert isinstance(topics, ClusterTopics) and replicas is not None
-        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration)
+        topics, replicas, security = services.topics, services.replicas, services.security
+        assert isinstance(topics, ClusterTopics) and replicas is not None and isinstance(security, ClusterSecurity)
+        parts = BrokerParts(self.config, replicas, services.metadata, topics, services.reconfiguration, security)
         await member.register(parts, self.addresses)
 
     def _open(self, member: Member | None) -> Services:
@@ -318,6 +336,8 @@ class Broker:
             self._start_services(services, leftovers)
         except (UnknownMetadata, ConfigError, KafkaError, DecodeError, OSError) as error:
             raise StartError(f"data directory {log_dirs.metadata.path} cannot be used: {error}") from error
+        except StoreError as error:
+            raise StartError(f"listener {self.config.inter_broker_listener}: {error}") from error
         _log.info("%s", describe_durability(self.config, [each.record.configs for each in services.topics.all()]))
         return services
 
@@ -407,14 +427,16 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
 
 
-def _guard(services: Services) -> AccessGuard | None:
-    """Return what asks the authorizer, if there is one."""
+def _guard(services: Services) -> Guard:
+    """Return what counts requests for the quotas of their clients, and asks the authorizer, if there is one."""
+    count = QuotaGuard(services.quotas)
     if services.authorizer is None:
-        return None
+        return count
     is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
-    if not is_open and not services.metadata.acls:
+    if not is_open and not services.security.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
-    return AccessGuard(services, services.authorizer)
+    check = AccessGuard(services, services.authorizer)
+    return lambda route, handle: count(route, check(route, handle))
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
@@ -519,7 +541,10 @@ async def _until_stopped(stop: asyncio.Event, broker: Broker) -> None:
 
 
 async def serve(
-    config: BrokerConfig, announce: Callable[[str], None], announce_stop: Callable[[], None] = lambda: None
+    config: BrokerConfig,
+    announce: Callable[[str], None],
+    announce_stop: Callable[[], None] = lambda: None,
+    disk: Disk | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
@@ -531,7 +556,7 @@ async def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config), Collector()
+    broker, collector = Broker(config, disk=disk), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return

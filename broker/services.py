@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +30,7 @@ from .coordination.transactions.verification import Verification
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
-from .security.acls import Acl
+from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
 from .share.leader import ShareLeader
 from .threads import DiskThreads, in_thread
@@ -40,7 +40,9 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
+from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
+from .topics.security_store import SecurityStore
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
     from .replication.coordinator_moves import CoordinatorMoves
+    from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
     from .replication.remote_end_offsets import RemoteEndOffsets
     from .replication.remote_markers import RemoteMarkers
@@ -84,6 +87,9 @@ class Services:
     fetch_sessions: FetchSessions
     # None: everyone may do everything.
     authorizer: Authorizer | None
+    # ACLs, passwords and quotas.
+    security: SecurityStore
+    quotas: ClientQuotas
     segment_leases: SegmentLeases
     share_leader: ShareLeader
     # -- Coordination
@@ -112,13 +118,6 @@ class Services:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
 
-    def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
-        """Remove ACLs, then add others: on disk first, then for every request that comes."""
-        assert self.authorizer is not None
-        added, removed = list(added), list(removed)
-        self.metadata.change_acls(added, removed)
-        self.authorizer.change(added, removed)
-
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
@@ -132,6 +131,7 @@ class _Remote(NamedTuple):
     """What asks other brokers of a cluster on behalf of the coordinators."""
 
     view: MetadataCache
+    inter_broker: InterBroker
     markers: RemoteMarkers
     verification: RemoteVerification
     share_states: RemoteShareStates
@@ -214,6 +214,10 @@ class Assembly:
             *(markers.write, topics.requires_fsync),
         )
         staging = Staging(threads, background.work)
+        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
+        own = self._metadata if self._member is None else None
+        authorizer = _authorizer(config, own)
+        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -230,12 +234,11 @@ class Assembly:
             conversions=Conversions(threads),
             staging=staging,
             fetch_sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, clock),
-            authorizer=_authorizer(config, self._metadata),
+            authorizer=authorizer,
+            security=self._security(authorizer, quotas),
+            quotas=quotas,
             segment_leases=self._segment_leases(background),
-            share_leader=ShareLeader.make(
-                *(config, self._metadata.group_configs, persister, topics, clock),
-                *(self._timers, self._purgatory, threads),
-            ),
+            share_leader=self._share_leader(persister),
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
@@ -243,9 +246,7 @@ class Assembly:
             features=self._features(groups, transactions),
             share_states=share_states,
             persister=persister,
-            reconfiguration=Reconfiguration(
-                config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
-            ),
+            reconfiguration=self._reconfiguration(background),
             background=background,
             replicas=None
             if remote is None
@@ -267,6 +268,7 @@ class Assembly:
         return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
 
     def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
+        from .replication.inter_broker import InterBroker
         from .replication.remote_end_offsets import RemoteEndOffsets
         from .replication.remote_markers import RemoteMarkers
         from .replication.remote_share_states import RemoteShareStates
@@ -279,12 +281,15 @@ class Assembly:
             if self._member is not None:
                 self._member.auto_creation.begin(topic)
 
+        inter_broker = InterBroker(self._config)
+        parts = self._config, view, inter_broker
         return _Remote(
             view,
-            RemoteMarkers(self._config, view),
-            RemoteVerification(self._config, view, partition_of),
-            RemoteShareStates(self._config, view, share_states.shards.partition_of, create),
-            RemoteEndOffsets(self._config, view),
+            inter_broker,
+            RemoteMarkers(*parts),
+            RemoteVerification(*parts, partition_of),
+            RemoteShareStates(*parts, share_states.shards.partition_of, create),
+            RemoteEndOffsets(*parts),
         )
 
     def _moves(
@@ -310,9 +315,27 @@ class Assembly:
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
             moves,
             remote.view,
+            remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
             (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
+
+    def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
+        if self._member is None:
+            return OwnSecurity(self._metadata, authorizer, quotas)
+        from .cluster.security import ClusterSecurity
+
+        return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
+
+    def _share_leader(self, persister: Persister) -> ShareLeader:
+        return ShareLeader.make(
+            *(self._config, self._metadata.group_configs, persister, self.topics),
+            *(self._clock, self._timers, self._purgatory, self._threads),
+        )
+
+    def _reconfiguration(self, background: BackgroundTasks) -> Reconfiguration:
+        reconfigure = self.topics.reconfiguration, background.cleaner.reconfigure
+        return Reconfiguration(self._config, self._metadata, *reconfigure)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
@@ -322,10 +345,12 @@ class Assembly:
         )
 
 
-def _authorizer(config: BrokerConfig, metadata: Metadata) -> Authorizer | None:
+def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:
+    """Return the authorizer, if there is one. Without the `metadata` of a broker that is alone it has no ACLs yet."""
     if not config.authorizer_class_name:
         return None
-    return Authorizer(metadata.acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
+    acls = metadata.acls if metadata is not None else ()
+    return Authorizer(acls, config.super_user_names, config.allow_everyone_if_no_acl_found)
 
 
 def _metadata_cache() -> MetadataCache:

@@ -13,8 +13,8 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,7 @@ from .notices import connection_notice
 from .offset_range import FORMS, Bounds, OffsetRange, bounds_of, parse
 from .record_format import INTERNAL_TOPICS, LineFormat, line_format
 from .record_output import RecordOutput, RecordPrinter
+from .schema_options import SchemaFormats, schema_options
 from .session import client_options, open_admin, run
 from .values import OneOf, WholeNumber
 
@@ -49,6 +50,7 @@ class _Reading:
     limit: int | None
     until_end: bool
     wait: bool
+    decoders: dict[str, Any]
 
 
 @click.command(short_help="Print the records of topics.")
@@ -94,6 +96,7 @@ class _Reading:
 @click.option("--null", metavar="TEXT", default="", help="What to print for a missing key or value.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object a line, which `produce --json` takes.")
 @connection_options("admin", "consumer", "member")
+@schema_options(writes=False)
 def command(
     topics: tuple[str, ...],
     group: str | None,
@@ -112,6 +115,7 @@ def command(
     null: str,
     as_json: bool,
     bootstrap_server: str,
+    formats: SchemaFormats,
 ) -> None:
     """Print the records of each TOPIC, one value a line, as they come.
 
@@ -123,6 +127,7 @@ def command(
       odradek consume flights --offset 1000 --partition 0 --until-end --json
       odradek consume flights --offset @2026-11-21T08:00 --format '%p %o %k %v\\n'
       odradek consume 'flights-.*' --regex
+      odradek consume flights --value-format avro --registry http://127.0.0.1:8081
       odradek consume __consumer_offsets --key-separator ' ' --until-end
     """
     if tail is not None and offset is not None:
@@ -142,7 +147,11 @@ def command(
     line = line_format(
         as_json, key_separator, layout, null, raw, internal=regex or not INTERNAL_TOPICS.isdisjoint(topics)
     )
-    reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait)
+    if formats:
+        # Whole batches are printed as bytes.
+        line = replace(line, null_value=None)
+    decoders = formats.decoders(as_objects=as_json)
+    reading = _Reading(topics, regex, partitions, group, offsets, isolation, limit, until_end, wait, decoders)
     run(_consume(reading, line, bootstrap_server))
 
 
@@ -190,7 +199,7 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
         auto_offset_reset="latest" if reading.offsets.kind == "end" else "earliest",
         isolation_level=reading.isolation,
     )
-    consumer = Consumer(*(topics if reading.group else ()), **options)
+    consumer = Consumer(*(topics if reading.group else ()), **options, **reading.decoders)
     async with consumer, connection_notice(consumer, bootstrap_server):
         if not reading.group:
             consumer.assign(partitions)

@@ -16,6 +16,7 @@ import click
 
 from .confirmation import confirm
 from .errors import CliError
+from .group_kinds import offsets_of, set_offsets
 from .names import GROUP, partition_option, partitions_of
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
@@ -44,7 +45,7 @@ _TARGETS = ("to_earliest", "to_latest", "to_offset", "to_datetime", "shift_by")
 @row_options
 @bootstrap_option
 def reset_offsets(group: str, topics: tuple[str, ...], execute: bool, **targets: Any) -> None:
-    """Set the committed offsets of GROUP, whose consumers must be stopped.
+    """Set the committed offsets of GROUP, whose consumers must be stopped; of a share group, where it begins.
 
     \b
     Examples:
@@ -67,12 +68,9 @@ def reset_offsets(group: str, topics: tuple[str, ...], execute: bool, **targets:
 async def _reset(
     admin: Admin, group: str, topics: tuple[str, ...], target: str, value: int, execute: bool
 ) -> list[dict[str, Any]]:
-    from ..client import OffsetAndMetadata
-
     plan = await _plan(admin, group, topics, target, value)
     if execute:
-        offsets = {partition: OffsetAndMetadata(row["new_offset"]) for partition, row in plan.items()}
-        await admin.alter_group_offsets(group, offsets)
+        await set_offsets(admin, group, {partition: row["new_offset"] for partition, row in plan.items()})
     return list(plan.values())
 
 
@@ -82,7 +80,7 @@ async def _plan(
     """Return a row for each partition, with the offset that it would get."""
     from ..client import EARLIEST, LATEST
 
-    committed = await admin.list_group_offsets(group)
+    committed = await offsets_of(admin, group)
     existing = await admin.describe_topics()
     partitions = (
         await partitions_of(admin, topics) if topics else sorted(each for each in committed if each.topic in existing)
@@ -95,7 +93,7 @@ async def _plan(
     plan: dict[TopicPartition, dict[str, Any]] = {}
     for each in partitions:
         start, end = starts[each].offset, ends[each].offset
-        old = committed[each].offset if each in committed else None
+        old = committed.get(each)
         if target == "shift_by" and old is None:
             raise CliError(f"group {group!r} has no offset in {each.topic}-{each.partition} to shift")
         wanted = {

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .confirmation import confirm, deletion_question, dry_run_option, for_each, show_groups, show_places
+from .group_kinds import lags_of, offsets_of, show_awaited
 from .group_offsets import migrate_offsets, reset_offsets
 from .lag import lag_times_ms, lags
 from .names import GROUP, partition_option, partitions_of
@@ -16,11 +18,18 @@ from .session import bootstrap_option, with_admin, with_advice
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
+    from ..client.core.descriptions import GroupDescription, GroupRebalance
 
 _GROUP = ("group", "state", "type", "protocol_type", "members", "lag")
 _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host", "lag_ms")
-_MEMBER = ("group", "state", "strategy", "member", "instance", "client", "host", "partitions")
-_STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members", "lag", "lag_ms")
+_MEMBER = (
+    *("group", "state", "strategy", "member", "instance", "client", "host"),
+    *("protocol", "epoch", "target", "partitions"),
+)
+_STATE = (
+    *("group", "coordinator", "state", "strategy", "protocol_type", "type", "epoch"),
+    *("members", "lag", "lag_ms"),
+)
 
 
 @click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
@@ -72,16 +81,12 @@ async def _extent(admin: Admin, group: str) -> tuple[int | None, int | None]:
 
     try:
         described = (await admin.describe_groups(group))[group]
-        found = await lags(admin, await _committed(admin, group))
+        found = await lags_of(admin, group)
     except KafkaError as error:
         if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return None, None
         raise
     return len(described.members), sum(lag for _, lag in found.values())
-
-
-async def _committed(admin: Admin, group: str) -> dict[TopicPartition, int]:
-    return {partition: at.offset for partition, at in (await admin.list_group_offsets(group)).items()}
 
 
 @command.command(short_help="Print the offsets and lag of groups, their members or their state.")
@@ -126,7 +131,7 @@ async def _add_times(admin: Admin, rows: list[dict[str, Any]]) -> None:
     from ..client import TopicPartition
 
     for group in {row["group"] for row in rows}:
-        committed = await _committed(admin, group)
+        committed = await offsets_of(admin, group)
         found = await lags(admin, committed)
         behind = {partition: committed[partition] for partition, (_, lag) in found.items() if lag}
         times = await lag_times_ms(behind)
@@ -149,14 +154,24 @@ def explain(group: str) -> None:
     """Print the last rebalances of GROUP, the oldest first: when and why each began, how long members took to join and
     the leader to assign, and which members the others waited for.
 
-    The broker remembers 16 rebalances of each group, and none from before its start.
+    The broker remembers 16 rebalances of each group, and none from before its start. A consumer group does not stop to
+    rebalance: of one, the command prints which partitions a member waits for, and which one must give them up.
 
     \b
     Examples:
       odradek groups explain delays
       odradek groups explain delays --json
     """
-    show(with_admin(lambda admin: admin.explain_group(group)))
+
+    async def work(admin: Admin) -> GroupDescription | list[GroupRebalance]:
+        described = (await admin.describe_groups(group))[group]
+        return described if described.type != "classic" else await admin.explain_group(group)
+
+    found = with_admin(work)
+    if isinstance(found, list):
+        show(found)
+    else:
+        show_awaited(found)
 
 
 @command.command(short_help="Delete groups that have no members.")
@@ -204,7 +219,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool) -> None:
     async def work(admin: Admin) -> dict[TopicPartition, int]:
         partitions = await partitions_of(admin, topics)
         if dry_run:
-            committed = await _committed(admin, group)
+            committed = await offsets_of(admin, group)
             return {each: committed[each] for each in partitions if each in committed}
         await admin.delete_group_offsets(group, partitions)
         return {}
@@ -215,7 +230,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], dry_run: bool) -> None:
 
 
 async def _count(admin: Admin, group: str) -> int:
-    return len(await _committed(admin, group))
+    return len(await offsets_of(admin, group))
 
 
 async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -227,7 +242,9 @@ async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]
             "strategy": group.protocol,
             "protocol_type": group.protocol_type,
             "members": len(group.members),
-            "lag": sum(lag for _, lag in (await lags(admin, await _committed(admin, name))).values()),
+            "type": group.type,
+            "epoch": None if group.epoch < 0 else group.epoch,
+            "lag": sum(lag for _, lag in (await lags_of(admin, name)).values()),
         }
         for name, group in (await admin.describe_groups(*groups)).items()
     ]
@@ -243,7 +260,10 @@ async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]
                 "instance": member.group_instance_id,
                 "client": member.client_id,
                 "host": member.client_host,
-                "partitions": [f"{each.topic}-{each.partition}" for each in member.partitions],
+                "partitions": _names(member.partitions),
+                "protocol": member.protocol,
+                "epoch": None if member.epoch < 0 else member.epoch,
+                "target": None if group.type == "classic" else _names(member.target),
             }
             rows.append(of_group | of_member)
         if not group.members:
@@ -251,12 +271,16 @@ async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]
     return rows
 
 
+def _names(partitions: Iterable[TopicPartition]) -> list[str]:
+    return [f"{each.topic}-{each.partition}" for each in partitions]
+
+
 async def _offsets(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, group in (await admin.describe_groups(*groups)).items():
-        committed = await _committed(admin, name)
+        committed = await offsets_of(admin, name)
         owners = {partition: member for member in group.members for partition in member.partitions}
-        found = await lags(admin, dict.fromkeys(owners, 0) | committed)
+        found = await lags(admin, dict.fromkeys(owners, 0) | committed) | await lags_of(admin, name)
         for each in sorted(committed.keys() | owners.keys()):
             owner = owners.get(each)
             end, lag = found.get(each, (None, None))

@@ -8,9 +8,11 @@ written down before. Without --repair no byte is changed.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -18,10 +20,13 @@ from ..broker.clock import Clock
 from ..broker.log_dirs.partition_dirs import partition_of
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
+from ..storage.backup import Entry, checked, read_manifest
+from ..storage.backup_places import BackupError, Place, place_of
 from ..storage.errors import DamagedFile, DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.integrity import KNOWN, Finding, Gap, repair, segment_files, verify
 from ..storage.known_logs import CleanStop
+from ..storage.segments.names import LOG_SUFFIX
 from .errors import CliError
 from .notices import Progress
 from .output import Rows, row_options
@@ -39,11 +44,13 @@ class _Folder:
 
 
 @click.command(short_help="Check every byte of a data directory, offline; repair it.")
-@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("where", metavar="DIR")
 @click.option("--repair", "repairs", is_flag=True, help="Do what a start after a crash does, and print it.")
 @row_options
-def command(directory: Path, repairs: bool) -> None:
+def command(where: str, repairs: bool) -> None:
     """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
+
+    DIR may be the URL of a backup in an object store: each file is compared with its CRC, and each batch is checked.
 
     Status 1 if something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
     forced to disk, and indexes are built again. Damage before that stays. It is written down: from its next start on
@@ -54,7 +61,12 @@ def command(directory: Path, repairs: bool) -> None:
       odradek log verify odradek-data
       odradek log verify odradek-data/flights-0 --json
       odradek log verify odradek-data --repair
+      odradek log verify s3://backups/monday
     """
+    if "://" in where:
+        _verify_backup(where, repairs)
+        return
+    directory = Path(where)
     if not directory.is_dir():
         raise CliError(f"{directory} is not a directory" if directory.exists() else f"{directory} does not exist")
     try:
@@ -69,6 +81,42 @@ def command(directory: Path, repairs: bool) -> None:
         raise CliError(error.message) from error
     if bad:
         sys.exit(1)
+
+
+def _verify_backup(url: str, repairs: bool) -> None:
+    """Read a backup in an object store, a segment at a time, and print what is wrong."""
+    if repairs:
+        raise CliError("a backup is not repaired: restore it, and repair the data directory")
+    try:
+        place = place_of(url)
+        _, entries = read_manifest(url)
+        progress = Progress(sum(each.size for each in entries))
+        counts = _Counts(len({each.path.rpartition("/")[0] for each in entries if each.path.endswith(LOG_SUFFIX)}))
+        with Rows(_COLUMNS) as out, TemporaryDirectory() as folder:
+            for each in entries:
+                for finding in _verify_file(place, each, Path(folder), progress):
+                    counts.add(finding)
+                    progress.clear()
+                    out.add((f"{place}/{each.path}", *_row(finding)[1:]))
+    except KafkaError as error:
+        raise CliError(error.message) from error
+    progress.clear()
+    click.echo(f"{counts.partitions}, {progress.total:,} bytes read: {counts.text(repairs)}", err=True)
+    if counts.found:
+        sys.exit(1)
+
+
+def _verify_file(place: Place, entry: Entry, folder: Path, progress: Progress) -> Iterator[Finding]:
+    copy = folder / Path(entry.path).name
+    try:
+        with copy.open("wb") as file:
+            file.writelines(checked(place, entry, progress.add))
+        if entry.path.endswith(LOG_SUFFIX):
+            yield from verify(folder, -1)
+    except BackupError as error:
+        yield Finding(copy, 0, entry.size, error.message, "restore refuses the backup")
+    finally:
+        copy.unlink(missing_ok=True)
 
 
 def _data_dir(directory: Path) -> Path | None:

@@ -20,6 +20,7 @@ from .names import TOPIC
 from .notices import connection_notice
 from .output import print_rows
 from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks, parse_time_ms
+from .schema_options import SchemaFormats, schema_options
 from .session import client_options, run, with_advice
 from .values import OneOf, WholeNumber, parse_pair, unescape
 
@@ -50,10 +51,11 @@ class _Sending:
     acks: str
     # Whether to print where each record is.
     is_verbose: bool
+    formats: SchemaFormats
 
     @property
     def has_only_values(self) -> bool:
-        """Whether records have no key and no headers, and nobody asks where they are."""
+        """Whether records have no key, no headers and no schema, and nobody asks where they are."""
         return self.form.is_plain and not self.headers and not self.is_verbose
 
     @property
@@ -106,6 +108,7 @@ class _Sending:
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print partition and offset of each record.")
 @connection_options("producer")
+@schema_options(writes=True)
 def command(
     topic: str,
     key_separator: str | None,
@@ -124,6 +127,7 @@ def command(
     acks: str,
     verbose: bool,
     bootstrap_server: str,
+    formats: SchemaFormats,
 ) -> None:
     """Send each line of standard input as a record to TOPIC. It ends when all are acknowledged.
 
@@ -137,6 +141,7 @@ def command(
       odradek produce prices --key-column 2 --column-separator , < prices.csv
       odradek consume flights --until-end --json | odradek produce copies --json
       odradek produce pictures --file map.png --key map -H type=image/png
+      odradek produce t --value-format avro --registry http://sr:8081 < t.json
       tail -f app.log | odradek produce logs --compression zstd
     """
     chosen = [key_separator is not None, key_column is not None, tombstones, as_json, file is not None]
@@ -154,10 +159,12 @@ def command(
         column_separator=_separator(column_separator, "--column-separator") or b"\t",
         tombstones=tombstones,
         is_json=as_json,
+        has_key_schema=formats.key is not None,
+        has_value_schema=formats.value is not None,
     )
     sending = _Sending(
         topic, form, partition, keep_partitions, _headers(headers), _timestamp_ms(timestamp), file, compression, acks,
-        verbose,
+        verbose, formats,
     )  # fmt: skip
     run(_produce(sending, bootstrap_server))
 
@@ -207,10 +214,13 @@ async def _produce(sending: _Sending, bootstrap_server: str) -> None:
 async def _send_file(producer: Producer, sending: _Sending, file: Path) -> None:
     try:
         value = await asyncio.to_thread(_content, file)
+        key, value, *_ = await sending.formats.encoded(InputRecord(sending.form.key, value), sending.topic)
     except OSError as error:
         raise CliError(f"cannot read {file}: {error.strerror}") from error
+    except BadLine as error:
+        raise CliError(f"{file} {error}") from error
     metadata = await producer.send_and_wait(
-        sending.topic, value, sending.form.key, sending.partition, sending.timestamp_ms, sending.headers
+        sending.topic, value, key, sending.partition, sending.timestamp_ms, sending.headers
     )
     if sending.is_verbose:
         _show([metadata])
@@ -253,8 +263,8 @@ class _Sender:
 
         if not cut:
             return
-        records, bad = (None, None) if self._sending.has_only_values else self._records(cut)
         try:
+            records, bad = (None, None) if self._sending.has_only_values else await self._records(cut)
             await (self._send_values(cut) if records is None else self._send_records(records))
         except KafkaError as error:
             raise CliError(self._failure(error, cut)) from error
@@ -262,12 +272,15 @@ class _Sender:
         if bad is not None:
             raise CliError(f"line {self.lines.count + 1} {bad}; {self.lines.sent_text()}")
 
-    def _records(self, cut: list[bytes]) -> tuple[list[InputRecord], BadLine | None]:
+    async def _records(self, cut: list[bytes]) -> tuple[list[InputRecord], BadLine | None]:
         """Return the records of lines up to the first that is none, and what is wrong with that one."""
         records: list[InputRecord] = []
         for line in cut:
             try:
-                records.append(self._parse(line))
+                record = self._parse(line)
+                if self._sending.formats:
+                    record = await self._sending.formats.encoded(record, self._sending.topic)
+                records.append(record)
             except BadLine as error:
                 return records, error
         return records, None

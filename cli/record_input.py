@@ -32,8 +32,9 @@ _KNOWN = frozenset(("topic", "partition", "offset", "timestamp", "key", "value",
 class InputRecord(NamedTuple):
     """A record to send. None as timestamp is now; None as partition is by key."""
 
-    key: bytes | None
-    value: bytes | None
+    # JSON of any kind where the key (value) has a schema.
+    key: Any
+    value: Any
     headers: Headers = ()
     timestamp_ms: int | None = None
     partition: int | None = None
@@ -58,6 +59,9 @@ class LineForm:
     column_separator: bytes = b"\t"
     tombstones: bool = False
     is_json: bool = False
+    # Whether keys and values have a schema: then a JSON line has them as they are.
+    has_key_schema: bool = False
+    has_value_schema: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -67,7 +71,7 @@ class LineForm:
     def parser(self) -> Parser:
         """Return the function that makes a record of a line. It raises BadLine."""
         if self.is_json:
-            return from_json
+            return lambda line: from_json(line, self.has_key_schema, self.has_value_schema)
         if self.separator is not None:
             return self._pair
         if self.key_column is not None:
@@ -100,8 +104,8 @@ def _begin(line: bytes) -> str:
     return repr(line[:80].decode(errors="backslashreplace"))
 
 
-def from_json(line: bytes) -> InputRecord:
-    """Return the record that a line of JSON means. Raises BadLine."""
+def from_json(line: bytes, has_key_schema: bool = False, has_value_schema: bool = False) -> InputRecord:
+    """Return the record that a line of JSON means. Keys and values with a schema stay JSON. Raises BadLine."""
     try:
         found: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -117,8 +121,8 @@ def from_json(line: bytes) -> InputRecord:
     if not isinstance(headers, list):
         raise BadLine("has headers that are no list of [name, value]")
     return InputRecord(
-        _bytes(row.get("key"), "key"),
-        _bytes(row.get("value"), "value"),
+        row.get("key") if has_key_schema else _bytes(row.get("key"), "key"),
+        row.get("value") if has_value_schema else _bytes(row.get("value"), "value"),
         tuple(_header(each) for each in cast("list[Any]", headers)),
         _timestamp(row.get("timestamp")),
         _partition(row.get("partition")),

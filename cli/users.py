@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +12,9 @@ from .errors import CliError
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
 from .values import OneOf
+
+if TYPE_CHECKING:
+    from ..broker.security.sasl.scram import Credential
 
 _MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LISTED = ("user", "mechanism", "iterations")
@@ -59,8 +63,14 @@ def list_users() -> None:
     metavar="DIR",
     help="Write to the data directory of a broker that does not run, as before its first start.",
 )
+@click.option(
+    "--config",
+    "properties",
+    metavar="FILE",
+    help="Write to the ZooKeeper of a cluster, as before its first start. FILE is server.properties of a broker.",
+)
 @bootstrap_option
-def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None) -> None:
+def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None, properties: str | None) -> None:
     """Set the password of a user, at once. Sessions that are open go on.
 
     \b
@@ -68,8 +78,14 @@ def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None
       odradek users set alice --password-file alice.txt
       printf %s "$PASSWORD" | odradek users set alice --password-file -
       odradek users set admin --password-file - --data-dir /var/lib/odradek
+      odradek users set broker --password-file - --config server.properties
     """
+    if data_dir is not None and properties is not None:
+        raise click.UsageError("--data-dir and --config exclude each other.")
     password = _read_password(password_file)
+    if properties is not None:
+        set_in_cluster(properties, user, mechanism, password)
+        return
     if data_dir is not None:
         set_offline(data_dir, user, mechanism, password)
         return
@@ -83,7 +99,7 @@ def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None
 @_mechanism_option
 @bootstrap_option
 def delete_user(user: str, mechanism: str) -> None:
-    """Delete the password of a user. Sessions that are open go on.
+    """Delete the password of a user. Sessions that began with it end.
 
     \b
     Examples:
@@ -113,18 +129,13 @@ def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None
     The broker starts to do it, and lets nobody in.
     """
     import asyncio
-    import hashlib
-    import secrets
 
     from ..broker.configs.broker_config import BrokerConfig
     from ..broker.log_dirs.data_dir import StartError
-    from ..broker.security.sasl.scram import HASHES, credential_of
     from ..broker.server import Broker
     from ..storage.checkpoints import read_meta_properties
 
-    salt = secrets.token_bytes(_SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, _ITERATIONS)
-    credential = credential_of(mechanism, salted, salt, _ITERATIONS)
+    credential = _credential(mechanism, password)
     meta = read_meta_properties(Path(data_dir))
 
     async def write() -> None:
@@ -141,3 +152,35 @@ def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None
         asyncio.run(write())
     except StartError as error:
         raise CliError(str(error)) from error
+
+
+def set_in_cluster(properties: str, user: str, mechanism: str, password: str) -> None:
+    """Set a password in the ZooKeeper that the configs of a broker name."""
+    import asyncio
+
+    from ..broker.cluster.first_users import set_password
+    from ..broker.cluster.znodes import BadZnode
+    from ..broker.configs.broker_config import BrokerConfig
+    from ..broker.configs.definition import ConfigError
+    from ..broker.configs.properties import PropertiesError, load
+    from ..broker.security.pem import StoreError
+    from ..protocol.errors import KafkaError
+
+    try:
+        config, _ = BrokerConfig.parse(load(Path(properties)))
+        if config.zookeeper_connect is None:
+            raise CliError(f"{properties} has no zookeeper.connect: for a broker that is alone there is --data-dir")
+        asyncio.run(set_password(config, user, mechanism, _credential(mechanism, password)))
+    except (BadZnode, ConfigError, KafkaError, OSError, PropertiesError, StoreError) as error:
+        raise CliError(str(error)) from error
+
+
+def _credential(mechanism: str, password: str) -> Credential:
+    import hashlib
+    import secrets
+
+    from ..broker.security.sasl.scram import HASHES, credential_of
+
+    salt = secrets.token_bytes(_SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, _ITERATIONS)
+    return credential_of(mechanism, salted, salt, _ITERATIONS)

@@ -31,6 +31,7 @@ __all__ = [
     "ErrorCode",
     "GroupRequired",
     "HandlerFailed",
+    "InvalidAcknowledgement",
     "InvalidOption",
     "InvalidTransactionState",
     "ItemsFailed",
@@ -48,6 +49,8 @@ __all__ = [
     "ProducerUnusable",
     "RecordTooLarge",
     "RequestTimedOut",
+    "SchemaRegistryRefused",
+    "SchemaRegistryUnavailable",
     "SerializationFailed",
     "TopicRecreated",
     "TransactionAborted",
@@ -188,6 +191,22 @@ class OutcomeUnknown(DeliveryFailed):
 
     def __init__(self, message: str, outcome: Outcome = Outcome.UNKNOWN) -> None:
         super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message, outcome)
+
+
+class SchemaRegistryUnavailable(KafkaError):
+    """No schema registry answered in time. Retriable: nothing is wrong with the record, which was not sent or read."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
+
+
+class SchemaRegistryRefused(KafkaError):
+    """The schema registry answered with an error: an HTTP `status`, and a `registry_code` such as 40403."""
+
+    def __init__(self, status: int, registry_code: int, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message)
+        self.status = status
+        self.registry_code = registry_code
 
 
 class SerializationFailed(KafkaError):
@@ -426,6 +445,13 @@ class ConcurrentPoll(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class InvalidAcknowledgement(KafkaError):
+    """A record of a share group cannot be acknowledged like that, or has to be acknowledged first."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD_STATE, message)
 
 
 class ListenerFailed(KafkaError):

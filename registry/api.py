@@ -17,8 +17,9 @@ from .records import Content, Version, reference_json
 from .schemas_log import SchemasLog
 from .subjects import LATEST, READWRITE, Subjects
 
-# Of one answer that lists schemas with their texts.
-MAX_LISTED = 1_000
+# Of one answer that lists schemas with their texts. A client that gets fewer than its limit takes it for the end, so
+# an answer of more characters is refused.
+MAX_LISTED, MAX_LISTED_CHARACTERS = 1_000, 8 << 20
 _MAX_VERSION = (1 << 31) - 1
 
 
@@ -76,7 +77,7 @@ class Api:
         except RegistryError as error:
             if error.status != 404 or method in ("PUT", "DELETE"):
                 raise
-        await self._log.catch_up()
+        await self._log.refresh()
         return await function(self._log, request)
 
 
@@ -168,6 +169,10 @@ async def _schemas(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
     found = await log.look(lambda state: _listed_versions(state, request))
     offset, limit = max(0, request.number("offset", 0)), request.number("limit", -1)
     end = offset + (MAX_LISTED if limit < 0 else min(limit, MAX_LISTED))
+    if sum(len(each.content.text) for each in found[offset:end]) > MAX_LISTED_CHARACTERS:
+        raise RegistryError(
+            413, f"The answer has more than {MAX_LISTED_CHARACTERS} characters: ask for less by `limit`"
+        )
     return [version_json(each) for each in found[offset:end]]
 
 

@@ -15,7 +15,7 @@ from . import errors, records
 from .errors import InvalidSchema, RegistryError
 from .formats.formats import LEVELS, NONE, Source, incompatibilities, is_unicode
 from .records import Content, Record, Reference, Version
-from .subjects import IMPORT, MODES, READONLY, READONLY_OVERRIDE, Subjects
+from .subjects import IMPORT, LATEST, MODES, READONLY, READONLY_OVERRIDE, Subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,30 @@ class Schema:
 
 def canonical_content(state: Subjects, schema: Schema) -> Content:
     """Return what a schema would be stored as. Raises InvalidSchema."""
-    given = Content(schema.type, schema.text, schema.references)
+    given = _given_content(state, schema)
     try:
         source = state.source(given)
     except InvalidSchema:
         raise
     except RegistryError as error:
-        raise InvalidSchema(f"a reference leads nowhere: {error.message}") from None
+        raise _leads_nowhere(error) from None
     return replace(given, text=source.canonical(normalize=schema.normalize))
+
+
+def _given_content(state: Subjects, schema: Schema) -> Content:
+    """Return the content as it came. A reference to the last version gets its number, to mean the same for ever."""
+    try:
+        references = tuple(
+            replace(each, version=state.version(each.subject, LATEST).version) if each.version == LATEST else each
+            for each in schema.references
+        )
+    except RegistryError as error:
+        raise _leads_nowhere(error) from None
+    return Content(schema.type, schema.text, references)
+
+
+def _leads_nowhere(error: RegistryError) -> InvalidSchema:
+    return InvalidSchema(f"a reference leads nowhere: {error.message}")
 
 
 def find(state: Subjects, subject: str, schema: Schema, *, deleted: bool = False) -> Version | None:
@@ -59,7 +75,7 @@ def find(state: Subjects, subject: str, schema: Schema, *, deleted: bool = False
     The text as it came is tried first: clients send mostly what they were given, and that needs no parser.
     """
     versions = state.of(subject) if deleted else state.live(subject)
-    given = Content(schema.type, schema.text, schema.references)
+    given = _given_content(state, schema)
     found = _with_content(versions, given)
     if found is not None:
         return found
@@ -77,7 +93,7 @@ def _written_otherwise(state: Subjects, versions: list[Version], content: Conten
         if each.content.type != content.type or each.content.references != content.references:
             continue
         try:
-            text = state.source(each.content).canonical(normalize=normalize)
+            text = state.canonical_text(each.content, normalize=normalize)
         except RegistryError:  # what an older registry let pass can be served, but it equals nothing
             continue
         if text == content.text:
@@ -109,11 +125,17 @@ def _added(state: Subjects, subject: str, content: Content, schema_id: int, numb
 
 def _id_for(state: Subjects, content: Content) -> int:
     known = state.id_of(content)
-    return state.max_id + 1 if known is None else known
+    return _checked_number(state.max_id + 1) if known is None else known
 
 
 def _next_version(state: Subjects, subject: str) -> int:
-    return max(state.versions.get(subject, {}), default=0) + 1
+    return _checked_number(max(state.versions.get(subject, {}), default=0) + 1)
+
+
+def _checked_number(number: int) -> int:
+    if number > records.MAX_NUMBER:
+        raise RegistryError(50001, f"No id or version is left: the last one, {records.MAX_NUMBER}, is taken")
+    return number
 
 
 def _imported(state: Subjects, subject: str, schema: Schema, content: Content) -> Change:
@@ -272,9 +294,9 @@ def schema_of(body: Mapping[str, Any], *, normalize: bool) -> Schema:
         raise InvalidSchema("schemaType is no text")
     references = references_of(body.get("references"))
     schema_id, version = body.get("id"), body.get("version")
-    if any(each is not None and type(each) is not int for each in (schema_id, version)):
-        raise InvalidSchema("id and version are numbers")
     absent = (None, -1, 0)
+    if any(each not in absent and not records.is_number(each) for each in (schema_id, version)):
+        raise InvalidSchema(f"id and version are numbers from 1 to {records.MAX_NUMBER}")
     return Schema(
         kind.upper(), text, references, normalize,
         None if schema_id in absent else schema_id, None if version in absent else version,

@@ -135,7 +135,7 @@ class HttpConnection:
             target = request.target.decode("ascii")
             path, _, query = target.partition("?")
             method = request.method.decode("ascii")
-            parts = [unquote(part) for part in path.split("/") if part]
+            parts = _parts(path)
             read = _json_body(request, body) if method in ("POST", "PUT") else {}
             pairs = dict(parse_qsl(query, keep_blank_values=True, max_num_fields=50))
             answer = await self._api.answer("GET" if method == "HEAD" else method, parts, pairs, read)
@@ -175,6 +175,17 @@ def _is_equal(given: bytes, wanted: bytes) -> bool:
     from hmac import compare_digest
 
     return compare_digest(given, wanted)
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path. Raises RegistryError, ValueError for bytes that are no UTF-8."""
+    parts = [unquote(part, errors="strict") for part in path.strip("/").split("/")]
+    if parts == [""]:
+        return []
+    if "" in parts:
+        # Without it the path would be another one, which may mean something.
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return parts
 
 
 def _json_body(request: h11.Request, body: bytes) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from .formats.formats import AVRO, TYPES
 from .formats.json_text import compact
@@ -55,7 +55,11 @@ Record = tuple[bytes, bytes | None]
 
 
 class UnreadableRecord(Exception):
-    """A record that no registry writes."""
+    """A record that no registry writes, or one that this registry cannot act on."""
+
+
+# Ids and versions are Java's int.
+MAX_NUMBER = (1 << 31) - 1
 
 
 # -- To bytes
@@ -130,9 +134,11 @@ def read_version(value: Mapping[str, Any]) -> Version:
         references = tuple(read_reference(each) for each in value.get("references") or ())
         content = Content(value.get("schemaType") or AVRO, value["schema"], references)
         extra = {name: each for name, each in value.items() if name not in _OWN}
-        subject, number, schema_id = value["subject"], int(value["version"]), int(value["id"])
+        subject, number, schema_id = value["subject"], value["version"], value["id"]
     except (KeyError, TypeError, ValueError) as error:
         raise UnreadableRecord(f"a schema record without its fields: {error!r}") from None
+    if not is_number(number) or not is_number(schema_id):
+        raise UnreadableRecord(f"a schema record with the version {number!r:.50} and the id {schema_id!r:.50}")
     if content.type not in TYPES or not _are_texts(subject, content.text):
         raise UnreadableRecord(f"a schema record of type {content.type} without a text or a subject")
     return Version(subject, number, schema_id, content, value.get("deleted") is True, extra)
@@ -145,6 +151,11 @@ def _are_texts(*values: Any) -> bool:
 def read_reference(value: Any) -> Reference:
     """Return a reference. Raises KeyError, TypeError or ValueError for what is none."""
     name, subject, version = value["name"], value["subject"], value["version"]
-    if not isinstance(name, str) or not isinstance(subject, str) or not isinstance(version, int):
-        raise TypeError(f"a reference has a name, a subject and a version, not {value}")
+    if not _are_texts(name, subject) or type(version) is not int:
+        raise TypeError(f"a reference has a name, a subject and a version, not {value!r:.200}")
     return Reference(name, subject, version)
+
+
+def is_number(value: Any) -> TypeGuard[int]:
+    """Tell whether a value can be an id or a version."""
+    return type(value) is int and 1 <= value <= MAX_NUMBER

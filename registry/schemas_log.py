@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ..client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from ..client import Admin, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from ..client.errors import ErrorCode, KafkaError, ProducerFenced, TransactionFailed, UnknownTopic
 from .changes import Change
 from .errors import RegistryError, not_permitted
@@ -34,6 +34,8 @@ Decide = Callable[[Subjects], Change]
 
 # A change takes a few milliseconds: after this the broker is away, or another registry takes the id over all the time.
 WRITE_TIMEOUT_S = 20.0
+# How long a look-up that found nothing waits for what other registries wrote.
+REFRESH_TIMEOUT_S = 5.0
 # How often a change takes the id over from other registries before it gives up.
 MAX_TAKEOVERS = 20
 _TAKEOVER_PAUSE_S, _MAX_PAUSE_S = 0.05, 2.0
@@ -74,7 +76,8 @@ class SchemasLog:
         )
         self._producer: Producer[bytes, bytes] | None = None
         self._position = 0
-        self._moved = asyncio.Condition()
+        # Who waits for which position.
+        self._waiting: dict[asyncio.Future[None], int] = {}
         # Held while records are applied, and while a thread decides by the state.
         self._state = asyncio.Lock()
         self._writing = asyncio.Lock()
@@ -118,8 +121,25 @@ class SchemasLog:
                 if options.read_only:
                     raise
                 return await self._create_topic(admin)
-        if len(found.partitions) != 1:
-            raise RegistryError(50001, f"{options.topic} has {len(found.partitions)} partitions, and must have one")
+            if len(found.partitions) != 1:
+                raise RegistryError(50001, f"{options.topic} has {len(found.partitions)} partitions, and must have one")
+            if not options.read_only:
+                await self._check_cleanup(admin)
+
+    async def _check_cleanup(self, admin: Admin) -> None:
+        """Raise RegistryError for a topic whose old records retention would delete: schemas that are in use."""
+        topic = self._options.topic
+        resource = ConfigResource.topic(topic)
+        try:
+            found = (await admin.describe_configs([resource], names=["cleanup.policy"]))[resource]
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            return _log.warning("whether %s keeps old schemas is not known: %s", topic, error.message)
+        policy = found["cleanup.policy"].value or ""
+        if policy != "compact":
+            text = f"{topic} has cleanup.policy={policy}, which deletes old schemas: set it to compact"
+            raise RegistryError(50001, text)
 
     async def _create_topic(self, admin: Admin) -> None:
         options = self._options
@@ -139,11 +159,10 @@ class SchemasLog:
             async with self._state:
                 for record in found.get(self._partition, ()):
                     self._apply(record.offset, record.key, record.value)
-            position = await self._consumer.position(self._partition)
-            if position != self._position:
-                async with self._moved:
-                    self._position = position
-                    self._moved.notify_all()
+            self._position = await self._consumer.position(self._partition)
+            for reached in [each for each, offset in self._waiting.items() if offset <= self._position]:
+                del self._waiting[reached]
+                reached.set_result(None)
 
     def _apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
         try:
@@ -156,25 +175,42 @@ class SchemasLog:
         ends = await self._consumer.end_offsets([self._partition])
         await self._reach(ends[self._partition])
 
+    async def refresh(self) -> None:
+        """Do as `catch_up` for a look-up, and not for long. Raises RegistryError if the end cannot be read."""
+        try:
+            async with asyncio.timeout(REFRESH_TIMEOUT_S):
+                await self.catch_up()
+        except TimeoutError:
+            raise RegistryError(50001, "Error in the backend data store: it does not answer in time") from None
+        except KafkaError as error:
+            raise _store_error(error) from error
+
     async def _reach(self, offset: int) -> None:
         """Wait until everything before `offset` is applied. Raises the reader's error if it ends before."""
-        async with self._moved:
-            while self._position < offset:
-                waiting = asyncio.ensure_future(self._moved.wait())
-                reader = self._reader
-                assert reader is not None
-                await asyncio.wait({waiting, reader}, return_when=asyncio.FIRST_COMPLETED)
-                if reader.done():
-                    waiting.cancel()
-                    await asyncio.gather(waiting, return_exceptions=True)
-                    reader.result()
+        if self._position >= offset:
+            return
+        assert self._reader is not None
+        reached = asyncio.get_running_loop().create_future()
+        self._waiting[reached] = offset
+        try:
+            await asyncio.wait({reached, self._reader}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._waiting.pop(reached, None)
+        if not reached.done():
+            self._reader.result()
 
     # -- Look and change
 
     async def look(self, work: Callable[[Subjects], Any]) -> Any:
         """Return what `work` finds in the state. It runs in a thread: comparing schemas takes its time."""
         async with self._state:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, self.subjects)
+            working = asyncio.get_running_loop().run_in_executor(self._thread, work, self.subjects)
+            try:
+                return await asyncio.shield(working)
+            except asyncio.CancelledError:
+                # Cancelling does not stop the thread, and nothing may be applied while it reads the state.
+                await asyncio.wait({working})
+                raise
 
     async def change(self, decide: Decide) -> Any:
         """Have `decide` see the latest state, write its records and return its answer. Raises RegistryError.
@@ -192,7 +228,7 @@ class SchemasLog:
                 raise RegistryError(50002, "Write to the Kafka store timed out; it may be done all the same") from None
             except KafkaError as error:
                 await self._drop_producer()
-                raise RegistryError(50001, f"Error in the backend data store: {error.message}") from error
+                raise _store_error(error) from error
 
     async def _change(self, decide: Decide) -> Any:
         for attempt in count(1):
@@ -224,8 +260,9 @@ class SchemasLog:
                 transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
                 **writing,
             )
-            await producer.start()
+            # Before it starts: who is cancelled meanwhile drops it.
             self._producer = producer
+            await producer.start()
         return self._producer
 
     async def _drop_producer(self) -> None:
@@ -240,3 +277,7 @@ class SchemasLog:
         async with producer.transaction():
             sent = [await producer.send(self._options.topic, value, key, 0) for key, value in records]
         return max([(await each).offset for each in sent])
+
+
+def _store_error(error: KafkaError) -> RegistryError:
+    return RegistryError(50001, f"Error in the backend data store: {error.message}")

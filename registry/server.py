@@ -11,10 +11,10 @@ import logging
 import signal
 import ssl
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from .api import Api
 from .http_connection import BodyMemory, HttpConnection
@@ -123,12 +123,24 @@ async def serve(config: RegistryConfig, announce: Callable[[str], None]) -> None
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stopped.set)
-    async with Registry(config) as registry:
-        announce(registry.url)
-        waiting, failing = asyncio.create_task(stopped.wait()), asyncio.create_task(registry.failed())
-        await asyncio.wait({waiting, failing}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (waiting, failing):
-            if not task.done():
-                task.cancel()
-        if failing.done() and not failing.cancelled():
-            failing.result()
+    waiting = asyncio.create_task(stopped.wait())
+    registry = Registry(config)
+    try:
+        if await _is_first(registry.start(), waiting):
+            announce(registry.url)
+            await _is_first(registry.failed(), waiting)
+    finally:
+        waiting.cancel()
+        await registry.stop()
+
+
+async def _is_first(work: Coroutine[Any, Any, None], other: asyncio.Task[Any]) -> bool:
+    """Tell whether `work` ends before the other does, which cancels it. Raises what it raises."""
+    working = asyncio.create_task(work)
+    await asyncio.wait({working, other}, return_when=asyncio.FIRST_COMPLETED)
+    if working.done():
+        working.result()
+        return True
+    working.cancel()
+    await asyncio.wait({working})
+    return False

@@ -10,13 +10,14 @@ from typing import Any
 
 from .errors import InvalidSchema, schema_not_found, subject_not_found, version_not_found
 from .formats.formats import DEFAULT_LEVEL, LEVELS, Source
-from .records import Content, Reference, UnreadableRecord, Version, read_json, read_version
+from .records import Content, Reference, UnreadableRecord, Version, is_number, read_json, read_version
 
 READWRITE, READONLY, READONLY_OVERRIDE, IMPORT = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
 MODES = (READWRITE, READONLY, READONLY_OVERRIDE, IMPORT)
 LATEST = -1
 # Of one schema, also those of its references: each is parsed whenever the schema is.
 MAX_REFERENCES = 100
+MAX_REFERENCED_CHARACTERS = 4 << 20
 
 
 class Subjects:
@@ -32,6 +33,8 @@ class Subjects:
         self._ids: dict[Content, int] = {}
         self._places: dict[int, dict[tuple[str, int], None]] = {}
         self._referrers: dict[tuple[str, int], set[tuple[str, int]]] = {}
+        # What `canonical_text` has made of contents that are here.
+        self._canonical: dict[Content, dict[bool, str]] = {}
 
     # -- Records
 
@@ -39,19 +42,34 @@ class Subjects:
         """Apply a record. Raises UnreadableRecord for one that no registry writes; the state stays as it was."""
         name = read_json(key)
         content = None if value is None else read_json(value)
-        apply = _APPLY.get(name.get("keytype"))
-        if apply is None:
-            raise UnreadableRecord(f"unknown keytype {name.get('keytype')!r}")
-        apply(self, name, content)
+        kind, subject = name.get("keytype"), name.get("subject")
+        if not isinstance(kind, str) or kind not in _APPLY:
+            raise UnreadableRecord(f"unknown keytype {kind!r:.50}")
+        if subject is not None and not isinstance(subject, str):
+            raise UnreadableRecord(f"the subject {subject!r:.50} is no text")
+        if subject is not None and subject.startswith(_OF_CONTEXTS):
+            # Each context counts its own ids: these would take the place of other schemas.
+            raise UnreadableRecord(f"{subject:.100} is in a context, and only the default one is supported")
+        _APPLY[kind](self, name, content)
 
     def _apply_schema(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         subject, number = key.get("subject"), key.get("version")
-        if not isinstance(subject, str) or not isinstance(number, int):
+        if not isinstance(subject, str) or not is_number(number):
             raise UnreadableRecord("a schema record without its subject or version")
         version = None if value is None else read_version(value)
+        if version is not None:
+            self._check(version, subject, number)
         self._remove(subject, number)
         if version is not None:
             self._add(version)
+
+    def _check(self, version: Version, subject: str, number: int) -> None:
+        """Raise UnreadableRecord for a value of another key, or one that gives an id to another schema."""
+        if (version.subject, version.version) != (subject, number):
+            raise UnreadableRecord(f"the value is about version {version.version} of {version.subject:.100}")
+        known = self._contents.get(version.id)
+        if known is not None and known != version.content:
+            raise UnreadableRecord(f"the id {version.id} has another schema already")
 
     def _add(self, version: Version) -> None:
         place = (version.subject, version.version)
@@ -73,6 +91,7 @@ class Subjects:
         del places[subject, number]
         if not places:
             del self._places[version.id], self._contents[version.id]
+            self._canonical.pop(version.content, None)
             if self._ids.get(version.content) == version.id:
                 del self._ids[version.content]
         for each in version.content.references:
@@ -82,7 +101,7 @@ class Subjects:
         if value is None:
             return
         last = value.get("version")
-        if not isinstance(last, int):
+        if type(last) is not int:
             raise UnreadableRecord("a deletion of a subject without its version")
         for each in list(self.versions.get(str(key.get("subject")), {}).values()):
             if each.version <= last:
@@ -165,11 +184,22 @@ class Subjects:
         of_all = self.modes.get(None) or READWRITE
         return of_all if of_all == READONLY_OVERRIDE else self.modes.get(subject) or of_all
 
+    def canonical_text(self, content: Content, *, normalize: bool) -> str:
+        """Return the canonical text of a content that a version has. Raises RegistryError if it is no valid schema."""
+        made = self._canonical.setdefault(content, {})
+        if normalize not in made:
+            made[normalize] = self.source(content).canonical(normalize=normalize)
+        return made[normalize]
+
     def source(self, content: Content) -> Source:
         """Return a schema with the texts of its references. Raises RegistryError if one is not there."""
         texts: dict[str, str] = {}
+        left = MAX_REFERENCED_CHARACTERS
         for name, text in self._texts(content.references, set()):
             texts.setdefault(name, text)
+            left -= len(text)
+            if left < 0:
+                raise InvalidSchema(f"the schema refers to more than {MAX_REFERENCED_CHARACTERS} characters")
         return Source(content.type, content.text, texts)
 
     def _texts(self, references: tuple[Reference, ...], seen: set[tuple[str, int]]) -> Iterator[tuple[str, str]]:
@@ -185,7 +215,8 @@ class Subjects:
             yield each.name, found.content.text
 
 
-_APPLY: dict[Any, Any] = {
+_OF_CONTEXTS = (":.", ":*:")
+_APPLY: dict[str, Any] = {
     "SCHEMA": Subjects._apply_schema,  # pyright: ignore[reportPrivateUsage]
     "DELETE_SUBJECT": Subjects._apply_soft_deletion,  # pyright: ignore[reportPrivateUsage]
     "CLEAR_SUBJECT": Subjects._apply_clearing,  # pyright: ignore[reportPrivateUsage]

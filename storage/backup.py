@@ -1,11 +1,13 @@
 """A backup of data directories: a copy of their files, and a list of them with sizes and CRC-32C sums.
 
+TARGET is a directory or a prefix in an object store (backup_places.py):
+
     TARGET/0/...            the files of the first data directory; 1 the next one, and so on
     TARGET/manifest.json    {"format": 1, "directories": N, "files": [[path, size, CRC-32C], ...]}, written last
 
 Promise: a directory with a manifest is a whole backup, and nothing else is. A restore checks every byte that it copies,
 and its target appears at the end by a rename: a restore that was interrupted leaves no data directory. Nobody may write
-to the data directories meanwhile: the caller holds their locks.
+to the data directories meanwhile: the caller holds their locks, or a running broker holds its files (held_files.py).
 """
 
 from __future__ import annotations
@@ -13,27 +15,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+import sys
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
-from . import system_calls
-from .errors import DiskError, StorageError
+from .backup_places import CHUNK_BYTES, BackupError, Directory, Place, place_of
+from .errors import DiskError
 from .files import DISK
+from .held_files import Held
 
 MANIFEST = "manifest.json"
 FORMAT = 1
 # What belongs to a running process and not to the data.
 _LEFT_OUT = frozenset((".lock",))
-_CHUNK_BYTES = 1 << 20
 _RESTORING = ".restoring"
-
-
-class BackupError(StorageError):
-    """A backup or a restore cannot be done; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,32 +49,94 @@ def size_of(directories: Sequence[Path]) -> int:
     return sum(path.stat().st_size for directory in directories for path in _files(directory))
 
 
-def back_up(directories: Sequence[Path], target: Path, progress: Callable[[int], None]) -> int:
+def back_up(directories: Sequence[Path], target: str | Path, progress: Callable[[int], None]) -> int:
     """Copy data directories to `target`, which must not exist or be empty. Return the number of files.
 
     Raises BackupError, DiskError.
     """
-    if any(target.resolve().is_relative_to(each.resolve()) for each in directories):
+    sources = (
+        _Source(f"{number}/{path.relative_to(directory).as_posix()}", path)
+        for number, directory in enumerate(directories)
+        for path in _files(directory)
+    )
+    return _write(sources, directories, target, progress)
+
+
+def back_up_held(directories: Sequence[Held], target: str | Path, progress: Callable[[int], None]) -> int:
+    """Copy what a running broker holds of each of its data directories. As `back_up`."""
+    sources = (source for number, held in enumerate(directories) for source in _held(number, held))
+    return _write(sources, [each.directory.parent for each in directories], target, progress)
+
+
+def _held(number: int, held: Held) -> Iterator[_Source]:
+    for name, link, size in held.files:
+        yield _Source(f"{number}/{name}", held.directory / link, size)
+    for name, text in held.texts:
+        yield _Source(f"{number}/{name}", text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a file of a backup comes from: a file, or its bytes."""
+
+    path: str
+    content: Path | bytes
+    # Only the first bytes belong to the backup; None: all of them.
+    size: int | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        if isinstance(self.content, bytes):
+            yield self.content
+            return
+        left = sys.maxsize if self.size is None else self.size
+        with self.content.open("rb") as reader:
+            while chunk := reader.read(min(CHUNK_BYTES, left)):
+                yield chunk
+                left -= len(chunk)
+        if self.size is not None and left:
+            raise BackupError(f"{self.content} lacks {left} of the {self.size} bytes that the broker wrote")
+
+
+def _write(
+    sources: Iterable[_Source], directories: Sequence[Path], target: str | Path, progress: Callable[[int], None]
+) -> int:
+    place = place_of(target)
+    if isinstance(place, Directory) and any(
+        place.path.resolve().is_relative_to(each.resolve()) for each in directories
+    ):
         raise BackupError(f"{target} lies in the data directory that is to be copied")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        whole = (target / MANIFEST).exists()
-        why = "exists" if whole or not target.is_dir() else "is not empty, and no whole backup: delete it if it was one"
-        raise BackupError(f"{target} {why}; give the backup a directory of its own")
-    with _disk_errors("back up to", target):
+    place.check_new(MANIFEST)
+    with _disk_errors("back up to", Path(target)):
         entries: list[Entry] = []
-        for number, directory in enumerate(directories):
-            for path in _files(directory):
-                copied = target / str(number) / path.relative_to(directory)
-                size, crc = _copy(path, copied, progress)
-                entries.append(Entry(copied.relative_to(target).as_posix(), size, crc))
-        _sync_tree(target)
+        for source in sources:
+            sums = _Sums(progress)
+            like = source.content if isinstance(source.content, Path) else None
+            place.write(source.path, sums.of(source.chunks()), like)
+            entries.append(Entry(source.path, sums.size, sums.crc))
+        place.sync()
         listed = [[entry.path, entry.size, entry.crc] for entry in entries]
         text = json.dumps({"format": FORMAT, "directories": len(directories), "files": listed})
-        DISK.write_atomically(target / MANIFEST, text.encode())
+        place.write(MANIFEST, [text.encode()], None)
+        place.sync()
     return len(entries)
 
 
-def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], None]) -> int:
+class _Sums:
+    """The size and CRC-32C of what has passed."""
+
+    def __init__(self, progress: Callable[[int], None]) -> None:
+        self.size = self.crc = 0
+        self._progress = progress
+
+    def of(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            self.size += len(chunk)
+            self.crc = crc32c(chunk, self.crc)
+            self._progress(len(chunk))
+            yield chunk
+
+
+def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int], None]) -> int:
     """Copy a backup to data directories, which must not exist or be empty. Return the number of files.
 
     Raises BackupError if the backup is incomplete or damaged: then no target is there.
@@ -87,15 +148,17 @@ def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], Non
         if each.exists() and (not each.is_dir() or any(each.iterdir())):
             raise BackupError(f"{each} is there and not empty: restore to a new directory")
     made = [each.with_name(each.name + _RESTORING) for each in targets]
-    with _disk_errors("restore", backup):
+    place = place_of(backup)
+    with _disk_errors("restore", Path(backup)):
         try:
             for each in made:
                 shutil.rmtree(each, ignore_errors=True)  # of a restore that was interrupted
                 each.mkdir(parents=True)
             for entry in entries:
-                _restore_file(backup, entry, made, progress)
+                number, _, name = entry.path.partition("/")
+                Directory(made[int(number)]).write(name, checked(place, entry, progress), _stat_of(place, entry))
             for each, target in zip(made, targets, strict=True):
-                _sync_tree(each)
+                Directory(each).sync()
                 if target.exists():
                     target.rmdir()
                 each.rename(target)
@@ -107,23 +170,29 @@ def restore(backup: Path, targets: Sequence[Path], progress: Callable[[int], Non
     return len(entries)
 
 
-def _restore_file(backup: Path, entry: Entry, made: Sequence[Path], progress: Callable[[int], None]) -> None:
-    number, _, name = entry.path.partition("/")
-    found = _copy(backup / entry.path, made[int(number)] / name, progress)
-    if found != (entry.size, entry.crc):
-        sums = f"{found[0]} bytes with CRC {found[1]:#010x}, not {entry.size} with {entry.crc:#010x}"
-        raise BackupError(f"{backup / entry.path} is damaged: {sums}")
+def checked(place: Place, entry: Entry, progress: Callable[[int], None]) -> Iterator[bytes]:
+    """Yield the bytes of a file of a backup. Raises BackupError at the end if they are not those of the manifest."""
+    sums = _Sums(progress)
+    yield from sums.of(place.read(entry.path))
+    if (sums.size, sums.crc) != (entry.size, entry.crc):
+        found = f"{sums.size} bytes with CRC {sums.crc:#010x}, not {entry.size} with {entry.crc:#010x}"
+        raise BackupError(f"{place}/{entry.path} is damaged: {found}")
 
 
-def read_manifest(backup: Path) -> tuple[int, list[Entry]]:
+def _stat_of(place: Place, entry: Entry) -> Path | None:
+    return place.path / entry.path if isinstance(place, Directory) else None
+
+
+def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
     """Return the number of data directories and the files of a backup. Raises BackupError if it is not whole."""
-    path = backup / MANIFEST
-    if not backup.is_dir():
+    place = place_of(backup)
+    if isinstance(place, Directory) and not place.path.is_dir():
         raise BackupError(f"{backup} is no directory")
-    if not path.exists():
+    if not place.has(MANIFEST):
         raise BackupError(f"{backup} is no whole backup: it has no {MANIFEST}, which is written last")
+    path = f"{place}/{MANIFEST}"
     try:
-        found: Any = json.loads(DISK.read_file(path))
+        found: Any = json.loads(b"".join(place.read(MANIFEST)))
         version, count = found["format"], found["directories"]
         rows = cast("list[tuple[str, int, int]]", found["files"])
         entries = [Entry(str(name), int(size), int(crc)) for name, size, crc in rows]
@@ -145,28 +214,6 @@ def _files(directory: Path) -> Iterator[Path]:
         for name in sorted(names):
             if name not in _LEFT_OUT:
                 yield Path(folder, name)
-
-
-def _copy(source: Path, target: Path, progress: Callable[[int], None]) -> tuple[int, int]:
-    """Copy a file, force the copy to disk, and return its size and CRC-32C."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    size = crc = 0
-    with source.open("rb") as reader, target.open("wb") as writer:
-        while chunk := reader.read(_CHUNK_BYTES):
-            writer.write(chunk)
-            crc = crc32c(chunk, crc)
-            size += len(chunk)
-            progress(len(chunk))
-        writer.flush()
-        system_calls.fsync(writer.fileno())
-    shutil.copystat(source, target)
-    return size, crc
-
-
-def _sync_tree(directory: Path) -> None:
-    for folder, _, _ in os.walk(directory):
-        DISK.fsync_dir(Path(folder))
-    DISK.fsync_dir(directory.absolute().parent)
 
 
 @contextmanager

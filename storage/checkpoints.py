@@ -48,9 +48,13 @@ def write_entries(
 
     Not `durable`: the caller forces the file to disk, too.
     """
-    lines = list(entries)
-    text = "".join(f"{line}\n" for line in [_VERSION, str(len(lines)), *lines])
+    text = entries_text(list(entries))
     disk.write_atomically(path, text.encode(), durable=durable, sync_directory=sync_directory)
+
+
+def entries_text(entries: list[str]) -> str:
+    """Return the text of a checkpoint."""
+    return "".join(f"{line}\n" for line in [_VERSION, str(len(entries)), *entries])
 
 
 def read_entries(path: Path, fields: int, disk: Disk = DISK) -> list[list[str]]:
@@ -95,7 +99,12 @@ def parse_int(path: Path, line: int, word: str) -> int:
 
 def write_offsets(path: Path, offsets: Mapping[tuple[str, int], int], disk: Disk = DISK) -> None:
     """Write {(topic, partition): offset}."""
-    write_entries(path, [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()], disk)
+    disk.write_atomically(path, offsets_text(offsets).encode())
+
+
+def offsets_text(offsets: Mapping[tuple[str, int], int]) -> str:
+    """Return the text of a checkpoint of {(topic, partition): offset}."""
+    return entries_text([f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()])
 
 
 def read_offsets(path: Path, disk: Disk = DISK) -> dict[tuple[str, int], int]:
@@ -185,8 +194,13 @@ def write_partition_metadata(directory: Path, topic_id: bytes, disk: Disk = DISK
 
     A topic that is created again under its old name has another id.
     """
-    text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
+    text = partition_metadata_text(topic_id)
     disk.write_atomically(directory / PARTITION_METADATA, text.encode(), durable=durable)
+
+
+def partition_metadata_text(topic_id: bytes) -> str:
+    """Return the text of a partition's `partition.metadata`."""
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
 
 
 def read_partition_metadata(directory: Path, disk: Disk = DISK) -> bytes | None:

@@ -123,6 +123,12 @@ class Journal:
         """Where the last whole frame ends."""
         return JournalEnd(self._generation, self._size)
 
+    @property
+    def file_names(self) -> list[str]:
+        """The names of the present files, the tail last."""
+        tail = self._path(TAIL_SUFFIX).name
+        return [self._path(SNAPSHOT_SUFFIX).name, tail] if self._generation else [tail]
+
     def append(self, records: list[Record]) -> None:
         """Add `records` together, and return when they are on disk.
 

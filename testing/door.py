@@ -23,12 +23,15 @@ from weakref import WeakKeyDictionary
 
 from ..broker.network.connection import CloseConnection, Connection, Dispatch, Pending
 from ..broker.network.send_queue import EncodedResponse
+from ..broker.threads import in_thread
 from ..protocol import frame
 from ..protocol.apis import ApiKey, key_of, message
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
 from .faults import Fault, api_name, is_about
+from .older_broker import playing
+from .releases import Release
 from .remote import KIT_CLIENT_ID
 from .requests import Seen, SeenRequest
 
@@ -56,9 +59,10 @@ class _Arrived:
 class Door:
     """The faults and recordings of one broker. `Broker(door=door.between)` puts it in place."""
 
-    def __init__(self, name_of_id: Callable[[bytes], str | None]) -> None:
-        """`name_of_id` returns the topic of an id."""
+    def __init__(self, name_of_id: Callable[[bytes], str | None], release: Release | None = None) -> None:
+        """`name_of_id` returns the topic of an id. `release`: the older Kafka that the broker plays."""
         self._name_of_id = name_of_id
+        self._release = release
         self._lock = threading.Lock()
         # Replaced as a whole under the lock, and read without it.
         self._faults: tuple[Fault, ...] = ()
@@ -72,7 +76,8 @@ class Door:
 
     def between(self, dispatch: Dispatch) -> Dispatch:
         """Return what handles frames in place of the dispatcher."""
-        return partial(self._take, dispatch)
+        played = dispatch if self._release is None else playing(self._release, dispatch)
+        return partial(self._take, dispatch, played)
 
     # -- Called by the test's thread
 
@@ -118,6 +123,10 @@ class Door:
 
     # -- Called by the broker's loop
 
+    def forget_loop(self) -> None:
+        """Be ready for another loop: of a broker that starts again."""
+        self._moved = None
+
     async def wake(self) -> None:
         """Let requests that stall look whether they still have to."""
         moved, self._moved = self._moved, None
@@ -131,14 +140,17 @@ class Door:
             each.abort()
         return len(cut)
 
-    def _take(self, dispatch: Dispatch, connection: Connection, data: memoryview) -> EncodedResponse | Pending:
+    def _take(
+        self, real: Dispatch, dispatch: Dispatch, connection: Connection, data: memoryview
+    ) -> EncodedResponse | Pending:
+        """Handle a frame. `real` is the dispatcher, `dispatch` the broker that it plays."""
         try:
             header, _ = frame.decode_request_header(data)
         except ProtocolError:
-            return dispatch(connection, data)
+            return real(connection, data)
         client_id = header.client_id or ""
         if client_id == KIT_CLIENT_ID:
-            return dispatch(connection, data)
+            return real(connection, data)
         self._clients[connection] = client_id
         self._recent.append((time.time(), api_name(header.api_key), header.api_version, client_id))
         met = [each for each in self._faults if each.concerns(header.api_key, client_id)]
@@ -238,7 +250,7 @@ class Door:
             return asyncio.run_coroutine_threadsafe(self._respond(dispatch, arrived, request), loop).result()
 
         try:
-            answer = await asyncio.to_thread(fault.handler, request, proceed)
+            answer = await _in_thread(partial(fault.handler, request, proceed))
         except KafkaError as error:
             meant = Fault(fault.what)
             return _encoded(
@@ -249,6 +261,22 @@ class Door:
             _log.exception("%s failed", fault.what)
             raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
         return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Run a function of the test in a thread that keeps neither the broker nor the process from ending."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception:
+            raise
+        except BaseException as error:  # such as pytest.fail
+            raise AssertionError(f"{type(error).__name__}: {error}") from error
+
+    await in_thread(run, "odradek-test-handler")
+    return results[0]
 
 
 async def _dispatched(dispatch: Dispatch, arrived: _Arrived) -> EncodedResponse:

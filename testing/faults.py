@@ -13,15 +13,11 @@ from ..broker.configs.definition import nearest
 from ..protocol.apis import ApiKey
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message, Struct
-from .remote import Unavailable
+from .errors import NeverFired, Unavailable
 
 # The fields by which requests name a topic.
 _NAMES = ("name", "topic", "topic_name")
 _INDEXES = ("index", "partition_index", "partition")
-
-
-class NeverFired(AssertionError):
-    """A fault with `must_fire=True` met no request."""
 
 
 @dataclass(slots=True, eq=False)

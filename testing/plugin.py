@@ -1,4 +1,5 @@
-"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`.
+"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`,
+`kafka_cluster`, `schema_registry`.
 
 pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
 fixture. A worker of pytest-xdist has a broker of its own.
@@ -14,13 +15,18 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
+    from .cluster import KafkaCluster
     from .local import LocalKafka
     from .process import KafkaProcess
     from .remote import Kafka
+    from .schema_registry import LocalSchemaRegistry
 
-_MARKER = """kafka(topics=None, config=None): topics of this test (names, or name -> partitions) and \
-configs of its broker (name -> value)"""
-_MARKED = {"topics", "config"}
+_MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
+name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
+password)"""
+# What only a broker of its own has.
+_OWN = {"config", "versions", "tls", "users"}
+_MARKED = {"topics", *_OWN}
 # The Kafkas that a test uses.
 _USED = pytest.StashKey[list[Any]]()
 
@@ -54,6 +60,8 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
 
     def shared() -> LocalKafka:
         if running and not running[0].is_alive:
+            # The test after it has another one.
+            running.pop()
             raise pytest.fail.Exception("the broker of an earlier test has died; see that test's report")
         if not running:
             running.append(LocalKafka())
@@ -72,8 +80,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     address = request.config.getoption("kafka_address", None)
     if address is not None:
         running: Any = _remote(address, marks)
-    elif "config" in marks:
-        running = request.getfixturevalue("kafka_factory")(**marks["config"])
+    elif marks.keys() & _OWN:
+        how = {name: value for name, value in marks.items() if name in _OWN - {"config"}}
+        running = request.getfixturevalue("kafka_factory")(**how, **marks.get("config", {}))
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
         running.reset()
@@ -102,14 +111,20 @@ def kafka_topic(kafka: Kafka) -> str:
 
 @pytest.fixture
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalKafka]]:
-    """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test."""
+    """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test.
+
+    `versions="2.8"`, `tls=True` and `users={"alice": "secret"}` are those of the marker, all others configs.
+    """
     from .local import LocalKafka
 
     _needs_own_broker(request, "kafka_factory starts brokers")
     running: list[LocalKafka] = []
 
-    def start(**configs: object) -> LocalKafka:
-        running.append(LocalKafka({name.replace("_", "."): value for name, value in configs.items()}))
+    def start(
+        *, versions: str | None = None, tls: bool = False, users: Mapping[str, str] | None = None, **configs: object
+    ) -> LocalKafka:
+        texts = {name.replace("_", "."): value for name, value in configs.items()}
+        running.append(LocalKafka(texts, versions=versions, tls=tls, users=users))
         request.node.stash.setdefault(_USED, []).append(running[-1])
         return running[-1]
 
@@ -135,10 +150,36 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 
     _needs_own_broker(request, "kafka_process starts a broker")
     marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_process")
     with KafkaProcess(marks.get("config")) as running:
         request.node.stash.setdefault(_USED, []).append(running)
         for name, partitions in _topics(marks).items():
             running.create_topic(name, partitions)
+        yield running
+
+
+@pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers without ZooKeeper: `move_leader`, `kill`, `isolate`, `heal`, `restart`, `move_coordinator`."""
+    from .cluster import KafkaCluster
+
+    _needs_own_broker(request, "kafka_cluster starts brokers")
+    marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_cluster")
+    with KafkaCluster(marks.get("config")) as running:
+        request.node.stash.setdefault(_USED, []).append(running)
+        for name, partitions in _topics(marks).items():
+            running.create_topic(name, partitions)
+        yield running
+        running.end_faults()
+
+
+@pytest.fixture
+def schema_registry(kafka: Kafka) -> Iterator[LocalSchemaRegistry]:
+    """A schema registry over `kafka`, without subjects."""
+    from .schema_registry import LocalSchemaRegistry
+
+    with LocalSchemaRegistry(kafka) as running:
         yield running
 
 
@@ -149,12 +190,29 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Add what its brokers saw to the report of a failed test."""
     report = yield
-    if report.failed and call.when == "call":
+    # After its teardown a broker that has been stopped looks like one that has died.
+    if report.failed and call.when != "teardown":
         for kafka in item.stash.get(_USED, list[Any]()):
             from .report import sections
 
-            report.sections += sections(kafka)
+            for title, text in sections(kafka):
+                _add_section(report, title, text)
+        _add_log(item, report)
     return report
+
+
+def _add_section(report: Any, title: str, text: str) -> None:
+    """Add a section to what pytest prints, and to what it writes into JUnit files."""
+    if hasattr(report.longrepr, "addsection"):
+        report.longrepr.addsection(title, text)
+    else:
+        report.sections.append((title, text))
+
+
+def _add_log(item: pytest.Item, report: Any) -> None:
+    """Add the brokers' log to JUnit files, which by default have none. On the terminal pytest shows it anyway."""
+    if item.stash.get(_USED, None) and item.config.getoption("xmlpath", None) and report.caplog:
+        _add_section(report, "Kafka's log", report.caplog)
 
 
 def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
@@ -175,8 +233,9 @@ def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
                 pytest.skip(f"kafka.{name} needs a broker of its own: not at the Kafka of --kafka-address {address}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    if "config" in marks:
-        pytest.skip(f"configs of the broker: not at the Kafka of --kafka-address {address}")
+    if marks.keys() & _OWN:
+        which = ", ".join(sorted(marks.keys() & _OWN))
+        pytest.skip(f"{which} of the broker: not at the Kafka of --kafka-address {address}")
     running = SharedKafka(address)
     running.reset()
     return running
@@ -191,6 +250,12 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
             raise pytest.UsageError(f"@pytest.mark.kafka takes {sorted(_MARKED)}, not {sorted(unknown) or mark.args}")
         marks = {**mark.kwargs, **marks}
     return marks
+
+
+def _refuse(marks: Mapping[str, Any], names: set[str], fixture: str) -> None:
+    wrong = sorted(marks.keys() & names)
+    if wrong:
+        raise pytest.UsageError(f"{fixture} does not take {', '.join(wrong)} of @pytest.mark.kafka")
 
 
 def _topics(marks: Mapping[str, Any]) -> dict[str, int]:

@@ -1,15 +1,16 @@
-"""A broker as a process of its own, for what a thread cannot show: kills, pauses, restarts.
+"""A broker as a process of its own, for what a thread cannot show: kills, power cuts, pauses, restarts.
 
     def test_a_crash(kafka_process):
         kafka_process.put("orders", ["v"])
         kafka_process.kill()
         kafka_process.restart()
 
-It listens on the same port after each restart. What a power cut does to the disk is not played.
+It listens on the same port after each restart.
 """
 
 from __future__ import annotations
 
+import json
 import queue
 import signal
 import subprocess
@@ -19,7 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
-from .remote import Kafka, Unavailable, config_text
+from .errors import Unavailable
+from .remote import Kafka, config_text
 
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 15.0
@@ -27,7 +29,7 @@ _SHOWN_LOG_CHARS = 4_000
 
 
 class KafkaProcess(Kafka):
-    """`odradek serve`, with a data directory that goes at `close`."""
+    """`odradek serve` on a disk that can lose its power (power.py), with a data directory that goes at `close`."""
 
     def __init__(self, config: Mapping[str, object] | None = None) -> None:
         """`config`: the broker's configs by Kafka's names."""
@@ -64,6 +66,18 @@ class KafkaProcess(Kafka):
         """End the process at once (SIGKILL). The operating system keeps what was written."""
         self._end(signal.SIGKILL)
 
+    def lose_power(self, seed: int) -> None:
+        """Cut the power: the process is gone, and the disk loses what no fsync has covered, or a part of it.
+
+        The seed decides what is lost, so that a failure can be played again.
+        """
+        process, self._process = self._running, None
+        assert process.stdin is not None
+        process.send_signal(signal.SIGCONT)
+        process.stdin.write(f"lose {seed}\n")
+        process.stdin.close()
+        self._wait_for_end(process)
+
     def stop(self) -> None:
         """Stop the broker cleanly (SIGTERM)."""
         self._end(signal.SIGTERM)
@@ -82,6 +96,12 @@ class KafkaProcess(Kafka):
             self.stop()
         self._start()
 
+    @property
+    def death(self) -> str | None:
+        """How the process ended by itself; None while it runs, and where the test has ended it."""
+        status = self._process.poll() if self._process is not None else None
+        return None if status is None else f"the broker's process has ended by itself, with status {status}"
+
     def log_text(self) -> str:
         """Return the end of the broker's log."""
         return self._log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:] if self._log.exists() else ""
@@ -98,21 +118,25 @@ class KafkaProcess(Kafka):
 
     def _start(self) -> str:
         """Start the process, and return its address once a client can connect."""
-        command = [sys.executable, "-m", "odradek", "serve", "--strict"]
-        for name, text in self._configs.items():
-            command += ["--set", f"{name}={text}"]
+        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs)]
+        pipe = subprocess.PIPE
         with self._log.open("a") as log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)
         line = _first_line(self._process)
         word, _, address = line.strip().partition(" ")
         if word != "ready":
             self._end(signal.SIGKILL)
-            raise Unavailable(f"the broker did not start within {READY_WITHIN_S:g} s; its log ends: {self.log_text()}")
+            raise Unavailable(f"the broker's process did not start; its log ends: {self.log_text()}")
         return address
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._running, None
         process.send_signal(number)
+        # One that is paused would take note of it only then.
+        process.send_signal(signal.SIGCONT)
+        self._wait_for_end(process)
+
+    def _wait_for_end(self, process: subprocess.Popen[str]) -> None:
         try:
             process.wait(STOPPED_WITHIN_S)
         except subprocess.TimeoutExpired:
@@ -120,8 +144,9 @@ class KafkaProcess(Kafka):
             process.wait()
             raise Unavailable(f"the broker did not stop within {STOPPED_WITHIN_S:g} s; {self.log_text()}") from None
         finally:
-            if process.stdout is not None:
-                process.stdout.close()
+            for each in (process.stdin, process.stdout):
+                if each is not None:
+                    each.close()
 
     def _remove_files(self) -> None:
         remove_directories([self._data_dir])

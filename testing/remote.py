@@ -18,12 +18,16 @@ from ..client import LATEST, ConfigResource, ConsumerRecord, NewTopic, TopicPart
 from ..client.blocking import Admin, Consumer, Producer
 from ..client.core.descriptions import GroupRebalance
 from ..protocol.errors import ErrorCode, KafkaError
+from .errors import Unavailable
 from .record import Record, RecordLike, records_of, to_bytes
+from .security import Security
 
 KIT_CLIENT_ID = "odradek-testing"
 # How often a wait looks again.
 _LOOK_AGAIN_S = 0.02
 _SHOWN_RECORDS = 20
+# How long a topic may take to be read: a broker that answers nothing must not hold a test up for ever.
+_READ_WITHIN_S = 120.0
 
 Offsets = dict[tuple[str, int], int]
 
@@ -37,15 +41,13 @@ class Member:
     assignment: list[tuple[str, int]]
 
 
-class Unavailable(Exception):
-    """This Kafka cannot do what the test asks for."""
-
-
 class Kafka:
     """A Kafka at an address. `close` it at the end."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, kit_address: str | None = None) -> None:
+        """`kit_address`: where the kit itself connects, in plain text; None: there too."""
         self.address = address
+        self._kit_address = kit_address or address
         self._made_topics: set[str] = set()
         # What was there before this run, and stays.
         self._groups_before: set[str] | None = None
@@ -55,7 +57,7 @@ class Kafka:
 
     @cached_property
     def _admin(self) -> Admin:
-        admin = Admin(self.address, client_id=KIT_CLIENT_ID)
+        admin = Admin(self._kit_address, client_id=KIT_CLIENT_ID)
         admin.start()
         return admin
 
@@ -64,6 +66,12 @@ class Kafka:
         admin = self.__dict__.pop("_admin", None)
         if admin is not None:
             admin.stop()
+
+    def options(self, client: str, user: str | None = None) -> dict[str, Any]:
+        """Return the options with which a client connects: of "confluent-kafka", "kafka-python", "aiokafka",
+        "odradek" or "java".
+        """
+        return Security().options(client, self.address, user)
 
     # -- Topics and records
 
@@ -94,7 +102,7 @@ class Kafka:
         given = records_of(records)
         self._made_topics.add(topic)
         options = {"client_id": KIT_CLIENT_ID, "linger_ms": 0, "transactional_id": transactional_id}
-        with Producer(self.address, **options) as producer:  # pyright: ignore[reportArgumentType]
+        with Producer(self._kit_address, **options) as producer:  # pyright: ignore[reportArgumentType]
             if transactional_id is None:
                 _send(producer, topic, given)
             else:
@@ -108,13 +116,16 @@ class Kafka:
         """
         self._check_topic(topic)
         options: dict[str, Any] = {"client_id": KIT_CLIENT_ID, "isolation_level": isolation, "fetch_max_wait_ms": 10}
-        with Consumer(bootstrap_servers=self.address, allow_auto_create_topics=False, **options) as consumer:
+        with Consumer(bootstrap_servers=self._kit_address, allow_auto_create_topics=False, **options) as consumer:
             partitions = [TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
             ends = consumer.end_offsets(partitions)
             consumer.assign(partitions)
             consumer.seek_to_beginning()
             found: list[ConsumerRecord[bytes, bytes]] = []
-            while any(consumer.position(each) < ends[each] for each in partitions):
+            deadline_s = time.monotonic() + _READ_WITHIN_S
+            while behind := [each for each in partitions if consumer.position(each) < ends[each]]:
+                if time.monotonic() > deadline_s:
+                    raise Unavailable(f"{behind} could not be read to the end within {_READ_WITHIN_S:g} s")
                 for batch in consumer.getmany(timeout_ms=50).values():
                     found += batch
         return sorted(found, key=lambda record: (record.partition, record.offset))

@@ -16,6 +16,8 @@ from odradek.broker.coordination.share import machine as share_machine
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import (
     acl_requests,
+    alter_client_quotas,
+    alter_user_scram_credentials,
     fetch,
     metadata,
     odradek_lease_segments,
@@ -34,6 +36,7 @@ from odradek.broker.network import (
 )
 from odradek.broker.network.access import caller
 from odradek.broker.purgatory import KEYS_PER_TURN
+from odradek.broker.quotas import connection_rates, meters
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import signed_tokens
 from odradek.broker.share import sessions
@@ -62,6 +65,12 @@ FIXED = {
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
+    "characters of the name of a user with a password": alter_user_scram_credentials.MAX_NAME_CHARS,
+    "salt of a password (bytes)": alter_user_scram_credentials.MAX_SALT_BYTES,
+    "entities that have quotas": alter_client_quotas.MAX_ENTITIES,
+    "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
+    "clients whose use of a quota is counted": meters.MOST_METERS,
+    "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
     "ACLs": acl_requests.MAX_ACLS,
     "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
     "ACLs that one request creates or deletes": acl_requests.MAX_CHANGED,

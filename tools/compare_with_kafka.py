@@ -22,8 +22,8 @@ from typing import Any
 from wire.connection import Exchange, Wire
 
 SUBJECTS = (
-    "cluster", "acls", "topics", "recreation", "configs", "features", "produce", "verification", "fetch", "groups",
-    "garbage",
+    "cluster", "acls", "quotas", "topics", "recreation", "configs", "features", "produce", "verification", "fetch",
+    "groups", "garbage",
 )  # fmt: skip
 # Only for brokers with the configs that the module names.
 SECURED = ("access",)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kazoo.exceptions import (
@@ -44,6 +45,7 @@ from .operations import (
     Znode,
     portions,
 )
+from .security import OPEN, ZooKeeperSecurity
 
 # Requests that wait for ZooKeeper at a time: more would only fill its queue.
 IN_FLIGHT = 200
@@ -60,9 +62,16 @@ _ANSWERS: dict[type[KazooException], str] = {
 class Requests:
     """Requests of one session, until `end`."""
 
-    def __init__(self, client: Any, connected: asyncio.Event, on_change: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Any,
+        connected: asyncio.Event,
+        on_change: Callable[[str], None],
+        security: ZooKeeperSecurity = OPEN,
+    ) -> None:
         """`connected` is set while there is a connection, and when this session has ended."""
         self._client = client
+        self._security = security
         self._connected = connected
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
@@ -135,8 +144,8 @@ class Requests:
         transaction = self._client.transaction()
         for change in group:
             if isinstance(change, Create):
-                sequence = change.is_sequential
-                transaction.create(change.path, change.data, ephemeral=change.ephemeral, sequence=sequence)
+                sequence, acl = change.is_sequential, self._security.acl_of(change.path)
+                transaction.create(change.path, change.data, acl, ephemeral=change.ephemeral, sequence=sequence)
             elif isinstance(change, Put):
                 transaction.set_data(change.path, change.data, change.version)
             elif isinstance(change, Delete):
@@ -162,6 +171,10 @@ class Requests:
         if isinstance(change, Put):
             return change.version < 0 or found.version == change.version + 1
         return not change.ephemeral or found.owner == self._client.client_id[0]
+
+    async def ensure(self, path: str) -> None:
+        """Make a znode, and those above it, where they are missing."""
+        await self.ask(partial(self._client.ensure_path_async, acl=self._security.acl_of(path)), path)
 
     # -- One request
 

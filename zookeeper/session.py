@@ -12,23 +12,27 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, WriterNotClosedException
+from kazoo.exceptions import AuthFailedError, KazooException, WriterNotClosedException
 from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.protocol.states import KazooState
+from kazoo.protocol.states import KazooState, KeeperState
 
 from ..protocol.errors import ErrorCode, KafkaError
 from .operations import Check
 from .requests import Requests
+from .security import OPEN, ZooKeeperSecurity
 
 T = TypeVar("T")
 
 # How kazoo looks for a ZooKeeper that is away: for ever, and once a second. By itself it would wait up to a minute
 # between two attempts, in which a ZooKeeper that is back would find nobody.
 RECONNECT = {"max_tries": -1, "delay": 0.1, "max_delay": 1.0}
+# How long after a refused login the next one is.
+LOGIN_RETRY_S = 1.0
 # How long a stop waits for ZooKeeper to take note of it. A session that is not ended expires.
 STOP_WITHIN_S = 5.0
 
@@ -63,6 +67,7 @@ class Session:
         connection_timeout_ms: float,
         on_change: Callable[[str], None],
         on_contact: Callable[[Contact], None],
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
         """`connect` is zookeeper.connect: HOST:PORT,HOST:PORT/CHROOT.
 
@@ -73,13 +78,17 @@ class Session:
         self._connection_timeout_s = connection_timeout_ms / 1000
         self._on_contact = on_contact
         self._loop = asyncio.get_running_loop()
+        options = security.client_options
+        self._handler = options["handler"]
         self._client: Any = KazooClient(
-            hosts=self._hosts, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT)
+            hosts=self._hosts, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT), **options
         )
+        # Logs in again after ZooKeeper has refused the login.
+        self._restarting: asyncio.Future[None] | None = None
         self._is_stopping = False
         # Set while there is a connection.
         connected = self._connected = asyncio.Event()
-        self._new_requests = lambda: Requests(self._client, connected, on_change)
+        self._new_requests = lambda: Requests(self._client, connected, on_change, security)
         # Those of the present session: steps of an earlier one do not go on in a later one.
         self._requests = self._new_requests()
 
@@ -101,13 +110,17 @@ class Session:
             await _in_thread(lambda: self._client.start(self._connection_timeout_s))
             self._connected.set()
             if znodes and self._chroot:
-                await self._requests.ask(self._client.ensure_path_async, self._chroot)
+                await self._requests.ensure(self._chroot)
             self._client.chroot = self._chroot
             for path in znodes:
-                await self._requests.ask(self._client.ensure_path_async, path)
+                await self._requests.ensure(path)
         except KazooTimeoutError as error:
+            seen = self._handler.last_error
             why = f"no ZooKeeper answers at {self._hosts} within {self._connection_timeout_s:g} s"
+            why += f" ({seen.strerror or seen})" if seen is not None else ""
             raise ZooKeeperUnreachable(f"{why}. Start it, or correct zookeeper.connect.") from error
+        except AuthFailedError as error:
+            raise ZooKeeperUnreachable(f"ZooKeeper at {self._hosts} refuses the login of this session") from error
         except (KazooException, OSError) as error:
             raise ZooKeeperUnreachable(f"ZooKeeper at {self._hosts} cannot be used: {_describe(error)}") from error
 
@@ -120,6 +133,8 @@ class Session:
             return
         self._is_stopping = True
         self._requests.end()
+        if self._restarting is not None:
+            self._restarting.cancel()
         done, _ = await asyncio.wait([_in_thread(self._close)], timeout=STOP_WITHIN_S)
         if not done:
             self._note_open_session()
@@ -192,12 +207,32 @@ class Session:
             self._requests.note_lost_watches()
         elif state == KazooState.LOST:
             self._requests.end()
-            _log.warning("the session with ZooKeeper at %s has expired", self._hosts)
+            is_refused = self._client.client_state == KeeperState.AUTH_FAILED
+            _log.warning(
+                "the session with ZooKeeper at %s %s",
+                self._hosts,
+                "is refused its login" if is_refused else "has expired",
+            )
             self._on_contact(Contact.EXPIRED)
+            if is_refused and (self._restarting is None or self._restarting.done()):
+                # kazoo gives up. The password may be mended at ZooKeeper.
+                self._restarting = asyncio.ensure_future(self._log_in_again())
         else:
             self._connected.clear()
             _log.warning("the connection to ZooKeeper at %s is lost; the session lives until its time-out", self._hosts)
             self._on_contact(Contact.SUSPENDED)
+
+    async def _log_in_again(self) -> None:
+        while True:
+            await asyncio.sleep(LOGIN_RETRY_S)
+            with suppress(KazooTimeoutError, KazooException):
+                return await _in_thread(self._client.restart)
+
+
+# Opens a session: `Session`, or what a test puts in its place.
+OpenSession = Callable[
+    [str, float, float, Callable[[str], None], Callable[[Contact], None], ZooKeeperSecurity], Session
+]
 
 
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:

@@ -37,22 +37,23 @@ class AutoCreation:
         self._door = door
         self._under_way: dict[str, asyncio.Future[None]] = {}
 
-    def begin(self, name: str) -> None:
-        """Ask for a topic, unless that is under way.
+    def begin(self, name: str) -> bool:
+        """Ask for a topic, unless that is under way. Return whether this call asks.
 
         Raises INVALID_REPLICATION_FACTOR where too few brokers are alive for its replicas.
         """
         if name in self._under_way:
-            return
+            return False
         topic = self._topic(name)
         alive = len(self._view.brokers)
         if topic.replication_factor > alive:
             why = f"topic {name} needs {topic.replication_factor} brokers, and {alive} are alive"
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, why)
         if len(self._under_way) >= MAX_UNDER_WAY:
-            return
+            return False
         asking = self._under_way[name] = asyncio.ensure_future(self._ask(topic))
         asking.add_done_callback(lambda _: self._under_way.pop(name, None))
+        return True
 
     def close(self) -> None:
         """Ask no more."""

@@ -13,6 +13,8 @@ from ..configs.definition import ConfigError
 from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
 from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
+from .security import ClusterSecurity
+from .security_znodes import CLIENTS, IPS, USERS
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ class ConfigWatch:
         broker_id: int,
         topics: ClusterTopics,
         reconfiguration: Reconfiguration,
+        security: ClusterSecurity,
         unclean_allowed: Callable[[], None],
     ) -> None:
         """`unclean_allowed` is called where changed configs let replicas lead that are not in sync."""
@@ -33,6 +36,7 @@ class ConfigWatch:
         self._zookeeper = zookeeper
         self._topics = topics
         self._reconfiguration = reconfiguration
+        self._security = security
         # The znodes of the configs that this broker has.
         self._own = (broker_znode(str(broker_id)), broker_znode(""))
         # The last notification that was acted on.
@@ -54,6 +58,8 @@ class ConfigWatch:
             changes = await self._zookeeper.run(read_changes(self._seen))
             await self._apply_topics({name for _, entity, name in changes if entity == TOPICS})
             await self._apply_brokers({name for _, entity, name in changes if entity == BROKERS})
+            entities = {f"{entity}/{name}" for _, entity, name in changes if entity in (USERS, CLIENTS, IPS)}
+            await self._security.read_entities(entities)
             if changes:
                 self._seen = changes[-1][0]
 

@@ -19,12 +19,13 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.errors import KafkaError
 from ...storage import checkpoints
 from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...zookeeper.operations import Create, SessionExpired, create, read, write
-from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
+from ...zookeeper.session import Contact, OpenSession, Session, ZooKeeperUnreachable
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
@@ -32,6 +33,7 @@ from ..configs.reconfiguration import Reconfiguration
 from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
+from ..security.pem import StoreError
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
 from .admin import ClusterAdmin
@@ -44,6 +46,8 @@ from .lost_records import leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, take_broker_id
+from .security import ClusterSecurity
+from .security_znodes import ACL_PARENTS
 from .znodes import (
     CLUSTER_ID,
     CONFIG_CHANGES,
@@ -57,6 +61,7 @@ from .znodes import (
     encode_feature,
     encode_log_dir_event,
 )
+from .zookeeper_login import zookeeper_security
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
@@ -76,12 +81,13 @@ class BrokerParts:
     metadata: Metadata
     topics: ClusterTopics
     reconfiguration: Reconfiguration
+    security: ClusterSecurity
 
 
 class Member:
     """The membership of one broker. `join`, `register`, and at the end `leave` and `stop`."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, open_session: OpenSession | None = None) -> None:
         assert config.zookeeper_connect is not None
         self.broker_id = config.node_id
         self.cluster_id = ""
@@ -89,12 +95,13 @@ class Member:
         self._clock = clock
         session_ms = config.zookeeper_session_timeout_ms
         connection_ms = config.zookeeper_connection_timeout_ms
-        self.zookeeper = Session(
+        self.zookeeper = (open_session or Session)(
             config.zookeeper_connect,
             session_ms,
             session_ms if connection_ms is None else connection_ms,
             self._note_change,
             self._note_contact,
+            zookeeper_security(config),
         )
         self.producer_ids = ProducerIdBlocks(lambda: self.zookeeper.run(take_block(self.broker_id)))
         # Complete from `register` on.
@@ -127,15 +134,20 @@ class Member:
     # -- Join
 
     @classmethod
-    async def join(cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK) -> Member:
+    async def join(
+        cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK, open_session: OpenSession | None = None
+    ) -> Member:
         """Open the session, and find the cluster's id and the broker's number. Raises StartError."""
         try:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
-        member = cls(config, clock)
         try:
-            await member.zookeeper.start(PERSISTENT)
+            member = cls(config, clock, open_session)
+        except StoreError as error:
+            raise StartError(f"ZooKeeper cannot be reached: {error}") from error
+        try:
+            await member.zookeeper.start((*PERSISTENT, *(ACL_PARENTS if config.authorizer_class_name else ())))
             await member._find_ids(meta)
         except BaseException as error:
             await member.zookeeper.stop()
@@ -193,10 +205,11 @@ class Member:
             self.broker_id,
             parts.topics,
             parts.reconfiguration,
+            parts.security,
             lambda: self.controller.elect_again(),
         )
         view = parts.replicas.view
-        self._door = ControllerDoor(config, view, own)
+        self._door = ControllerDoor(config, view, parts.replicas.inter_broker, own)
         self.auto_creation = AutoCreation(config, view, self._door)
         self.old_offsets = OldOffsets(self.zookeeper, parts.topics, config)
         interval_s = config.leader_imbalance_check_interval_seconds
@@ -211,17 +224,22 @@ class Member:
             self.zookeeper,
             self._clock,
             own,
+            parts.replicas.inter_broker,
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs
         try:
             await self._adopt()
             await self._configs.read_all()
+            await parts.security.read_all()
+            await parts.security.adopt(parts.metadata)
             await self.producer_ids.fetch()
             patience_s = _PATIENCE_SESSIONS * config.zookeeper_session_timeout_ms / 1000
             await self._take_number(registration, patience_s)
         except (SessionExpired, BadZnode) as error:
             raise _start_error(config, error) from error
+        except KafkaError as error:
+            raise StartError(f"the cluster cannot be joined: {error.message}") from error
 
     async def serve(self) -> None:
         """Stand for controller. Returns when the present controller has told this broker what it leads."""
@@ -256,7 +274,8 @@ class Member:
                 break
             host, port = outcome.holder.address
             remaining_s = deadline - asyncio.get_running_loop().time()
-            if outcome.holder.address != registration.address or remaining_s <= 0:
+            is_own = bool({*outcome.holder.addresses.values()} & {*registration.addresses.values()})
+            if not is_own or remaining_s <= 0:
                 why = f"broker.id {self.broker_id} is taken by the broker at {host}:{port}"
                 raise StartError(f"{why}: choose another broker.id, or stop that broker")
             _log.info("broker %d is still registered by its last run: waiting for that session to end", self.broker_id)
@@ -304,6 +323,9 @@ class Member:
         if path == CONFIG_CHANGES:
             self._spawn(self._configs.read_changes())
             return
+        if self._parts.security.is_told_by(path):
+            self._spawn(self._parts.security.read_changes())
+            return
         if path == broker_path(self.broker_id):
             self._own_znode_changed.set()
             if self._is_registered and not self._is_leaving:
@@ -330,8 +352,9 @@ class Member:
             return
         try:
             await self._configs.read_all()
+            await self._parts.security.read_all()
         except BadZnode as error:
-            # The configs stay as they were; the broker is registered all the same.
+            # The configs and ACLs stay as they were; the broker is registered all the same.
             _log.error("%s", error)
         self.controller.stand()
 

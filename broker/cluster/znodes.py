@@ -151,6 +151,15 @@ class Registration:
         """Host and port of the first endpoint."""
         return endpoint_address(self.endpoints[0])
 
+    @property
+    def addresses(self) -> dict[str, tuple[str, int]]:
+        """Host and port of each endpoint, by the name of its listener."""
+        return {each.partition("://")[0]: endpoint_address(each) for each in self.endpoints}
+
+    def protocol(self, listener: str) -> str:
+        """Return the security protocol of a listener."""
+        return self.security_protocols.get(listener, listener)
+
 
 def endpoint_address(endpoint: str) -> tuple[str, int]:
     """Return host and port of `LISTENER://HOST:PORT`."""
@@ -160,7 +169,9 @@ def endpoint_address(endpoint: str) -> tuple[str, int]:
 
 def encode_registration(broker: Registration) -> bytes:
     """Return the content of `/brokers/ids/N`, version 5."""
-    host, port = broker.address
+    plain = (each for name, each in broker.addresses.items() if broker.protocol(name) == "PLAINTEXT")
+    # As in Kafka: for clients that know no other protocol.
+    host, port = next(plain, (None, -1))
     fields: dict[str, Any] = {
         "features": broker.features,
         "listener_security_protocol_map": broker.security_protocols,
@@ -169,15 +180,15 @@ def encode_registration(broker: Registration) -> bytes:
     if broker.rack is not None:
         fields["rack"] = broker.rack
     fields |= {"jmx_port": -1, "port": port, "host": host, "version": 5, "timestamp": str(broker.timestamp_ms)}
-    return _encode(fields)
+    return write_fields(fields)
 
 
 def decode_registration(broker_id: int, data: bytes | None, epoch: int) -> Registration:
     """Return the broker of `/brokers/ids/N`. Raises BadZnode."""
     path = broker_path(broker_id)
-    fields = _decode(path, data)
-    endpoints = tuple(_get(path, fields, "endpoints", list)) or (
-        f"PLAINTEXT://{_get(path, fields, 'host', str)}:{_get(path, fields, 'port', int)}",
+    fields = read_fields(path, data)
+    endpoints = tuple(get_field(path, fields, "endpoints", list)) or (
+        f"PLAINTEXT://{get_field(path, fields, 'host', str)}:{get_field(path, fields, 'port', int)}",
     )
     protocols = fields.get("listener_security_protocol_map", {"PLAINTEXT": "PLAINTEXT"})
     with _taking_apart(path, fields):
@@ -234,7 +245,7 @@ class Assignment:
 def encode_assignment(assignment: Assignment) -> bytes:
     """Return the content of `/brokers/topics/T`, version 3."""
     partitions = sorted(assignment.partitions.items())
-    return _encode(
+    return write_fields(
         {
             "partitions": {str(index): list(each.replicas) for index, each in partitions},
             **({"topic_id": encode_uuid(assignment.topic_id)} if assignment.topic_id is not None else {}),
@@ -248,7 +259,7 @@ def encode_assignment(assignment: Assignment) -> bytes:
 def decode_assignment(topic: str, data: bytes | None) -> Assignment:
     """Return the assignment of `/brokers/topics/T`. Raises BadZnode."""
     path = topic_path(topic)
-    fields = _decode(path, data)
+    fields = read_fields(path, data)
     topic_id = fields.get("topic_id")
     come, go = fields.get("adding_replicas", {}), fields.get("removing_replicas", {})
     with _taking_apart(path, fields):
@@ -256,7 +267,7 @@ def decode_assignment(topic: str, data: bytes | None) -> Assignment:
             _within(index, _INT32): Replicas(
                 _brokers(replicas), _brokers(come.get(index, ())), _brokers(go.get(index, ()))
             )
-            for index, replicas in _get(path, fields, "partitions", dict).items()
+            for index, replicas in get_field(path, fields, "partitions", dict).items()
         }
         if not all(each.replicas for each in partitions.values()):
             raise BadZnode(path, "a partition has no replicas")
@@ -277,7 +288,7 @@ class LeaderAndIsr:
 
 def encode_state(state: LeaderAndIsr) -> bytes:
     """Return the content of a partition's `state`."""
-    return _encode(
+    return write_fields(
         {
             "controller_epoch": state.controller_epoch,
             "leader": state.leader,
@@ -291,30 +302,30 @@ def encode_state(state: LeaderAndIsr) -> bytes:
 def decode_state(place: TopicPartition, data: bytes | None, version: int) -> LeaderAndIsr:
     """Return a partition's leader and ISR; `version` is the znode's. Raises BadZnode."""
     path = state_path(place)
-    fields = _decode(path, data)
+    fields = read_fields(path, data)
     with _taking_apart(path, fields):
-        isr = _brokers(_get(path, fields, "isr", list))
-        leader = _get(path, fields, "leader", int)
+        isr = _brokers(get_field(path, fields, "isr", list))
+        leader = get_field(path, fields, "leader", int)
         if leader != NO_LEADER:
             _within(leader, _INT32)
-        epochs = (_within(_get(path, fields, each, int), _INT32) for each in ("leader_epoch", "controller_epoch"))
+        epochs = (_within(get_field(path, fields, each, int), _INT32) for each in ("leader_epoch", "controller_epoch"))
         leader_epoch, controller_epoch = epochs
     return LeaderAndIsr(leader, leader_epoch, isr, controller_epoch, version)
 
 
 def encode_feature() -> bytes:
     """Return the content of `/feature`: no feature is finalized."""
-    return _encode({"features": {}, "version": 2, "status": 1})
+    return write_fields({"features": {}, "version": 2, "status": 1})
 
 
 def encode_controller(broker_id: int, now_ms: int) -> bytes:
     """Return the content of `/controller`."""
-    return _encode({"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1})
+    return write_fields({"version": 2, "brokerid": broker_id, "timestamp": str(now_ms), "kraftControllerEpoch": -1})
 
 
 def decode_controller(data: bytes | None) -> int:
     """Return the broker that is the controller. Raises BadZnode."""
-    return _get(CONTROLLER, _decode(CONTROLLER, data), "brokerid", int)
+    return get_field(CONTROLLER, read_fields(CONTROLLER, data), "brokerid", int)
 
 
 def encode_controller_epoch(epoch: int) -> bytes:
@@ -332,36 +343,36 @@ def decode_controller_epoch(data: bytes | None) -> int:
 
 def encode_cluster_id(cluster_id: str) -> bytes:
     """Return the content of `/cluster/id`."""
-    return _encode({"version": "1", "id": cluster_id})
+    return write_fields({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(data: bytes | None) -> str:
     """Return the cluster's id. Raises BadZnode."""
-    return _get(CLUSTER_ID, _decode(CLUSTER_ID, data), "id", str)
+    return get_field(CLUSTER_ID, read_fields(CLUSTER_ID, data), "id", str)
 
 
 def encode_config(configs: dict[str, str]) -> bytes:
     """Return the content of `/config/ENTITY/NAME`."""
-    return _encode({"version": 1, "config": configs})
+    return write_fields({"version": 1, "config": configs})
 
 
 def decode_config(path: str, data: bytes | None) -> dict[str, str]:
     """Return the configs of `/config/ENTITY/NAME`. Raises BadZnode."""
-    return {str(name): str(value) for name, value in _get(path, _decode(path, data), "config", dict).items()}
+    return {str(name): str(value) for name, value in get_field(path, read_fields(path, data), "config", dict).items()}
 
 
 def encode_config_change(entity: str, name: str) -> bytes:
     """Return the content of a notification under `/config/changes`."""
-    return _encode({"version": 2, "entity_path": f"{entity}/{name}"})
+    return write_fields({"version": 2, "entity_path": f"{entity}/{name}"})
 
 
 def decode_config_change(path: str, data: bytes | None) -> tuple[str, str]:
     """Return entity and name of a notification, of version 1 or 2. Raises BadZnode."""
-    fields = _decode(path, data)
+    fields = read_fields(path, data)
     if "entity_path" in fields:
         entity, _, name = str(fields["entity_path"]).partition("/")
         return entity, name
-    return _get(path, fields, "entity_type", str), _get(path, fields, "entity_name", str)
+    return get_field(path, fields, "entity_type", str), get_field(path, fields, "entity_name", str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,14 +387,14 @@ class ProducerIds:
 def encode_producer_ids(block: ProducerIds) -> bytes:
     """Return the content of `/latest_producer_id_block`."""
     fields = {"version": 1, "broker": block.broker_id, "block_start": str(block.first), "block_end": str(block.last)}
-    return _encode(fields)
+    return write_fields(fields)
 
 
 def decode_producer_ids(data: bytes | None) -> ProducerIds | None:
     """Return the newest block; None where no broker has taken one yet. Raises BadZnode."""
     if not data:
         return None
-    fields = _decode(PRODUCER_ID_BLOCK, data)
+    fields = read_fields(PRODUCER_ID_BLOCK, data)
     with _taking_apart(PRODUCER_ID_BLOCK, fields):
         first, last = (_within(fields[each], _INT64) for each in ("block_start", "block_end"))
         return ProducerIds(int(fields["broker"]), first, last)
@@ -394,13 +405,13 @@ def encode_reassignment(targets: dict[TopicPartition, tuple[int, ...]]) -> bytes
     partitions = [
         {"topic": each.topic, "partition": each.partition, "replicas": list(to)} for each, to in targets.items()
     ]
-    return _encode({"version": 1, "partitions": partitions})
+    return write_fields({"version": 1, "partitions": partitions})
 
 
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, ...]]:
     """Return the wanted replicas of `/admin/reassign_partitions`. Raises BadZnode."""
     path = REASSIGN_PARTITIONS
-    entries = _get(path, _decode(path, data), "partitions", list)
+    entries = get_field(path, read_fields(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return {_place(each): _brokers(each["replicas"]) for each in entries}
 
@@ -408,14 +419,14 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
 def decode_election(data: bytes | None) -> list[TopicPartition]:
     """Return the partitions of `/admin/preferred_replica_election`. Raises BadZnode."""
     path = PREFERRED_REPLICA_ELECTION
-    entries = _get(path, _decode(path, data), "partitions", list)
+    entries = get_field(path, read_fields(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return [_place(each) for each in entries]
 
 
 def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
     """Return the partitions of a notification under `/isr_change_notification`. Raises BadZnode."""
-    entries = _get(path, _decode(path, data), "partitions", list)
+    entries = get_field(path, read_fields(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return [_place(each) for each in entries]
 
@@ -423,17 +434,17 @@ def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
 def encode_isr_change(places: Iterable[TopicPartition]) -> bytes:
     """Return the content of a notification under `/isr_change_notification`."""
     partitions = [{"topic": each.topic, "partition": each.partition} for each in places]
-    return _encode({"version": 1, "partitions": partitions})
+    return write_fields({"version": 1, "partitions": partitions})
 
 
 def encode_log_dir_event(broker_id: int) -> bytes:
     """Return the content of a notification under `/log_dir_event_notification`: replicas of a broker went offline."""
-    return _encode({"version": 1, "broker": broker_id, "event": 1})
+    return write_fields({"version": 1, "broker": broker_id, "event": 1})
 
 
 def decode_log_dir_event(path: str, data: bytes | None) -> int:
     """Return the broker of a notification under `/log_dir_event_notification`. Raises BadZnode."""
-    return _get(path, _decode(path, data), "broker", int)
+    return get_field(path, read_fields(path, data), "broker", int)
 
 
 # -- Ids
@@ -481,11 +492,13 @@ def _taking_apart(path: str, content: object) -> Generator[None]:
         raise BadZnode(path, f"{content} lacks the fields that Kafka writes") from error
 
 
-def _encode(fields: dict[str, Any]) -> bytes:
+def write_fields(fields: dict[str, Any]) -> bytes:
+    """Return JSON as Kafka writes it."""
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _decode(path: str, data: bytes | None) -> dict[str, Any]:
+def read_fields(path: str, data: bytes | None) -> dict[str, Any]:
+    """Return the fields of a content that is a JSON object. Raises BadZnode."""
     try:
         fields = json.loads(data or b"")
     except ValueError as error:
@@ -495,7 +508,8 @@ def _decode(path: str, data: bytes | None) -> dict[str, Any]:
     return fields  # pyright: ignore[reportUnknownVariableType]
 
 
-def _get(path: str, fields: dict[str, Any], name: str, kind: type[Any]) -> Any:
+def get_field(path: str, fields: dict[str, Any], name: str, kind: type[Any]) -> Any:
+    """Return a field that must be there and of this type. Raises BadZnode."""
     value = fields.get(name)
     if not isinstance(value, kind):
         raise BadZnode(path, f"it has no {name}")

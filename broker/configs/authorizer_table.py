@@ -47,12 +47,9 @@ class AuthorizerTable:
         return _split(self.super_users)
 
 
-def check_authorizer(table: AuthorizerTable, is_clustered: bool) -> None:
+def check_authorizer(table: AuthorizerTable) -> None:
     """Raise ConfigError where the configs of the authorizer cannot be used together."""
     has_authorizer = bool(table.authorizer_class_name)
-    if has_authorizer and is_clustered:
-        why = "a broker of a cluster has no authorizer yet, and one that should refuse must not start open"
-        raise ConfigError("authorizer.class.name", table.authorizer_class_name, why)
     if table.super_users and not has_authorizer:
         raise ConfigError("super.users", table.super_users, "needs authorizer.class.name")
     if table.allow_everyone_if_no_acl_found and not has_authorizer:

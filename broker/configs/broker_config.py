@@ -26,19 +26,27 @@ from .definition import HIDDEN, ConfigDef, ConfigError, Value, definitions_of
 from .dynamic_configs import DynamicConfigs
 from .endpoint import (
     Endpoint,
-    SecurityProtocol,
     check_advertised,
     check_protocols,
     parse_endpoint,
     protocols_of,
 )
 from .group_config import check_group_bounds
-from .listener_config import PREFIX, ListenerConfig, listener_config, listener_of, listener_row
+from .listener_config import (
+    PREFIX,
+    ListenerConfig,
+    check_broker_login,
+    listener_config,
+    listener_of,
+    listener_row,
+)
 from .log_table import LogTable
+from .quota_table import QuotaTable
 from .security_table import SecurityTable
 from .server_table import ServerTable
 from .share_table import ShareTable
 from .unsupported_configs import warning
+from .zookeeper_table import ZooKeeperTable, check_zookeeper
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ServerTable),
@@ -48,11 +56,23 @@ BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ShareTable),
     **definitions_of(ClusterTable),
     **definitions_of(AuthorizerTable),
+    **definitions_of(ZooKeeperTable),
+    **definitions_of(QuotaTable),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, ShareTable, ClusterTable, AuthorizerTable):
+class BrokerConfig(
+    ServerTable,
+    SecurityTable,
+    LogTable,
+    CoordinatorTable,
+    ShareTable,
+    ClusterTable,
+    AuthorizerTable,
+    QuotaTable,
+    ZooKeeperTable,
+):
     """Every config of a broker, checked. Raises ConfigError where a value, or two together, cannot be used."""
 
     # What listeners have for themselves, by names with their prefix (listener_config.py).
@@ -69,7 +89,8 @@ class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, Share
             if value != row.default:
                 row.validate(value)
         self._unite_ids()
-        check_authorizer(self, self.zookeeper_connect is not None)
+        check_authorizer(self)
+        check_zookeeper(self)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         self._check_listener_configs()
         self._check_inter_broker_listener()
@@ -200,9 +221,9 @@ class BrokerConfig(ServerTable, SecurityTable, LogTable, CoordinatorTable, Share
         if name not in names:
             which = "security.inter.broker.protocol" if is_protocol else "inter.broker.listener.name"
             raise ConfigError(which, name, f"must be one of the listeners {', '.join(names)}")
-        if self.zookeeper_connect is not None and self.of_listener(name).protocol is not SecurityProtocol.PLAINTEXT:
-            why = "brokers reach each other by PLAINTEXT only, so the cluster needs a listener with it for them"
-            raise ConfigError("inter.broker.listener.name", name, why)
+        listener = self.of_listener(name)
+        if self.zookeeper_connect is not None and listener.protocol.has_sasl:
+            check_broker_login(listener, self.sasl_mechanism_inter_broker_protocol)
 
     def _dynamic_row(self, name: str) -> ConfigDef:
         row = self.row(name)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
-from .definition import ConfigDef, Value, definitions_of
+from .definition import ConfigDef, ConfigError, Value, definitions_of
 from .endpoint import SecurityProtocol
-from .security_table import MECHANISMS, OF_A_BROKER, OF_A_MECHANISM, RELOADED, SecurityTable
+from .security_table import BROKER_MECHANISMS, MECHANISMS, OF_A_BROKER, OF_A_MECHANISM, RELOADED, SecurityTable
 
 PREFIX = "listener.name."
 _ROWS = {name: row for name, row in definitions_of(SecurityTable).items() if name not in OF_A_BROKER}
@@ -37,6 +37,16 @@ class ListenerConfig(SecurityTable):
         found = {name: self.of_mechanisms.get(f"{mechanism.lower()}.{name}") for name in OF_A_MECHANISM}
         own = {_ROWS[name].attribute: value for name, value in found.items() if value is not None}
         return replace(self, **own)
+
+
+def check_broker_login(listener: ListenerConfig, mechanism: str) -> None:
+    """Raise ConfigError where brokers cannot log in to each other by a mechanism at a listener."""
+    name = "sasl.mechanism.inter.broker.protocol"
+    if mechanism not in BROKER_MECHANISMS:
+        raise ConfigError(name, mechanism, f"set it to one of {', '.join(BROKER_MECHANISMS)}")
+    if mechanism not in listener.sasl_enabled_mechanisms:
+        why = f"must be one of sasl.enabled.mechanisms of the listener {listener.name}"
+        raise ConfigError(name, mechanism, why)
 
 
 @cache

@@ -1,6 +1,6 @@
-"""The table of the configs of TLS, SASL and how brokers reach each other.
+"""The table of the configs of listeners: TLS, SASL, new connections, and how brokers reach each other.
 
-A listener may have any of the ssl and sasl configs for itself, as `listener.name.NAME.` and the name, and some of them
+A listener may have most of these configs for itself, as `listener.name.NAME.` and the name, and some of them
 for one mechanism of SASL (`listener_config.py`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING, define
+from .definition import BOOLEAN, CLASS, INT, INT_MAX, LIST, LONG, PASSWORD, STRING, define
 
 # Kafka's names of what checks OAuth tokens by the keys of their issuer. The second one is that of Kafka 3.
 TOKEN_VALIDATORS = (
@@ -16,6 +16,8 @@ TOKEN_VALIDATORS = (
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
 )
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+# By which brokers log in to each other.
+BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _STORE = "Only PEM can be read; for another type an error names the command that converts the store."
 
@@ -24,6 +26,15 @@ def _check_mechanisms(names: tuple[str, ...]) -> str | None:
     # Kafka's default stands alone: a listener with SASL refuses it at the start.
     unknown = [name for name in names if name not in MECHANISMS]
     return f"must be of {', '.join(MECHANISMS)}" if unknown and names != ("GSSAPI",) else None
+
+
+def _check_own_mechanism(name: str) -> str | None:
+    # As above: brokers of a cluster that reach each other by SASL refuse Kafka's default at the start.
+    return None if name in ("GSSAPI", *BROKER_MECHANISMS) else f"must be one of {', '.join(BROKER_MECHANISMS)}"
+
+
+def _check_identification(name: str) -> str | None:
+    return None if name.lower() in ("", "https") else "must be https, or empty for no check of the host name"
 
 
 def _check_handler(name: str) -> str | None:
@@ -70,6 +81,9 @@ class SecurityTable:
     ssl_principal_mapping_rules: str = define(STRING, "DEFAULT",
         doc="Rules that make a user's name of the distinguished name in a client's certificate: DEFAULT, or "
             "RULE:pattern/replacement/ with L or U for the case. The first that matches counts.")
+    ssl_endpoint_identification_algorithm: str = define(STRING, "https", check=_check_identification,
+        doc="https: a broker that connects to another one requires that the certificate names the advertised host. "
+            "Empty: any name will do. Clients decide for themselves.")
     ssl_allow_dn_changes: bool = define(BOOLEAN, False,
         doc="A certificate that replaces the broker's may have another distinguished name.")
     ssl_allow_san_changes: bool = define(BOOLEAN, False,
@@ -80,8 +94,9 @@ class SecurityTable:
         doc="The mechanisms by which clients may log in. A listener with SASL needs a value, because GSSAPI is not "
             "supported.")
     sasl_jaas_config: str | None = define(PASSWORD, None,
-        doc="The users of PLAIN, or the options of OAUTHBEARER, as a line of JAAS. Only with the prefix of a listener "
-            "and a mechanism: listener.name.NAME.plain.sasl.jaas.config.")
+        doc="The users of PLAIN, or the options of OAUTHBEARER, as a line of JAAS. Its username and password are those "
+            "by which this broker logs in to others. Only with the prefix of a listener and a mechanism: "
+            "listener.name.NAME.plain.sasl.jaas.config.")
     sasl_server_callback_handler_class: str | None = define(CLASS, None, check=_check_handler,
         doc="What checks tokens of OAUTHBEARER by the keys of their issuer. Without it tokens have no signature, which "
             "is for development only.")
@@ -106,12 +121,20 @@ class SecurityTable:
     sasl_oauthbearer_sub_claim_name: str = define(STRING, "sub",
         doc="The claim of a token that has the user's name.")
 
+    # -- New connections
+    max_connection_creation_rate: int = define(INT, INT_MAX, low=0, dynamic=True,
+        doc="New connections a second of the whole broker, or with its prefix of a listener. Those above wait for "
+            "their turn; one that would wait for more than 10 seconds is closed.")
+
     # -- Brokers among each other
     inter_broker_listener_name: str | None = define(STRING, None,
         doc="The listener at which the brokers of a cluster reach each other. Unset: the first one.")
     security_inter_broker_protocol: str = define(STRING, "PLAINTEXT", choices=_PROTOCOLS,
         doc="The protocol of the listener of that name at which brokers reach each other. Only where "
             "inter.broker.listener.name is unset.")
+    sasl_mechanism_inter_broker_protocol: str = define(STRING, "GSSAPI", check=_check_own_mechanism,
+        doc="The mechanism of SASL by which brokers log in to each other. A listener with SASL for brokers needs a "
+            "value, because GSSAPI is not supported.")
     # fmt: on
 
 
@@ -119,6 +142,7 @@ class SecurityTable:
 OF_A_BROKER = (
     "connection.failed.authentication.delay.ms",
     "inter.broker.listener.name",
+    "sasl.mechanism.inter.broker.protocol",
     "security.inter.broker.protocol",
 )
 OF_A_MECHANISM = ("sasl.jaas.config", "sasl.server.callback.handler.class", "connections.max.reauth.ms")
@@ -134,4 +158,5 @@ RELOADED = (
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.certificates",
+    "max.connection.creation.rate",
 )

@@ -29,11 +29,13 @@ _NOT_NEEDED = (
     "replica.",
     "replication.",
     "unclean.leader.",
+    "zookeeper.clientCnxnSocket",
     "zookeeper.max.in.flight.requests",
     "zookeeper.metadata.migration.enable",
 )
-# What would have to keep others out of ZooKeeper.
-_ZOOKEEPER_SECURITY = ("zookeeper.clientCnxnSocket", "zookeeper.set.acl", "zookeeper.ssl.")
+# What would have to tell certificates of ZooKeeper that were taken back.
+_REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
+
 _NAMES = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
@@ -193,8 +195,8 @@ def warning(
     `listeners` are the names of the listeners that there are. ConfigError where it would be unsafe to ignore the
     config, and with `strict` for every unknown name.
     """
-    if name.startswith(_ZOOKEEPER_SECURITY) and text.strip().lower() not in ("", "false"):
-        raise ConfigError(name, text, "ZooKeeper is reached without TLS and without access control lists")
+    if name in _REVOCATION and text.strip().lower() not in ("", "false"):
+        raise ConfigError(name, text, "certificates are not looked up in lists of revoked ones")
     if name in _KNOWN:
         return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
     if name.startswith(_OF_A_LISTENER):

@@ -47,7 +47,7 @@ def rejection(services: Services, context: RequestContext, operation: Operation)
 
 def matching(services: Services, wanted: AclFilter) -> list[Acl]:
     """Return the ACLs that a filter means."""
-    return [acl for acl in services.metadata.acls if wanted.matches(acl)]
+    return [acl for acl in services.security.acls if wanted.matches(acl)]
 
 
 def mistake_in_filter(wanted: AclFilter) -> str:

@@ -1,11 +1,13 @@
 """AlterUserScramCredentials, API key 51: set and delete the SCRAM passwords of users (KIP-554).
 
-The client sends a password salted. The broker keeps two keys that it derives from it, in the metadata journal, before
-it answers. The rules and texts are those of Kafka 4: one change a user and request.
+The client sends a password salted. The broker keeps two keys that it derives from it, in the metadata journal or in
+ZooKeeper, before it answers. The rules and texts are those of Kafka 4: one change a user and request. In a cluster they
+are those of Kafka 3.9: the controller makes one change a user, mechanism and request.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -19,47 +21,50 @@ from ...protocol.messages.alter_user_scram_credentials import (
 )
 from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
+from ..topics.security_store import missing_password
 
 if TYPE_CHECKING:
     from ..services import Services
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+# No name that is longer can log in. Kafka has no such bounds.
+MAX_NAME_CHARS = 1_000
+MAX_SALT_BYTES = 1_024
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def handle(
     services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
+) -> asyncio.Future[AlterUserScramCredentialsResponse]:
     """Make the changes that are right with one write, and return one result a user."""
+    return asyncio.ensure_future(_alter(services, request))
+
+
+async def _alter(services: Services, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
     changes = [*request.deletions, *request.upsertions]
-    times = Counter(each.name for each in changes)
+    times = Counter(_target(services, each) for each in changes)
     results: dict[str, AlterUserScramCredentialsResult] = {}
     wanted: list[tuple[str, str, Credential | None]] = []
     for change in changes:
-        if change.name in results:
+        result = results.setdefault(change.name, AlterUserScramCredentialsResult(change.name, 0, None))
+        if result.error_code:
             continue
-        results[change.name] = AlterUserScramCredentialsResult(change.name, 0, None)
         try:
-            wanted.append(_checked(services, change, times[change.name]))
+            wanted.append(_checked(services, change, times[_target(services, change)]))
         except KafkaError as error:
-            results[change.name].error_code, results[change.name].error_message = int(error.code), error.message
-    if wanted:
-        _write(services, wanted, results)
+            result.error_code, result.error_message = int(error.code), error.message
+    # A user with an error in one change keeps all passwords.
+    errors = await services.security.put_passwords([each for each in wanted if not results[each[0]].error_code])
+    for name, error in errors.items():
+        results[name].error_code, results[name].error_message = int(error.code), error.message
     return AlterUserScramCredentialsResponse(results=list(results.values()))
 
 
-def _write(
-    services: Services,
-    wanted: list[tuple[str, str, Credential | None]],
-    results: dict[str, AlterUserScramCredentialsResult],
-) -> None:
-    try:
-        services.metadata.put_scram(wanted)
-    except KafkaError as error:
-        for name, _, _ in wanted:
-            results[name].error_code, results[name].error_message = int(error.code), error.message
+def _target(services: Services, change: _Change) -> tuple[str, int]:
+    """Return what a request may change once, as in Kafka: a user; in a cluster a user's password of one mechanism."""
+    return change.name, change.mechanism if services.cluster is not None else 0
 
 
 def _checked(services: Services, change: _Change, times: int) -> tuple[str, str, Credential | None]:
@@ -68,17 +73,19 @@ def _checked(services: Services, change: _Change, times: int) -> tuple[str, str,
         why = "A user credential cannot be altered twice in the same request"
         raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
     if services.cluster is not None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "passwords of SCRAM are not kept in ZooKeeper yet")
+        services.cluster.admin.check_controller()
     if not change.name:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     mechanism = MECHANISMS.get(change.mechanism)
     if mechanism is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(change, ScramCredentialDeletion):
-        if mechanism not in services.metadata.scram.get(change.name, {}):
-            why = "Attempt to delete a user credential that does not exist"
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, why)
+        if mechanism not in services.security.passwords.get(change.name, {}):
+            raise missing_password()
         return change.name, mechanism, None
+    if len(change.name) > MAX_NAME_CHARS or max(len(change.salt), len(change.salted_password)) > MAX_SALT_BYTES:
+        why = f"A name has at most {MAX_NAME_CHARS} characters, salt and salted password have {MAX_SALT_BYTES} bytes"
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)
     if change.iterations < MIN_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:

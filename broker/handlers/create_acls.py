@@ -1,8 +1,8 @@
 """CreateAcls, API key 30: who may do what to which resources.
 
-The ACLs are on disk when the response goes out, and count for the next request of every connection. Without an
-authorizer they are rejected with SECURITY_DISABLED, as in Kafka. An ACL that is there already is created once more
-without a change.
+The ACLs are on disk, or in ZooKeeper, when the response goes out, and count for the next request of every connection.
+Without an authorizer they are rejected with SECURITY_DISABLED, as in Kafka. An ACL that is there already is created
+once more without a change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ..network.request import RequestContext
 from ..security.acls import Acl, Operation, mistake_in
@@ -44,13 +44,15 @@ async def _create(services: Services, request: CreateAclsRequest) -> CreateAclsR
             await asyncio.sleep(0)
         some = list(map(_acl, request.creations[first : first + VALUES_PER_TURN]))
         acls += some
-        results += map(_result, some)
+        results += (_result(services, acl) for acl in some)
     added = dict.fromkeys(acl for acl, result in zip(acls, results, strict=True) if not result.error_code)
-    new = [acl for acl in added if acl not in services.metadata.acls]
+    new = [acl for acl in added if acl not in services.security.acls]
     if why := _too_many(services, new):
         return _all(request, ErrorCode.POLICY_VIOLATION, why)
-    if new:
-        services.change_acls(new)
+    errors = await services.security.change_acls(new)
+    for number, acl in enumerate(acls):
+        if (error := errors.get(acl)) is not None and not results[number].error_code:
+            results[number] = AclCreationResult(int(error.code), error.message)
     return CreateAclsResponse(results=results)
 
 
@@ -70,14 +72,19 @@ def _acl(sent: AclCreation) -> Acl:
     )
 
 
-def _result(acl: Acl) -> AclCreationResult:
+def _result(services: Services, acl: Acl) -> AclCreationResult:
     why = mistake_in(acl)
+    if not why:
+        try:
+            services.security.check_name(acl.resource_name)
+        except KafkaError as error:
+            why = error.message
     return AclCreationResult(int(ErrorCode.INVALID_REQUEST), why) if why else AclCreationResult(0, "")
 
 
 def _too_many(services: Services, new: list[Acl]) -> str:
     """Return why the whole request is too much; empty where it is not."""
-    acls = services.metadata.acls
+    acls = services.security.acls
     if len(acls) + len(new) > MAX_ACLS:
         return f"There are {len(acls)} ACLs, and at most {MAX_ACLS} can be. A prefixed ACL may stand for many."
     chars = sum(len(acl.resource_name) + len(acl.principal) + len(acl.host) for each in (acls, new) for acl in each)

@@ -17,11 +17,15 @@ from ...protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ..network.request import RequestContext
+from ..quotas.client_quotas import Mutations
 from ..topics.topic import Topic
 from ..topics.topic_names import check_partition_count
 
 if TYPE_CHECKING:
     from ..services import Services
+
+# The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
+FIRST_WITH_QUOTA_ERROR = 3
 
 
 def handle(
@@ -31,10 +35,13 @@ def handle(
 
     A name that comes twice is an error.
     """
-    return asyncio.ensure_future(_grow_all(services, request))
+    return asyncio.ensure_future(_grow_all(services, context, request))
 
 
-async def _grow_all(services: Services, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def _grow_all(
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
     for requested in request.topics:
@@ -42,13 +49,17 @@ async def _grow_all(services: Services, request: CreatePartitionsRequest) -> Cre
         try:
             if times[requested.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            await _grow(services, requested, request)
+            await _grow(services, requested, request, mutations)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message or error.code.text
-    return CreatePartitionsResponse(results=list(results.values()))
+    response = CreatePartitionsResponse(results=list(results.values()))
+    context.throttle(response, mutations.throttle_ms)
+    return response
 
 
-async def _grow(services: Services, requested: CreatePartitionsTopic, request: CreatePartitionsRequest) -> None:
+async def _grow(
+    services: Services, requested: CreatePartitionsTopic, request: CreatePartitionsRequest, mutations: Mutations
+) -> None:
     topic = services.topics.get(requested.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{requested.name}' does not exist.")
@@ -59,6 +70,7 @@ async def _grow(services: Services, requested: CreatePartitionsTopic, request: C
         chosen = requested.assignments
         services.cluster.admin.check_controller()
         check_partition_count(requested.count)
+        mutations.take(max(requested.count - len(topic.partitions), 0))
         await services.cluster.admin.add_partitions(
             topic.name,
             requested.count,
@@ -69,6 +81,7 @@ async def _grow(services: Services, requested: CreatePartitionsTopic, request: C
         return
     services.topics.check_growth(topic, requested.count)
     _check_assignments(services, topic, requested)
+    mutations.take(requested.count - len(topic.partitions))
     if not request.validate_only:
         await services.topics.begin_growth(topic, requested.count).wait()
 

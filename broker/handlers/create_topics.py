@@ -20,6 +20,7 @@ from ...protocol.messages.create_topics import (
 )
 from ..configs.description import describe_topic
 from ..network.request import RequestContext
+from ..quotas.client_quotas import Mutations
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ..services import Services
 
 _DEFAULT = -1
+# The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
+FIRST_WITH_QUOTA_ERROR = 6
 
 
 def handle(
@@ -37,10 +40,13 @@ def handle(
     A name that comes twice is an error. Other requests get their turns after every topic, and while one with many
     partitions is created.
     """
-    return asyncio.ensure_future(_create_all(services, request))
+    return asyncio.ensure_future(_create_all(services, context, request))
 
 
-async def _create_all(services: Services, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def _create_all(
+    services: Services, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     too_many = _too_many(services, request)
     results: dict[str, CreatableTopicResult] = {}
@@ -50,11 +56,13 @@ async def _create_all(services: Services, request: CreateTopicsRequest) -> Creat
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             if too_many:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
-            results[topic.name] = await _create(services, topic, request)
+            results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
         await asyncio.sleep(0)
-    return CreateTopicsResponse(topics=list(results.values()))
+    response = CreateTopicsResponse(topics=list(results.values()))
+    context.throttle(response, mutations.throttle_ms)
+    return response
 
 
 def _too_many(services: Services, request: CreateTopicsRequest) -> str:
@@ -69,10 +77,12 @@ def _too_many(services: Services, request: CreateTopicsRequest) -> str:
     return f"{wanted} partitions are asked for in one request: at most {MAX_PARTITIONS_PER_TOPIC} may be."
 
 
-async def _create(services: Services, topic: CreatableTopic, request: CreateTopicsRequest) -> CreatableTopicResult:
+async def _create(
+    services: Services, topic: CreatableTopic, request: CreateTopicsRequest, mutations: Mutations
+) -> CreatableTopicResult:
     """Check and create a topic. Kafka's order of checks: the name, the configs, the numbers, the brokers."""
     if services.cluster is not None:
-        return await _create_in_cluster(services, services.cluster, topic, request)
+        return await _create_in_cluster(services, services.cluster, topic, request, mutations)
     services.topics.check_free(topic.name)
     if topic.name in INTERNAL_TOPICS:
         why = f"{topic.name} is the broker's own topic: it is made at first need"
@@ -81,6 +91,7 @@ async def _create(services: Services, topic: CreatableTopic, request: CreateTopi
     services.topics.check_config(configs)
     partitions = _partitions(services, topic)
     services.topics.check_new(topic.name, partitions)
+    mutations.take(partitions)
     result = _result(services, topic.name, partitions, 1, configs)
     if not request.validate_only:
         result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
@@ -99,7 +110,7 @@ def _result(
 
 
 async def _create_in_cluster(
-    services: Services, member: Member, topic: CreatableTopic, request: CreateTopicsRequest
+    services: Services, member: Member, topic: CreatableTopic, request: CreateTopicsRequest, mutations: Mutations
 ) -> CreatableTopicResult:
     """Have the controller create a topic. Brokers create internal topics in this way, too."""
     member.admin.check_controller()
@@ -122,6 +133,7 @@ async def _create_in_cluster(
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is assigned twice")
         partitions = len(placement)
     services.topics.check_new(topic.name, partitions)
+    mutations.take(partitions)
     created = await member.admin.create_topic(
         topic.name, partitions, factor, configs, placement, request.timeout_ms, validate_only=request.validate_only
     )

@@ -1,15 +1,16 @@
 """DeleteAcls, API key 31: removes the ACLs that filters mean.
 
-They are gone from the disk when the response goes out. An ACL that two filters mean stands in both results, as in
-Kafka. Without an authorizer the request is rejected with SECURITY_DISABLED.
+They are gone from the disk, or from ZooKeeper, when the response goes out. An ACL that two filters mean stands in both
+results, as in Kafka. Without an authorizer the request is rejected with SECURITY_DISABLED.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_acls import (
     DeleteAclsFilter,
     DeleteAclsFilterResult,
@@ -51,7 +52,7 @@ def _all(request: DeleteAclsRequest, code: ErrorCode, why: str) -> DeleteAclsRes
 async def _delete(services: Services, request: DeleteAclsRequest) -> DeleteAclsResponse:
     results: list[DeleteAclsFilterResult] = []
     removed: dict[Acl, None] = {}
-    filters_per_turn = max(1, _LOOKS_PER_TURN // (1 + len(services.metadata.acls)))
+    filters_per_turn = max(1, _LOOKS_PER_TURN // (1 + len(services.security.acls)))
     shown = 0
     for at, sent in enumerate(request.filters):
         if at and at % filters_per_turn == 0:
@@ -66,8 +67,8 @@ async def _delete(services: Services, request: DeleteAclsRequest) -> DeleteAclsR
         if shown > MAX_CHANGED:
             return _all(request, ErrorCode.INVALID_REQUEST, _TOO_MANY)
         results.append(DeleteAclsFilterResult(0, None, [_match(acl) for acl in found]))
-    if removed:
-        services.change_acls((), removed)
+    if errors := await services.security.change_acls((), removed):
+        _note_errors(results, errors)
     return DeleteAclsResponse(filter_results=results)
 
 
@@ -80,6 +81,26 @@ def _filter(sent: DeleteAclsFilter) -> AclFilter:
         sent.host_filter,
         sent.operation,
         sent.permission_type,
+    )
+
+
+def _note_errors(results: list[DeleteAclsFilterResult], errors: Mapping[Acl, KafkaError]) -> None:
+    for result in results:
+        for match in result.matching_acls:
+            error = errors.get(_acl(match))
+            if error is not None:
+                match.error_code, match.error_message = int(error.code), error.message
+
+
+def _acl(match: DeleteAclsMatchingAcl) -> Acl:
+    return Acl(
+        match.resource_type,
+        match.resource_name,
+        match.pattern_type,
+        match.principal,
+        match.host,
+        match.operation,
+        match.permission_type,
     )
 
 

@@ -19,11 +19,15 @@ from ...protocol.messages.delete_topics import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..network.request import RequestContext
+from ..quotas.client_quotas import Mutations
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
     from ..services import Services
+
+# The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
+FIRST_WITH_QUOTA_ERROR = 5
 
 
 def handle(
@@ -35,10 +39,21 @@ def handle(
     """
     requested = request.topics if context.api_version >= 6 else [DeleteTopicState(name) for name in request.topic_names]
     resolved = _resolve(services, requested)
+    mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     if services.cluster is not None:
-        return asyncio.ensure_future(_delete_in_cluster(services.cluster, resolved, request.timeout_ms))
-    results = [_delete(services, each) if isinstance(each, Topic) else each for each in resolved]
-    return DeleteTopicsResponse(responses=results)
+        return asyncio.ensure_future(
+            _delete_in_cluster(services.cluster, context, resolved, request.timeout_ms, mutations)
+        )
+    results = [_delete(services, each, mutations) if isinstance(each, Topic) else each for each in resolved]
+    return _response(context, results, mutations)
+
+
+def _response(
+    context: RequestContext, results: list[DeletableTopicResult], mutations: Mutations
+) -> DeleteTopicsResponse:
+    response = DeleteTopicsResponse(responses=results)
+    context.throttle(response, mutations.throttle_ms)
+    return response
 
 
 def _resolve(services: Services, requested: Sequence[DeleteTopicState]) -> list[Topic | DeletableTopicResult]:
@@ -61,7 +76,11 @@ def _resolve(services: Services, requested: Sequence[DeleteTopicState]) -> list[
 
 
 async def _delete_in_cluster(
-    member: Member, resolved: list[Topic | DeletableTopicResult], timeout_ms: int
+    member: Member,
+    context: RequestContext,
+    resolved: list[Topic | DeletableTopicResult],
+    timeout_ms: int,
+    mutations: Mutations,
 ) -> DeleteTopicsResponse:
     """Have the controller delete the topics."""
     results: list[DeletableTopicResult] = []
@@ -72,12 +91,13 @@ async def _delete_in_cluster(
         try:
             member.admin.check_controller()
             _check_not_internal(each)
+            mutations.take(len(each.partitions))
             await member.admin.delete_topic(each.name, timeout_ms)
         except KafkaError as error:
             results.append(_error(each.name, each.id, error))
         else:
             results.append(DeletableTopicResult(each.name, each.id))
-    return DeleteTopicsResponse(responses=results)
+    return _response(context, results, mutations)
 
 
 def _find(services: Services, name: str | None, topic_id: bytes) -> Topic | KafkaError:
@@ -92,9 +112,10 @@ def _find(services: Services, name: str | None, topic_id: bytes) -> Topic | Kafk
     return services.topics.get(name) or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _delete(services: Services, topic: Topic) -> DeletableTopicResult:
+def _delete(services: Services, topic: Topic, mutations: Mutations) -> DeletableTopicResult:
     try:
         _check_not_internal(topic)
+        mutations.take(len(topic.partitions))
         services.delete_topic(topic)
     except KafkaError as error:
         return _error(topic.name, topic.id, error)

@@ -77,7 +77,7 @@ def _page(
             response.topics.append(_unknown(name, context))
             continue
         first = start.partition_index if start is not None and start.topic_name == name else 0
-        states = partition_states(services, topic)
+        states = partition_states(services, context, topic)
         shown = states[first : first + room]
         response.topics.append(_describe(context, topic, shown))
         room -= len(shown)

@@ -24,13 +24,13 @@ def handle(
 ) -> DescribeUserScramCredentialsResponse:
     """Return the requested users, or all for null and for an empty list."""
     names = [each.name for each in request.users or ()]
-    times = Counter(names or list(services.metadata.scram))
+    times = Counter(names or list(services.security.passwords))
     return DescribeUserScramCredentialsResponse(results=[_describe(services, name, times[name]) for name in times])
 
 
 def _describe(services: Services, name: str, times: int) -> DescribeUserScramCredentialsResult:
     result = DescribeUserScramCredentialsResult(name)
-    found = services.metadata.scram.get(name)
+    found = services.security.passwords.get(name)
     if times > 1:
         result.error_code = int(ErrorCode.DUPLICATE_RESOURCE)
         why = "Cannot describe SCRAM credentials for the same user twice in a single request"

@@ -192,6 +192,10 @@ class _Fetch:
         # The positions of a follower are noted once, not at each walk.
         self._is_noted = False
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+        # Whether what is sent is counted: followers have a throttle of their own.
+        self._is_counted = services.quotas.limits_fetches and self._replica_id < 0
+        if self._is_counted:
+            self._max_bytes = services.quotas.most_fetched_bytes(*context.client, self._max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         # Clients that cannot limit the total fetch their partitions in the same order for ever: none may starve.
@@ -481,6 +485,8 @@ class _Fetch:
 
     def _response(self) -> FetchResponse:
         """Return the response with what the last walk found; in a session only with what is new to the client."""
+        if self._is_counted and (delay_ms := self._quota_delay_ms()):
+            return self._held_back(delay_ms)
         session = self._session
         response = FetchResponse(session_id=session.id if session is not None else 0)
         last: FetchableTopicResponse | None = None
@@ -502,6 +508,23 @@ class _Fetch:
             last.partitions.append(data)
             if data.error_code in _OTHER_LEADER and isinstance(found, Partition):
                 self._tell_leader(found, data, response)
+        return response
+
+    def _quota_delay_ms(self) -> int:
+        """Return how long the client waits before it may get what the last walk found."""
+        size = sum(data.records.size for _, _, data in self._results if isinstance(data.records, FileRange))
+        return self._services.quotas.fetches(*self._context.client, size)
+
+    def _held_back(self, delay_ms: int) -> FetchResponse:
+        """Return the response of a client that is over its quota: nothing, and when to ask again."""
+        self._results = []
+        response = FetchResponse()
+        if self._session is not None and self._incremental:
+            response.session_id = self._session.id
+        elif self._session is not None:
+            # The client takes a full response without its partitions for none.
+            self._services.fetch_sessions.drop(self._session.id)
+        self._context.throttle(response, delay_ms)
         return response
 
     def _tell_leader(self, partition: Partition, data: PartitionData, response: FetchResponse) -> None:

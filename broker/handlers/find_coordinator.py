@@ -94,10 +94,11 @@ def _coordinator(services: Services, context: RequestContext, key_type: int, key
         return Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "")
     shards = (services.groups.shards, services.transactions.shards, services.share_states.shards)[key_type]
     leader = services.replicas.view.leader(TOPICS[key_type], shards.partition_of(key))
-    if leader is None:
+    address = leader.address(context.listener_name) if leader is not None else None
+    if leader is None or address is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)
-    return Coordinator(key, leader.id, *leader.address(context.listener_name), ErrorCode.NONE, "")
+    return Coordinator(key, leader.id, *address, ErrorCode.NONE, "")
 
 
 def _names_share_states(version: int, request: FindCoordinatorRequest) -> bool:

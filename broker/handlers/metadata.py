@@ -30,12 +30,14 @@ from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
+    from ..replication.metadata_cache import MetadataCache
     from ..services import Services
 
 # Topics that one request may create in a turn of the event loop: each takes some milliseconds.
 CREATED_PER_TURN = 8
 # What a topic that is created counts for, beside those that are only described.
 _CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
+FIRST_WITH_LISTENER_NOT_FOUND = 6
 # A partition whose data directory is offline.
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -53,7 +55,7 @@ def handle(
     )
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = cluster_operations(context)
-    view = _View(services, context, request)
+    view = _View(services, context, request, response)
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return _add_all(view, response)
     return _add_requested(view, response, request.topics)
@@ -62,18 +64,29 @@ def handle(
 class _View:
     """The topics of the broker as one client sees them."""
 
-    __slots__ = ("context", "creates", "services", "wants_operations")
+    __slots__ = ("_unreachable", "context", "creates", "response", "services", "wants_operations")
 
-    def __init__(self, services: Services, context: RequestContext, request: MetadataRequest) -> None:
+    def __init__(
+        self, services: Services, context: RequestContext, request: MetadataRequest, response: MetadataResponse
+    ) -> None:
         self.services = services
         self.context = context
+        self.response = response
         self.creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
         self.wants_operations = request.include_topic_authorized_operations
+        is_old = context.api_version < FIRST_WITH_LISTENER_NOT_FOUND
+        self._unreachable = ErrorCode.LEADER_NOT_AVAILABLE if is_old else ErrorCode.LISTENER_NOT_FOUND
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""
         may_all = self.context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, audited=False)
         return may_all or self.context.may(Operation.CREATE, ResourceType.TOPIC, name)
+
+    def count_new_topic(self) -> None:
+        """Count a topic that is created for the client against its quota. It waits where that is used up."""
+        mutations = self.services.quotas.mutations(*self.context.client, False)
+        mutations.take(self.services.config.num_partitions)
+        self.context.throttle(self.response, mutations.throttle_ms)
 
     def describe(self, topic: Topic) -> MetadataResponseTopic:
         """Return a topic that the client may see."""
@@ -81,7 +94,7 @@ class _View:
             name=topic.name,
             topic_id=topic.id,
             is_internal=topic.is_internal,
-            partitions=partition_states(self.services, topic),
+            partitions=partition_states(self.services, self.context, topic, self._unreachable),
         )
         self.add_operations(found)
         return found
@@ -109,7 +122,7 @@ def _add_all(view: _View, response: MetadataResponse) -> MetadataResponse | Larg
 
 
 def live_brokers(services: Services, context: RequestContext) -> list[tuple[int, str, int, str | None]]:
-    """Return (id, host, port, rack) of every live broker, with the addresses for clients of this listener.
+    """Return (id, host, port, rack) of every live broker that clients of this listener can reach.
 
     A broker that the controller has told nothing yet closes the connection: clients would take what it does not know
     for gone. librdkafka drops every broker that a response does not name, and then has none left to ask.
@@ -119,8 +132,8 @@ def live_brokers(services: Services, context: RequestContext) -> list[tuple[int,
         return [(services.config.node_id, host, port, services.config.broker_rack)]
     if not services.replicas.is_ready.is_set():
         raise CloseConnection("this broker does not know the cluster yet: the controller has not told it")
-    found = services.replicas.view.brokers
-    return [(each.id, *each.address(context.listener_name), each.rack) for each in found.values()]
+    found = ((each, each.address(context.listener_name)) for each in services.replicas.view.brokers.values())
+    return [(each.id, *address, each.rack) for each, address in found if address is not None]
 
 
 def cluster_operations(context: RequestContext) -> int:
@@ -211,7 +224,7 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
             int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name, ZERO_UUID, name in INTERNAL_TOPICS
         )
     try:
-        return view.describe(_create(view.services, name, view.creates))
+        return view.describe(_create(view, name))
     except KafkaError as error:
         failed = MetadataResponseTopic(int(error.code), name, ZERO_UUID, name in INTERNAL_TOPICS)
         # As in Kafka: operations are authorized on the name, whether the topic exists or not.
@@ -219,31 +232,40 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
         return failed
 
 
-def _create(services: Services, name: str, create: bool) -> Topic:
+def _create(view: _View, name: str) -> Topic:
+    services = view.services
     if services.replicas is not None:
-        return _ask_for(services, name, create)
+        return _ask_for(view, name)
     if services.topics.coming(name) is not None:
         # Making the rest of its partitions now would hold everybody up. The client asks again.
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
     services.topics.check_new(name, 1)
-    if not create:
+    if not view.creates:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    view.count_new_topic()
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
     return services.topics.create(name, services.config.num_partitions, {})
 
 
-def _ask_for(services: Services, name: str, create: bool) -> NoReturn:
+def _ask_for(view: _View, name: str) -> NoReturn:
     """Have the controller create a topic; the client asks again until it is there."""
+    services = view.services
     check_name(name)
-    if not create or services.cluster is None:
+    if not view.creates or services.cluster is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    services.cluster.auto_creation.begin(name)
+    if services.cluster.auto_creation.begin(name):
+        view.count_new_topic()
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def partition_states(services: Services, topic: Topic) -> list[MetadataResponsePartition]:
-    """Return the state of every partition of a topic. One without a live leader has LEADER_NOT_AVAILABLE."""
+def partition_states(
+    services: Services, context: RequestContext, topic: Topic, unreachable: ErrorCode = ErrorCode.LISTENER_NOT_FOUND
+) -> list[MetadataResponsePartition]:
+    """Return the state of every partition of a topic. One without a live leader has LEADER_NOT_AVAILABLE.
+
+    `unreachable` is the error of one whose leader does not have the listener of the client.
+    """
     node, replicas = services.config.node_id, services.replicas
     states: list[MetadataResponsePartition] = []
     if replicas is None:
@@ -255,13 +277,13 @@ def partition_states(services: Services, topic: Topic) -> list[MetadataResponseP
         return states
     view = replicas.view
     for index, each in sorted(view.topics[topic.name].partitions.items()):
-        is_led = each.leader in view.brokers
+        code, leader = _led_by(view, each.leader, context.listener_name, unreachable)
         away = {broker for broker in each.replicas if broker not in view.brokers}
         states.append(
             MetadataResponsePartition(
-                0 if is_led else _LEADERLESS,
+                code,
                 index,
-                each.leader if is_led else -1,
+                leader,
                 each.leader_epoch,
                 list(each.replicas),
                 list(each.isr),
@@ -269,3 +291,11 @@ def partition_states(services: Services, topic: Topic) -> list[MetadataResponseP
             )
         )
     return states
+
+
+def _led_by(view: MetadataCache, leader: int, listener: str, unreachable: ErrorCode) -> tuple[int, int]:
+    """Return the error of a partition, and the leader that the client is told of."""
+    found = view.brokers.get(leader)
+    if found is None:
+        return _LEADERLESS, -1
+    return (0, leader) if found.address(listener) is not None else (int(unreachable), -1)

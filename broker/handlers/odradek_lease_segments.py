@@ -77,7 +77,7 @@ async def _lease(
                     raise
                 continue
             response.lease_id = lease.id
-            response.directory = str(lease.directory.absolute())
+            response.directory = str(lease.directories[0].absolute())
             return response
     except KafkaError as error:
         return _error(error)

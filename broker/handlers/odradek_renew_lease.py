@@ -1,6 +1,6 @@
-"""OdradekRenewLease, API key 30011, ours: a reader keeps its leased segments for longer, or says that it is done.
+"""OdradekRenewLease, API key 30011, ours: a reader keeps its leased files for longer, or says that it is done.
 
-A reader that may not read the topic any more loses the lease.
+A reader that may not read the topic any more loses the lease; so does a backup without ALTER on the cluster.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ..network.request import RequestContext
-from ..security.acls import Operation, ResourceType
+from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -23,7 +23,11 @@ def handle(services: Services, context: RequestContext, request: OdradekRenewLea
         if request.is_end:
             leases.end(request.lease_id)
             return OdradekRenewLeaseResponse()
-        if not context.may(Operation.READ, ResourceType.TOPIC, leases.topic_of(request.lease_id)):
+        topic = leases.topic_of(request.lease_id)
+        if topic is None and not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+            leases.end(request.lease_id)
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if topic is not None and not context.may(Operation.READ, ResourceType.TOPIC, topic):
             leases.end(request.lease_id)
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return OdradekRenewLeaseResponse(lease_ms=leases.renew(request.lease_id))

@@ -138,6 +138,13 @@ class LogDirs:
         """Whether no log that is online needs recovery."""
         return self.metadata.clean and all(each.is_clean for each in self.online if each not in self._new)
 
+    @property
+    def paths_to_back_up(self) -> list[Path]:
+        """Every data directory, and that of the metadata where it is none of them, behind them."""
+        paths = [each.path for each in self._dirs]
+        metadata = self.metadata.path
+        return paths if metadata.absolute() in [each.absolute() for each in paths] else [*paths, metadata]
+
     def of(self, log: Log) -> LogDir:
         """Return the directory of a log."""
         return self._by_path[log.directory.parent]

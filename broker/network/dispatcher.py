@@ -104,7 +104,7 @@ class Dispatcher:
             return self._handle_many(connection, served, data, error)
         except DecodeError as error:
             raise _undecodable(data, error) from error
-        context = RequestContext(*which, correlation_id, client_id or "", connection)
+        context = RequestContext(*which, correlation_id, client_id or "", connection, len(data))
         if end != len(data) or self._logs_requests:
             _log_request(context, data, end)
         if len(data) > LARGE_BYTES and served.route.portions:
@@ -129,6 +129,10 @@ class Dispatcher:
         if began_ns:
             counts.observe_since(began_ns)
         return encoded
+
+    def renew_guards(self) -> None:
+        """Ask the guard again for each route, because it guards others now."""
+        self._served.clear()
 
     def reject(self, connection: Connection, data: memoryview, code: ErrorCode, why: str) -> EncodedResponse:
         """Answer a request with an error without handling it. CloseConnection where its API has no field for one."""
@@ -157,7 +161,7 @@ class Dispatcher:
     ) -> EncodedResponse | Pending:
         """Handle a request that has more values than one turn may handle."""
         header, route = frame.decode_request_header(data)[0], served.route
-        context = RequestContext(*header[:3], header.client_id or "", connection)
+        context = RequestContext(*header[:3], header.client_id or "", connection, len(data))
         if not route.portions and not route.is_whole:
             return _encode(
                 context, served, _error_response(context, _too_many(context, route.max_values, error), served.counts)
@@ -314,6 +318,8 @@ def _error_response(context: RequestContext, error: BaseException, counts: Reque
     response.error_code = int(code)  # type: ignore[attr-defined]
     if hasattr(response, "error_message"):
         response.error_message = str(error)  # type: ignore[attr-defined]
+    if context.connection is not None and context.connection.muted_ms:  # pyright: ignore[reportUnnecessaryComparison]
+        context.throttle(response, context.connection.muted_ms)
     return response
 
 

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...protocol.apis import key_of
 from ..configs.endpoint import SecurityProtocol
 from ..metrics.request_counts import api_name
 from ..security.acls import ALL_OPERATIONS, Operation, ResourceType
-from ..security.principals import Principal
+from ..security.principals import ANONYMOUS, Principal
 from .connection import Connection
 
 
 class RequestContext:
     """The header of one request, and the connection that it arrived on. Without a client id it has an empty one."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id")
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "frame_bytes")
 
     def __init__(
-        self, api_key: int, api_version: int, correlation_id: int, client_id: str, connection: Connection
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str,
+        connection: Connection,
+        frame_bytes: int = 0,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
         self.client_id = client_id
         self.connection = connection
+        # The size of the request, until it has been counted against a quota.
+        self.frame_bytes = frame_bytes
 
     @property
     def log_fields(self) -> dict[str, str]:
         """The fields of a line in the JSON log that is about this request."""
-        # A request of this broker to itself comes by no connection.
         connection = getattr(self.connection, "name", "")
         return {"connection": connection, "client_id": self.client_id, "api": api_name(key_of(self.api_key))}
 
     @property
     def principal(self) -> Principal:
         """Who sends the request: `User:ANONYMOUS` where the client did not authenticate."""
-        return self.connection.principal
+        # A request of this broker to itself comes by no connection.
+        return getattr(self.connection, "principal", ANONYMOUS)
+
+    @property
+    def client(self) -> tuple[str, str]:
+        """Whose quotas count: the user and the client id."""
+        return self.principal.name, self.client_id
 
     @property
     def client_address(self) -> str:
@@ -76,6 +91,14 @@ class RequestContext:
     def operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the bits of what the client may do to a resource."""
         return ALL_OPERATIONS[resource_type]
+
+    def throttle(self, response: Any, delay_ms: int) -> None:
+        """Let the client wait after this response (None: it gets none), which says so and goes out at once."""
+        if delay_ms <= 0:
+            return
+        if response is not None:
+            response.throttle_time_ms = max(response.throttle_time_ms, delay_ms)
+        self.connection.mute(delay_ms)
 
     @property
     def acl_changes(self) -> int:

@@ -333,6 +333,11 @@ ROUTES = (
         max_values=_MANY,
     ),
     Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
+    # Answered as by a Kafka without delegation.token.secret.key.
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
@@ -346,6 +351,8 @@ ROUTES = (
         lambda services: services.groups.delete_offsets,
         portions=_TOPICS,
     ),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas(), portions=(Portions("entries", "entries"),)),
     Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
@@ -386,7 +393,10 @@ OWN_ROUTES: tuple[Route, ...] = (
         lambda services: services.transactions.queries.describe,
     ),
     Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
-    Route(OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease")),
+    Route(
+        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
+    ),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from ...protocol.schema import Message
 from ..configs.broker_config import BrokerConfig
+from .inter_broker import InterBroker
 from .metadata_cache import MetadataCache
 from .peer import Peer, PeerLost
 
@@ -44,10 +45,13 @@ class OwnBroker:
 class ControllerDoor:
     """The way to the broker that is the controller. One request is under way at a time. End it with `close`."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache, own: OwnBroker | None) -> None:
+    def __init__(
+        self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker, own: OwnBroker | None
+    ) -> None:
         """`own` is this broker as a place to send requests to; None where a test plays the controller."""
         self._config = config
         self._view = view
+        self._inter_broker = inter_broker
         self._own = own
         self._peer: Peer | None = None
 
@@ -67,10 +71,12 @@ class ControllerDoor:
         found = self._view.brokers.get(self._view.controller_id)
         if found is None:
             raise PeerLost("the cluster has no controller at the moment")
-        host, port = found.address(self._config.inter_broker_listener)
-        if self._peer is None or (self._peer.host, self._peer.port) != (host, port):
+        address = self._inter_broker.address_of(found.endpoints)
+        if address is None:
+            raise PeerLost(f"the controller, broker {found.id}, has no listener {self._inter_broker.listener}")
+        if self._peer is None or (self._peer.host, self._peer.port) != address:
             self.close()
-            self._peer = Peer(host, port, f"broker-{self._config.node_id}")
+            self._peer = self._inter_broker.peer(*address, f"broker-{self._config.node_id}")
         return self._peer
 
     def close(self) -> None:

@@ -27,6 +27,7 @@ from ..configs.broker_config import BrokerConfig
 from ..topics.partition import Partition
 from .fetch_session import FollowerSession, Key, Position
 from .follower_log import FollowerLog
+from .inter_broker import InterBroker
 from .peer import Peer, PeerLost
 from .throttle import Throttle
 
@@ -375,8 +376,9 @@ class Fetchers:
     partitions.
     """
 
-    def __init__(self, config: BrokerConfig, new: Callable[[Peer], Fetcher]) -> None:
+    def __init__(self, config: BrokerConfig, inter_broker: InterBroker, new: Callable[[Peer], Fetcher]) -> None:
         self._config = config
+        self._inter_broker = inter_broker
         self._new = new
         self._by_leader: dict[tuple[int, int], Fetcher] = {}
         self._where: dict[Key, Fetcher] = {}
@@ -397,7 +399,7 @@ class Fetchers:
                 break
             number += count
         if fetcher is None:
-            peer = Peer(*address, f"broker-{self._config.node_id}-fetcher-{number}")
+            peer = self._inter_broker.peer(*address, f"broker-{self._config.node_id}-fetcher-{number}")
             fetcher = self._by_leader[leader, number] = self._new(peer)
         fetcher.add(following)
         self._where[following.key] = fetcher

@@ -27,9 +27,9 @@ class BrokerView:
     endpoints: dict[str, tuple[str, int]]
     rack: str | None
 
-    def address(self, listener: str) -> tuple[str, int]:
-        """Return the address for clients of a listener; that of another one where the broker does not have it."""
-        return self.endpoints.get(listener) or next(iter(self.endpoints.values()), ("", -1))
+    def address(self, listener: str) -> tuple[str, int] | None:
+        """Return the address for clients of a listener; None where the broker does not have it."""
+        return self.endpoints.get(listener)
 
 
 @dataclass(frozen=True, slots=True)

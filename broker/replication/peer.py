@@ -4,12 +4,17 @@ It connects when it is first used, and again after it was lost. One request is u
 not wait for each other (a fetch that waits for data, a message to the controller) have a Peer each. The response is
 read into memory of its own size, so that records in it may be kept without a copy.
 
+With TLS and SASL the broker shows what `security/outgoing.py` holds, and logs in again before its session ends
+(KIP-368), between two requests.
+
 A response that is late or makes no sense closes the connection, because nothing behind it can be trusted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
+import ssl
 from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import TypeVar, cast
@@ -17,7 +22,11 @@ from typing import TypeVar, cast
 from ...protocol import frame
 from ...protocol.codec import Buffer
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ...protocol.sasl import advance
 from ...protocol.schema import Message
+from ..security.outgoing import BrokerLogin, OutgoingTls
 
 R = TypeVar("R", bound=Message)
 
@@ -28,6 +37,9 @@ MAPPED_BYTES = 4 * 1024 * 1024
 # Callers that wait for their turn: the controller has at most a few for each broker, a fetcher has one.
 MAX_WAITING = 100
 _LAST_CORRELATION_ID = 0x7FFFFFFF
+# The part of a session's life after which the broker logs in again, as Kafka's do.
+_RENEWED_AFTER = 0.85
+_HANDSHAKE_VERSION = _AUTHENTICATE_VERSION = 1
 
 
 class PeerLost(KafkaError):
@@ -40,10 +52,14 @@ class PeerLost(KafkaError):
 class Peer:
     """Another broker, as a place to send requests to. End it with `close`."""
 
-    def __init__(self, host: str, port: int, client_id: str) -> None:
+    def __init__(
+        self, host: str, port: int, client_id: str, tls: OutgoingTls | None = None, login: BrokerLogin | None = None
+    ) -> None:
         self.host = host
         self.port = port
         self._client_id = client_id
+        self._tls = tls
+        self._login = login
         self._turn = asyncio.Lock()
         self._waiting = 0
         self._next_id = 0
@@ -72,12 +88,19 @@ class Peer:
             api = type(message).__name__.removesuffix("Request")
             raise PeerLost(f"{self.host}:{self.port} did not answer {api} within {timeout_s:g} s") from error
         except OSError as error:
-            raise PeerLost(f"cannot connect to {self.host}:{self.port}: {error.strerror or error}") from error
+            raise PeerLost(f"cannot connect to {self.host}:{self.port}: {_words(error)}") from error
         finally:
             self._waiting -= 1
 
     async def _exchange(self, message: Message, version: int, response_type: type[R], is_large: bool) -> R:
         wire = await self._connect()
+        if self._login is not None and asyncio.get_running_loop().time() >= wire.session_end_s:
+            await self._log_in(wire, self._login)
+        return await self._ask(wire, message, version, response_type, is_large)
+
+    async def _ask(
+        self, wire: _Wire, message: Message, version: int, response_type: type[R], is_large: bool = False
+    ) -> R:
         key = type(message).KEY
         assert key is not None
         self._next_id = correlation_id = 0 if self._next_id == _LAST_CORRELATION_ID else self._next_id + 1
@@ -104,12 +127,44 @@ class Peer:
             raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
         if self._wire is None or self._wire.lost is not None:
             wire = _Wire(f"{self.host}:{self.port}")
-            await asyncio.get_running_loop().create_connection(lambda: wire, self.host, self.port)
+            # A close aborts it, also while it logs in.
+            self._wire = wire
+            tls = await self._tls.context() if self._tls is not None else None
+            name = self.host if tls is not None else None
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: wire, self.host, self.port, ssl=tls, server_hostname=name)
             if self._closed:
                 wire.abort()
                 raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
-            self._wire = wire
         return self._wire
+
+    async def _log_in(self, wire: _Wire, login: BrokerLogin) -> None:
+        """Log in, or begin another session before the present one ends. Raises PeerLost."""
+        where = f"{self.host}:{self.port}"
+        request = SaslHandshakeRequest(login.mechanism)
+        handshake = await self._ask(wire, request, _HANDSHAKE_VERSION, SaslHandshakeResponse)
+        if handshake.error_code:
+            wire.abort()
+            offered = ", ".join(handshake.mechanisms) or "none"
+            raise PeerLost(f"{where} lets nobody log in by {login.mechanism}: it offers {offered}")
+        machine, session_ms = login.begin(), 0
+        said: bytes | None = next(machine)
+        while said is not None:
+            token = SaslAuthenticateRequest(said)
+            response = await self._ask(wire, token, _AUTHENTICATE_VERSION, SaslAuthenticateResponse)
+            if response.error_code:
+                wire.abort()
+                why = response.error_message or ErrorCode.of(response.error_code).text
+                raise PeerLost(f"{where} rejects the login of this broker as {login.username!r}: {why}")
+            session_ms = response.session_lifetime_ms
+            try:
+                # The other broker says how long the password is hashed, which may be long.
+                said = await asyncio.to_thread(advance, machine, response.auth_bytes)
+            except KafkaError as error:
+                wire.abort()
+                raise PeerLost(f"the login at {where} failed: {error.message}") from error
+        lasts_s = session_ms * _RENEWED_AFTER / 1000 if session_ms else math.inf
+        wire.session_end_s = asyncio.get_running_loop().time() + lasts_s
 
     def close(self) -> None:
         """Close for good: the request under way and those that wait raise PeerLost. May be called again."""
@@ -123,6 +178,8 @@ class _Wire(asyncio.BufferedProtocol):
 
     def __init__(self, address: str) -> None:
         self.lost: PeerLost | None = None
+        # When this broker must log in again, in seconds of the loop. At first it has not.
+        self.session_end_s = 0.0
         self._address = address
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[memoryview] | None = None
@@ -196,3 +253,12 @@ class _Wire(asyncio.BufferedProtocol):
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
             waiter.set_exception(self.lost)
+
+
+def _words(error: OSError) -> str:
+    """Return why there is no connection. TLS's own texts name a file of OpenSSL's."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    return error.strerror or str(error)

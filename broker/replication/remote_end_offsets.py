@@ -10,6 +10,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ..configs.broker_config import BrokerConfig
+from .inter_broker import InterBroker
 from .metadata_cache import MetadataCache
 from .peers import Peers
 
@@ -22,9 +23,9 @@ _LATEST = -1
 class RemoteEndOffsets:
     """Asks the leaders of partitions."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker) -> None:
         self._view = view
-        self._peers = Peers(config, view, "end-offsets")
+        self._peers = Peers(config, view, inter_broker, "end-offsets")
 
     async def find(self, topic: str, index: int) -> int:
         """Return the high watermark of a partition. Raises KafkaError."""

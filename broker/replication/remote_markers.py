@@ -19,6 +19,7 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.markers import TransactionEnd
+from .inter_broker import InterBroker
 from .metadata_cache import MetadataCache
 from .peers import Peers
 
@@ -44,10 +45,10 @@ class _Waiting(NamedTuple):
 class RemoteMarkers:
     """Has the leaders of partitions write markers."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache) -> None:
+    def __init__(self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker) -> None:
         self._own = config.node_id
         self._view = view
-        self._peers = Peers(config, view, "markers")
+        self._peers = Peers(config, view, inter_broker, "markers")
         # By the broker that leads their partitions.
         self._waiting: dict[int, list[_Waiting]] = {}
         self._senders: dict[int, asyncio.Task[None]] = {}

@@ -17,6 +17,7 @@ from ..coordination.share.coordinator import key_text
 from ..coordination.share.kept_state import state_batches
 from ..coordination.share.persister import UNKNOWN_COUNT, ShareKey, ShareState
 from ..topics.topic_names import SHARE_STATE_TOPIC
+from .inter_broker import InterBroker
 from .metadata_cache import BrokerView, MetadataCache
 from .peer import PeerLost
 from .peers import Peers
@@ -41,6 +42,7 @@ class RemoteShareStates:
         self,
         config: BrokerConfig,
         view: MetadataCache,
+        inter_broker: InterBroker,
         partition_of: Callable[[str], int],
         create: Callable[[str], None],
     ) -> None:
@@ -49,7 +51,7 @@ class RemoteShareStates:
         self._view = view
         self._partition_of = partition_of
         self._create = create
-        self._peers = Peers(config, view, "share-states")
+        self._peers = Peers(config, view, inter_broker, "share-states")
 
     def ask(self, key: ShareKey, event: events.Request) -> Awaitable[events.Answer] | None:
         """Return the answer of another broker, None where this one coordinates the key."""

@@ -14,6 +14,7 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ...protocol.topic_partition import TopicPartition
 from ..configs.broker_config import BrokerConfig
 from ..topics.topic_names import TRANSACTIONS_TOPIC
+from .inter_broker import InterBroker
 from .metadata_cache import MetadataCache
 from .peer import PeerLost
 from .peers import Peers
@@ -27,11 +28,17 @@ TIMEOUT_S = 10.0
 class RemoteVerification:
     """Asks the coordinator of a transactional id whether a partition belongs to its open transaction."""
 
-    def __init__(self, config: BrokerConfig, view: MetadataCache, partition_of: Callable[[str], int]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        view: MetadataCache,
+        inter_broker: InterBroker,
+        partition_of: Callable[[str], int],
+    ) -> None:
         """`partition_of` returns the partition of `__transaction_state` of a transactional id."""
         self._view = view
         self._partition_of = partition_of
-        self._peers = Peers(config, view, "verification")
+        self._peers = Peers(config, view, inter_broker, "verification")
 
     async def ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool

@@ -45,6 +45,7 @@ from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .full_names import FullNames
+from .inter_broker import InterBroker
 from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
 from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
@@ -92,6 +93,7 @@ class Replicas:
         threads: DiskThreads,
         leads: Leads,
         view: MetadataCache,
+        inter_broker: InterBroker,
         own: OwnBroker | None,
         at_stop: Sequence[Callable[[], None]],
     ) -> None:
@@ -100,6 +102,7 @@ class Replicas:
         `at_stop` closes what else speaks to other brokers.
         """
         self.view = view
+        self.inter_broker = inter_broker
         self.own = own
         # The czxid of this broker's registration; -1 before there is one.
         self.broker_epoch = ANY_EPOCH
@@ -120,7 +123,7 @@ class Replicas:
         self._timer: TimerHandle | None = None
         self._mark_timer: TimerHandle | None = None
         self._saving: set[asyncio.Future[None]] = set()
-        door = ControllerDoor(config, view, own)
+        door = ControllerDoor(config, view, inter_broker, own)
         self._isr_changes = IsrChanges(config.node_id, lambda: self.broker_epoch, door)
         self._leader_throttle = self._throttle(
             lambda: config.leader_replication_throttled_rate, lambda each: each.leader_replication_throttled_replicas
@@ -133,6 +136,7 @@ class Replicas:
         logs = self._logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
+            inter_broker,
             lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
         )
         self._has_roles = False
@@ -331,14 +335,20 @@ class Replicas:
         if replica.lead(role):
             self._leads.begun(replica.partition)
 
-    def _follow(self, replica: Replica, role: Role, address: tuple[str, int] | None) -> None:
+    def _follow(self, replica: Replica, role: Role, told: tuple[str, int] | None) -> None:
         is_same = replica.role.leader_epoch == role.leader_epoch and replica.role.leader == role.leader
         if replica.follow(role):
             self._leads.ended(replica.partition)
+        self._fetch(replica, told, is_same)
+
+    def _fetch(self, replica: Replica, told: tuple[str, int] | None, is_same: bool) -> None:
+        """Fetch from the leader. The controller has `told` where it is for brokers that reach others as it does."""
+        role = replica.role
+        address = self._address_of(role.leader)
+        if address is None and role.leader not in self.view.brokers:
+            address = told if self.inter_broker.is_plain else None
         if address is None:
-            address = self._address_of(role.leader)
-        if address is None:
-            # The partition has no leader, or the controller has not told where it is; it will.
+            # The partition has no leader, or the controller has not told where it is; then `_follow_moved` does it.
             self._fetchers.stop(_key(replica))
         elif not is_same or not self._fetchers.has(_key(replica), address):
             following = Following(replica.partition, replica.topic_id, role.leader_epoch)
@@ -434,15 +444,17 @@ class Replicas:
         ids = {each.topic_name: each.topic_id for each in request.topic_states}
         named = self._named_topics.take(request.type, set(ids))
         configs = await self._new_configs(ids)
-        before, gone = set(self.view.brokers), [] if named is None else sorted(self.view.topics.keys() - named)
+        before, gone = self.view.brokers, [] if named is None else sorted(self.view.topics.keys() - named)
         for _ in self.view.update(request, gone):
             await asyncio.sleep(0)
         for number, name in enumerate(gone, 1):
             if number % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
             self._know(name, {})
-        if before - self.view.brokers.keys():
+        if before.keys() - self.view.brokers.keys():
             await self._note_dead()
+        if moved := {node for node, each in self.view.brokers.items() if before.get(node) != each}:
+            await self._follow_moved(moved)
         for number, states in enumerate(request.topic_states):
             if number % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
@@ -456,6 +468,14 @@ class Replicas:
                     replica.altered(state.leader_epoch, tuple(state.isr), state.zk_version)
         self._topics.commit()
         self._note_ready()
+
+    async def _follow_moved(self, brokers: set[int]) -> None:
+        """Fetch from leaders that are elsewhere by now, or of which nothing was known."""
+        for count, replica in enumerate(self.all(), 1):
+            if count % PARTITIONS_A_STEP == 0:
+                await asyncio.sleep(0)
+            if not replica.is_leader and replica.role.leader in brokers:
+                self._fetch(replica, None, is_same=True)
 
     async def _note_dead(self) -> None:
         """Wake requests that wait for a follower whose broker is dead by now (DeleteRecords)."""
@@ -507,7 +527,7 @@ class Replicas:
 
     def _address_of(self, broker: int) -> tuple[str, int] | None:
         found = self.view.brokers.get(broker)
-        return found.address(self._config.inter_broker_listener) if found is not None else None
+        return self.inter_broker.address_of(found.endpoints) if found is not None else None
 
     def _rack_of(self, broker: int) -> str | None:
         found = self.view.brokers.get(broker)

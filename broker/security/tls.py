@@ -56,6 +56,26 @@ def load(config: ListenerConfig) -> Loaded:
     return Loaded(context, certificate, stamps)
 
 
+def load_outgoing(config: ListenerConfig) -> ssl.SSLContext:
+    """Return the context by which this broker connects to others. It shows its own certificate. Raises StoreError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _set_protocols(context, config)
+    # ZooKeeper may ask for no certificate.
+    has_key = config.ssl_keystore_location or config.ssl_keystore_key
+    store, trusted = _key_store(config) if has_key else None, _trusted(config)
+    context.check_hostname = bool(config.ssl_endpoint_identification_algorithm)
+    try:
+        if store is not None:
+            _load_key(context, store, config.ssl_key_password or "")
+        if trusted is not None:
+            context.load_verify_locations(cadata=trusted)
+        else:
+            context.load_default_certs()
+    except ssl.SSLError as error:
+        raise StoreError(_words(error, config, store is not None and "ENCRYPTED" in store.key)) from None
+    return context
+
+
 def check_replacement(before: bytes, after: bytes, config: ListenerConfig) -> None:
     """Raise StoreError where a certificate may not replace another. The texts are Kafka's."""
     old, new = subject_name(before), subject_name(after)
@@ -119,17 +139,24 @@ def _file(text: str) -> Generator[str]:
         os.close(fd)
 
 
-def _load_trust(context: ssl.SSLContext, config: ListenerConfig) -> None:
+def _trusted(config: ListenerConfig) -> str | None:
+    """Return the certificates of the trust store; None where there is none."""
     text, path = config.ssl_truststore_certificates, config.ssl_truststore_location
     if text is not None and path is not None:
         raise StoreError("ssl.truststore.location and ssl.truststore.certificates exclude each other")
     if config.ssl_truststore_password is not None:
         raise StoreError("ssl.truststore.password cannot be used with PEM")
+    if path is None and text is None:
+        return None
+    pem.check_type("ssl.truststore.type", config.ssl_truststore_type, path)
+    return pem.certificates(text or pem.read(path or ""), path or "ssl.truststore.certificates")
+
+
+def _load_trust(context: ssl.SSLContext, config: ListenerConfig) -> None:
+    trusted = _trusted(config)
     context.verify_mode = _VERIFY[config.ssl_client_auth]
-    if path is not None or text is not None:
-        pem.check_type("ssl.truststore.type", config.ssl_truststore_type, path)
-        where = path or "ssl.truststore.certificates"
-        context.load_verify_locations(cadata=pem.certificates(text or pem.read(path or ""), where))
+    if trusted is not None:
+        context.load_verify_locations(cadata=trusted)
     elif context.verify_mode is not ssl.CERT_NONE:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
 

@@ -198,7 +198,7 @@ class FetchSessions:
         changed between names and ids).
         """
         if request.session_epoch in (NEW_SESSION_EPOCH, FINAL_EPOCH):
-            self._drop(request.session_id)
+            self.drop(request.session_id)
             return None if request.session_epoch == FINAL_EPOCH else self._new(fetched, by_id)
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -212,10 +212,10 @@ class FetchSessions:
         self._partitions += len(session.partitions) - before
         if self._partitions > MAX_PARTITIONS or len(session.partitions) > MAX_PARTITIONS_OF_ONE:
             # The client asks for a new session, and learns then that there is no room for it.
-            self._drop(session.id)
+            self.drop(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if not session.partitions:
-            self._drop(session.id)
+            self.drop(session.id)
             return None
         session.advance()
         self._touch(session)
@@ -231,7 +231,8 @@ class FetchSessions:
         self._touch(session)
         return session
 
-    def _drop(self, session_id: int) -> None:
+    def drop(self, session_id: int) -> None:
+        """Forget a session; its client makes a new one."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session.partitions)
@@ -242,7 +243,7 @@ class FetchSessions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or self._clock.monotonic_ms() - oldest.last_used_ms < MIN_EVICTION_MS:
                 return False
-            self._drop(oldest.id)
+            self.drop(oldest.id)
         return True
 
     def _touch(self, session: FetchSession) -> None:

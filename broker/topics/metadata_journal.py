@@ -19,12 +19,13 @@ A record is a dict with a `type`:
                      server_key, iterations
     scram_deleted    user, mechanism
     acls             added, removed                      ACLs, each a list of its fields (security/acls.py)
+    quotas           entity, values                      all quotas of an entity, a list (quotas/entities.py)
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -33,6 +34,8 @@ from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...storage.journal import Journal, JournalEnd
 from ..log_dirs.data_dir import JOURNAL_NAME
+from ..quotas.client_quotas import Change
+from ..quotas.entities import Entity
 from ..security.acls import Acl
 from ..security.sasl.scram import Credential
 
@@ -83,6 +86,8 @@ class Metadata:
         self.scram: dict[str, dict[str, Credential]] = {}
         # A dict for its order.
         self.acls: dict[Acl, None] = {}
+        # By entity: key -> value. An entity without a quota has no entry.
+        self.quotas: dict[Entity, dict[str, float]] = {}
         self._next_producer_id = 0
         self._producer_id_limit = 0
         self._journal = Journal.open(directory, JOURNAL_NAME, disk)
@@ -151,6 +156,10 @@ class Metadata:
         """Remove ACLs, then add others."""
         self._commit(_acls_record(added, removed))
 
+    def put_quotas(self, changes: Iterable[Change]) -> None:
+        """Replace all quotas of these entities, with one write to the disk."""
+        self._commit(*(_quotas_record(*change) for change in changes))
+
     @property
     def producer_id_limit(self) -> int:
         """The first producer id that this data directory has given to nobody for certain."""
@@ -167,6 +176,11 @@ class Metadata:
     def journal_end(self) -> JournalEnd:
         """Where the journal ends, for the next start after a clean stop."""
         return self._journal.end
+
+    @property
+    def journal_files(self) -> list[Path]:
+        """The present files of the journal. Only the last one grows."""
+        return [self._journal.directory / name for name in self._journal.file_names]
 
     def close(self) -> None:
         """Close the journal; everything in it is on disk already."""
@@ -229,6 +243,11 @@ class Metadata:
                 for acl in cast("list[list[Any]]", record["removed"]):
                     self.acls.pop(Acl(*acl), None)
                 self.acls.update(dict.fromkeys(Acl(*acl) for acl in cast("list[list[Any]]", record["added"])))
+            case "quotas":
+                entity = Entity(*cast("list[str | None]", record["entity"]))
+                self.quotas.pop(entity, None)
+                if values := dict(cast("dict[str, float]", record["values"])):
+                    self.quotas[entity] = values
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}, which a newer Odradek wrote"
@@ -266,6 +285,7 @@ class Metadata:
             ),
             *(_scram_record(user, *each) for user, kept in self.scram.items() for each in kept.items()),
             *([_acls_record(self.acls)] if self.acls else []),
+            *(_quotas_record(*each) for each in self.quotas.items()),
             *(_topic_record(topic) for topic in self.topics.values()),
         ]
 
@@ -282,6 +302,10 @@ def _scram_record(user: str, mechanism: str, credential: Credential | None) -> J
 
 def _acls_record(added: Iterable[Acl], removed: Iterable[Acl] = ()) -> JournalRecord:
     return {"type": "acls", "added": [list(acl) for acl in added], "removed": [list(acl) for acl in removed]}
+
+
+def _quotas_record(entity: Entity, values: Mapping[str, float]) -> JournalRecord:
+    return {"type": "quotas", "entity": list(entity), "values": dict(values)}
 
 
 def _topic_record(topic: TopicRecord) -> JournalRecord:

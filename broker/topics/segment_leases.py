@@ -9,17 +9,21 @@ starts knows none, and removes the directories.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
 from ...storage.files import Disk
+from ...storage.held_files import held_path
 from ...storage.leased_files import Extent, lease_path, link_files
 from ..clock import Clock
 from ..threads import DiskThreads, Work
 from ..timers import Timers
+
+# A backup is held as long as its tool renews the lease, but no longer than a day.
+BACKUP_MAX_LIFE_MS = 24 * 3_600_000
 
 
 @dataclass(slots=True)
@@ -27,8 +31,9 @@ class Lease:
     """One lease. Times are in milliseconds of the monotonic clock."""
 
     id: int
-    directory: Path
-    topic: str
+    directories: tuple[Path, ...]
+    # None: of all topics, for a backup.
+    topic: str | None
     last_ms: int
     deadline_ms: int
 
@@ -77,13 +82,9 @@ class SegmentLeases:
         disk: the files may have gone since, or the file system has no hard links.
         """
         self.check_room()
-        now_ms = self._clock.monotonic_ms()
         number = secrets.randbits(63)
         target = lease_path(directory, f"lease{number:x}")
-        lease = Lease(number, target, topic, now_ms + self.max_life_ms, now_ms + self.lease_ms)
-        # Known before the links are made: where the client leaves meanwhile, the lease expires.
-        self._leases[number] = lease
-        self._watch(lease)
+        lease = self._open(number, (target,), topic, self.max_life_ms)
         try:
             await self._threads.run(
                 Work.BACKGROUND, directory.parent, lambda: link_files(extent.parts, target, self._disk)
@@ -93,8 +94,27 @@ class SegmentLeases:
             raise
         return lease
 
-    def topic_of(self, number: int) -> str:
-        """Return the topic of a lease. Raises RESOURCE_NOT_FOUND."""
+    def begin_backup(self, data_dirs: Iterable[Path]) -> Lease:
+        """Return a lease for the links of a backup, whose directories the caller makes.
+
+        Raises THROTTLING_QUOTA_EXCEEDED while another one is held.
+        """
+        if any(each.topic is None for each in self._leases.values()):
+            why = "a backup of this broker is being made: wait for its end"
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, why)
+        number = secrets.randbits(63)
+        return self._open(number, tuple(held_path(each, number) for each in data_dirs), None, BACKUP_MAX_LIFE_MS)
+
+    def _open(self, number: int, directories: tuple[Path, ...], topic: str | None, max_life_ms: int) -> Lease:
+        """Note a lease before its links are made: where the client leaves meanwhile, the lease expires."""
+        now_ms = self._clock.monotonic_ms()
+        lease = Lease(number, directories, topic, now_ms + max_life_ms, now_ms + self.lease_ms)
+        self._leases[number] = lease
+        self._watch(lease)
+        return lease
+
+    def topic_of(self, number: int) -> str | None:
+        """Return the topic of a lease, None for a backup. Raises RESOURCE_NOT_FOUND."""
         return self._find(number).topic
 
     def renew(self, number: int) -> int:
@@ -114,7 +134,7 @@ class SegmentLeases:
         """End a lease; its files go. Raises RESOURCE_NOT_FOUND."""
         lease = self._find(number)
         del self._leases[number]
-        self._remove([lease.directory])
+        self._remove(list(lease.directories))
 
     def _watch(self, lease: Lease) -> None:
         self._timers.at(lease.deadline_ms, lambda: self._expire(lease))

@@ -26,7 +26,7 @@ from ..core.lifetime import Lifetime
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, brokers, configs, groups, topics, transactions, users
+from . import acls, backups, brokers, configs, groups, health, share_groups, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -119,7 +119,12 @@ class Admin(KnowsOtherNames):
     describe_cluster = _call(brokers.describe_cluster)
     describe_log_dirs = _call(brokers.describe_log_dirs)
     alter_replica_log_dirs = _call(brokers.alter_replica_log_dirs)
+    begin_backup = _call(backups.begin_backup)
+    renew_backup = _call(backups.renew_backup)
     describe_features = _call(brokers.describe_features)
+
+    check_health = _call(health.check_health)
+    placed_partitions = _call(health.placed_partitions)
     update_features = _call(brokers.update_features)
 
     describe_user_scram_credentials = _call(users.describe_user_scram_credentials)
@@ -139,6 +144,9 @@ class Admin(KnowsOtherNames):
     delete_groups = _call(groups.delete_groups)
     remove_group_members = _call(groups.remove_group_members)
     explain_group = _call(groups.explain_group)
+    list_share_group_offsets = _call(share_groups.list_share_group_offsets)
+    alter_share_group_offsets = _call(share_groups.alter_share_group_offsets)
+    delete_share_group_offsets = _call(share_groups.delete_share_group_offsets)
 
     list_transactions = _call(transactions.list_transactions)
     describe_transactions = _call(transactions.describe_transactions)

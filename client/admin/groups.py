@@ -1,4 +1,4 @@
-"""Consumer groups: ListGroups (key 16), DescribeGroups (15), DeleteGroups (42), OffsetDelete (47), and members removed
+"""Consumer groups: ListGroups (key 16), DeleteGroups (42), OffsetDelete (47), the history of a group; members removed
 (LeaveGroup, 13) and offsets set by an administrator.
 """
 
@@ -7,12 +7,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ...protocol.codec import decode_versioned
-from ...protocol.errors import DecodeError, ErrorCode, KafkaError
-from ...protocol.messages import consumer_protocol as wire
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ...protocol.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
@@ -32,14 +29,13 @@ from ..core.coordinator import Coordinator
 from ..core.descriptions import (
     GroupDescription,
     GroupListing,
-    GroupMember,
     GroupRebalance,
     RebalanceCause,
     RebalanceWait,
 )
-from ..core.metadata import Node
 from ..errors import raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
+from .group_descriptions import describe_group
 from .items import for_items, item_result, one_by_one
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
@@ -76,46 +72,13 @@ async def _list_once(cluster: Cluster, states: Collection[str], types: Collectio
 
 
 async def describe_groups(cluster: Cluster, *group_ids: str) -> dict[str, GroupDescription]:
-    """Return state, assignor and members of groups.
+    """Return state, assignor and members of groups of any kind.
 
     Raises KafkaError, GROUP_ID_NOT_FOUND for a group that does not exist; old brokers call it Dead.
     """
     check_apart("describe_groups", group_ids)
     coordinators = {group_id: Coordinator(cluster, group_id) for group_id in group_ids}
-    return await one_by_one(cluster, coordinators, lambda group_id: _describe_one(coordinators[group_id]))
-
-
-async def _describe_one(coordinator: Coordinator) -> GroupDescription:
-    response = await coordinator.request(DescribeGroupsRequest(groups=[coordinator.key]), DescribeGroupsResponse)
-    coordinator.raise_error(response.groups[0].error_code, "the description")
-    return _description(response.groups[0], coordinator.node)
-
-
-def _description(group: DescribedGroup, coordinator: Node | None) -> GroupDescription:
-    members = tuple(_member(member) for member in group.members)
-    return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, members, coordinator
-    )
-
-
-def _member(member: DescribedGroupMember) -> GroupMember:
-    topics: tuple[str, ...] = ()
-    partitions: tuple[TopicPartition, ...] = ()
-    try:
-        if member.member_metadata:
-            topics = tuple(wire.decode_versioned(wire.ConsumerProtocolSubscription, member.member_metadata).topics)
-        if member.member_assignment:
-            assignment = wire.decode_versioned(wire.ConsumerProtocolAssignment, member.member_assignment)
-            partitions = tuple(
-                TopicPartition(each.topic, number)
-                for each in assignment.assigned_partitions
-                for number in each.partitions
-            )
-    except DecodeError:
-        pass  # a group of another kind (of Connect workers, say), whose bytes have another format
-    return GroupMember(
-        member.member_id, member.group_instance_id, member.client_id, member.client_host, topics, partitions
-    )
+    return await one_by_one(cluster, coordinators, lambda group_id: describe_group(coordinators[group_id]))
 
 
 async def explain_group(cluster: Cluster, group_id: str) -> list[GroupRebalance]:

@@ -26,10 +26,10 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
+from ...protocol.sasl import SCRAM_HASHES, salted_password
 from ..core.arguments import check_apart
 from ..core.cluster import Cluster
 from ..core.options import check_choice, check_switches
-from ..core.sasl import SCRAM_HASHES, salted_password
 from ..errors import ErrorCode, InvalidOption, KafkaError, raise_error
 from .items import for_items, item_result
 

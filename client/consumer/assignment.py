@@ -51,6 +51,8 @@ class Subscription:
     # With a pattern, the topics that it matches now.
     topics: set[str] = field(default_factory=set[str])
     pattern: re.Pattern[str] | None = None
+    # The pattern as the broker matches it; None if this client does.
+    broker_pattern: str | None = None
     # Assigned by hand, in the place of topics; None if they are not.
     partitions: tuple[TopicPartition, ...] | None = None
     listener: RebalanceListener | None = None

@@ -51,6 +51,7 @@ from ..record import (
     V,
 )
 from .assignment import RebalanceListener, Subscription
+from .broker_pattern import broker_pattern
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore
@@ -104,6 +105,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: float = 3_000,
         partition_assignment_strategy: Sequence[type[Assignor]] = (RangeAssignor,),
+        group_protocol: str = "classic",
+        group_remote_assignor: str | None = None,
         check_crcs: bool = True,
         allow_auto_create_topics: bool = True,
         request_timeout_ms: float = 30_000,
@@ -223,7 +226,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 
         With a `pattern`, read every topic whose whole name it matches, also those that are made later (they are found
-        within `metadata_max_age_ms`), but no internal ones.
+        within `metadata_max_age_ms`), but no internal ones. With `group_protocol="consumer"` the broker matches, by
+        RE2, internal topics too; InvalidOption says what of a pattern RE2 does not have.
         """
         self._subscribe(self._checked_subscription(topics, pattern, listener))
 
@@ -238,7 +242,11 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             raise NotAssigned("partitions were assigned by hand: unsubscribe() first")
         if topics and pattern is not None:
             raise InvalidOption("subscribe to topics or to a pattern, not to both")
-        return Subscription(set(topics), None if pattern is None else re.compile(pattern), listener=listener)
+        if pattern is None:
+            return Subscription(set(topics), listener=listener)
+        group = self._options.group
+        by_broker = broker_pattern(pattern) if group is not None and group.group_protocol == "consumer" else None
+        return Subscription(set(), re.compile(pattern), by_broker, listener=listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""
@@ -370,7 +378,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         self._running().commits.kept()
-        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one)
+        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one_in_time)
         self._workers = workers
         try:
             await workers.run(drain_on)
@@ -406,7 +414,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         if min(counts.values(), default=count) < 1:
             raise InvalidOption("streams needs a number of streams above 0, for a topic at least")
         session = self._running()
-        streams = Streams(self, session, self._polling(), counts, count, self._deserializers.one)
+        streams = Streams(self, session, self._polling(), counts, count, self._deserializers.one_in_time)
         self._subscribe(subscription)
         session.watch_task(session.cluster.spawn(streams.run(self._max_poll_records), "streams"))
         return streams
@@ -421,7 +429,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
                 while state.position is None:
                     if state.error is not None:
-                        raise state.error
+                        session.signals.fetch.set()
+                        raise state.take_error()
                     await session.signals.wait_for_positions()
                     self._running()
                     state = self._state(partition)

@@ -18,7 +18,7 @@ from ..core.lifetime import of_the_user
 from ..errors import CommitFailed, GroupRequired, OffsetStoreFailed, RequestTimedOut
 from ..record import OffsetAndMetadata, TopicPartition
 from .explanation import ConsumerCounts
-from .membership import Membership, MemberState
+from .membership import Membership
 from .polls import Polls, taken_away
 from .positions import PartitionState, Positions
 
@@ -123,19 +123,17 @@ class OffsetCommits:
             generation = None if self.membership is None else self.membership.generation
             try:
                 return await self._commit(offsets)
-            except CommitFailed:
+            except CommitFailed as error:
                 failures += 1
                 pause = self._backoff.pause_ms(failures) / 1000
-                if not self._has_moved_on(generation) or loop.time() + pause > deadline:
+                if not self._may_commit_again(generation, error) or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
 
-    def _has_moved_on(self, generation: Generation | None) -> bool:
+    def _may_commit_again(self, generation: Generation | None, error: CommitFailed) -> bool:
         """Whether this member joins, or has joined, a later generation than the one it committed with."""
         membership = self.membership
-        if membership is None or generation is None or membership.error is not None:
-            return False
-        return membership.generation != generation or membership.state is MemberState.JOINING
+        return membership is not None and generation is not None and membership.may_commit_again(generation, error)
 
     async def commit_processed(self) -> None:
         """With auto-commit, commit the records processed since the last commit.

@@ -10,6 +10,7 @@ from typing import Any
 from ..assignors import Assignor
 from ..core.clock import wall_clock_ms
 from ..core.leaders import ISOLATION_LEVELS
+from ..core.option_table import OPTIONS
 from ..core.options import check_choice, check_numbers, check_switches, part_of
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST
@@ -90,6 +91,10 @@ class GroupOptions:
     max_poll_interval_ms: int
     client_rack: str | None
     assignors: Sequence[Assignor]
+    # "classic" or "consumer"; "auto": the group is asked whether it takes the consumer protocol.
+    group_protocol: str
+    # The coordinator's assignor; None: the one that the group has.
+    group_remote_assignor: str | None
 
 
 def group_options(given: Mapping[str, Any]) -> GroupOptions | None:
@@ -104,7 +109,32 @@ def group_options(given: Mapping[str, Any]) -> GroupOptions | None:
     assignors = _assignors(given["partition_assignment_strategy"])
     if not assignors:
         raise InvalidOption("partition_assignment_strategy must name one assignor at least")
-    return None if given["group_id"] is None else part_of(given, GroupOptions, assignors=assignors)
+    _check_protocol(given)
+    if given["group_id"] is None:
+        return None
+    protocol = given["group_protocol"]
+    if protocol == "auto" and _classic_options(given):
+        protocol = "classic"
+    return part_of(given, GroupOptions, assignors=assignors, group_protocol=protocol)
+
+
+def _check_protocol(given: Mapping[str, Any]) -> None:
+    """Raise InvalidOption for an option of the other protocol, which nothing would act on."""
+    if given["group_protocol"] == "consumer" and (classic := _classic_options(given)):
+        raise InvalidOption(f"{classic[0]} is for group_protocol='classic': with 'consumer', the broker decides that")
+    assignor = given["group_remote_assignor"]
+    if assignor is not None and not isinstance(assignor, str):
+        raise InvalidOption(f"group_remote_assignor takes the name of a broker's assignor, not {assignor!r}")
+    if assignor is not None and given["group_protocol"] == "classic":
+        raise InvalidOption("group_remote_assignor needs group_protocol='consumer': the classic protocol has none")
+
+
+def _classic_options(given: Mapping[str, Any]) -> list[str]:
+    """Return the options of the classic protocol that have other values than their defaults."""
+    names = ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms")
+    found = [name for name in names[1:] if given[name] != OPTIONS[name].default]
+    strategies = tuple(each.__name__ for each in given[names[0]] if isinstance(each, type))
+    return ([] if strategies == OPTIONS[names[0]].default else [names[0]]) + found
 
 
 def _assignors(strategies: Sequence[object]) -> list[Assignor]:

@@ -15,8 +15,8 @@ from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms, wait_for
 from ..core.option_values import INT32_MAX
 from ..core.options import check_numbers
-from ..core.serialization import Deserializers
-from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned
+from ..core.serialization import Deserializers, SchemaMissing
+from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned, SchemaRegistryUnavailable
 from ..record import ConsumerRecord, TopicPartition
 from .completed_fetch import CompletedFetch
 from .fetched_batch import FetchedBatch
@@ -64,10 +64,8 @@ class FetchCollector:
                 without.append(state)
                 continue
             if state.error is not None and not state.fetched:
-                error, state.error = state.error, None
-                # What is wrong may be over, or comes again: either shows with the next fetch.
                 self._signals.fetch.set()
-                raise error
+                raise state.take_error()
             found = self._taken(state, take) if state.fetched else None
             if found:
                 for each in without:
@@ -94,7 +92,7 @@ class FetchCollector:
             fetch = state.fetched[0]
             try:
                 found = take(fetch)
-            except DeserializationFailed:
+            except (DeserializationFailed, SchemaMissing, SchemaRegistryUnavailable):
                 self._note_waiting(state)
                 raise  # what was fetched is kept: the user may seek past the record
             except KafkaError:
@@ -216,7 +214,11 @@ class Poller:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
         while True:
-            found = collect()
+            try:
+                found = collect()
+            except SchemaMissing as missing:
+                await missing.load()
+                continue
             left = deadline - loop.time()
             if found:
                 return found
@@ -234,10 +236,11 @@ class Poller:
         while room > 0 and self._session.may_return_records():
             try:
                 taken = take(room)
-            except KafkaError as error:
+            except (KafkaError, SchemaMissing) as error:
                 if not found:
                     raise
-                if not isinstance(error, DeserializationFailed):  # that one comes again, unless the user seeks before
+                # These come again, unless the user seeks before.
+                if not isinstance(error, (DeserializationFailed, SchemaMissing, SchemaRegistryUnavailable)):
                     self._session.error = error  # for the next poll: these records come first
                 break
             if taken is None:
@@ -315,7 +318,11 @@ class Poller:
         session = self._session
         while not session.stopping:
             if session.may_return_records():
-                record = self.next_of_run() or self._begin_run()
+                try:
+                    record = self.next_of_run() or self._begin_run()
+                except SchemaMissing as missing:
+                    await missing.load()
+                    continue
                 if record is not None and self._run is not None:
                     session.polls.mark_returned(self._run.state)
                     return record

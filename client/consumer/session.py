@@ -22,9 +22,11 @@ from ..core.options import ClusterOptions
 from ..errors import GroupRequired, ListenerFailed
 from ..record import ConsumerGroupMetadata
 from .assignment import Assignment, Subscription, TopicErrors
+from .classic_membership import ClassicMembership
+from .consumer_membership import ConsumerMembership
 from .explanation import ConsumerCounts, Explanation, explained
 from .fetcher import Fetcher
-from .membership import Membership
+from .membership import MemberParts, Membership
 from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
 from .polls import Polls
@@ -63,7 +65,9 @@ class Session:
         self._group = options.group
         self._group_id = None if options.group is None else options.group.group_id
         self._coordinator = None if options.group is None else Coordinator(cluster, options.group.group_id)
-        self._committed: Offsets | None = None if self._coordinator is None else CommittedOffsets(self._coordinator)
+        self._committed: Offsets | None = None
+        if self._coordinator is not None:
+            self._committed = CommittedOffsets(self._coordinator, self._reader)
         if options.offset_store is not None:
             self._committed = StoredOffsets(options.offset_store)
         retries = PartitionRetries(cluster, self.signals)
@@ -199,18 +203,29 @@ class Session:
             self.membership.request_rejoin()
             return
         self._assignment.drop(self.positions.partitions())
-        self.membership = self.commits.membership = Membership(
+        parts = MemberParts(
             self.cluster,
             self._coordinator,
             self._group,
             self._assignment,
-            lambda: self.subscription.topics,
+            lambda: self.subscription,
             self.signals,
             self.polls,
             self.counts,
         )
-        self._member_task = self.cluster.spawn(self.membership.run(), "membership")
+        classic = self._group.group_protocol == "classic"
+        membership = ClassicMembership(parts) if classic else ConsumerMembership(parts)
+        self.membership = self.commits.membership = membership
+        self._member_task = self.cluster.spawn(self._be_member(membership, parts), "membership")
         self.watch_task(self._member_task)
+
+    async def _be_member(self, membership: Membership, parts: MemberParts) -> None:
+        """Be a member of the group. If the group refuses the consumer protocol and the choice is free, by the other."""
+        await membership.run()
+        if membership.is_refused and parts.options.group_protocol == "auto":
+            _log.info("group %r takes no member of the consumer protocol: %s", parts.options.group_id, membership.error)
+            self.membership = self.commits.membership = membership = ClassicMembership(parts)
+            await membership.run()
 
     async def _leave_group(self, membership: Membership) -> None:
         """Stop heartbeating, commit, and leave. If the caller is cancelled, the member leaves without it."""
@@ -231,6 +246,9 @@ class Session:
         await shared(leaving)
         if failure is not None:
             raise failure
+
+    def _reader(self) -> Generation:
+        return Generation() if self.membership is None else self.membership.reader
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the consumer's place in its group. Raises GroupRequired, CommitFailed."""

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from itertools import accumulate
 from typing import Any
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
-from ..errors import ClientStopped, ConcurrentPoll
+from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed
 from ..record import ConsumerRecord, TopicPartition
 from .poller import Poller
 from .session import Session
 
 # Of one stream; a poll may bring `max_poll_records` more.
 MAX_QUEUED = 1_000
+
+
+Deserialize = Callable[[ConsumerRecord], Awaitable[ConsumerRecord[Any, Any]]]
 
 
 class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
@@ -34,7 +37,7 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
         take: Callable[[deque[ConsumerRecord]], ConsumerRecord | None],
         finish: Callable[[ConsumerRecord], None],
         check_end: Callable[[], None],
-        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]] = lambda record: record,
+        deserialize: Deserialize | None = None,
         note_wait: Callable[[], None] = lambda: None,
     ) -> None:
         """`take` takes the next record out of the queue, None if none may be returned now; `finish` counts it as
@@ -61,7 +64,10 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
         while True:
             self.taken = self._take(self.queue)
             if self.taken is not None:
-                return self._deserialize(self.taken)
+                content = await self._content(self.taken)
+                if content is not None:
+                    return content
+                continue
             if self.error is not None:
                 error, self.error = self.error, None
                 raise error
@@ -69,6 +75,21 @@ class Stream(AsyncIterator[ConsumerRecord[Any, Any]]):
             self.news.clear()
             self._note_wait()
             await self._wait()
+
+    async def _content(self, taken: ConsumerRecord) -> ConsumerRecord[Any, Any] | None:
+        """Return a record as objects, None if its partition was given up while a schema was waited for."""
+        if self._deserialize is None:
+            return taken
+        try:
+            content = await self._deserialize(taken)
+            return content if self.taken is taken else None
+        except DeserializationFailed:
+            raise
+        except BaseException:  # it waited for a schema in vain, or was cancelled: the record comes again
+            if self.taken is taken:
+                self.queue.appendleft(taken)
+                self.taken = None
+            raise
 
     async def _wait(self) -> None:
         if self._is_waited_for:
@@ -90,7 +111,7 @@ class Streams:
         poller: Poller,
         counts: Mapping[str, int],
         of_pattern: int,
-        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
+        deserialize: Deserialize,
     ) -> None:
         # A program that has a stream has its consumer: this one must not count as lost.
         self._consumer = consumer

@@ -62,7 +62,7 @@ class Workers:
         options: WorkOptions,
         poller: Poller,
         dead_letters: DeadLetters | None,
-        deserialize: Callable[[ConsumerRecord], ConsumerRecord[Any, Any]],
+        deserialize: Callable[[ConsumerRecord], Awaitable[ConsumerRecord[Any, Any]]],
     ) -> None:
         self._handler = handler
         self._options = options
@@ -192,7 +192,7 @@ class Workers:
     async def _process(self, record: ConsumerRecord) -> None:
         """Call the handler until it succeeds; after the last attempt hand the record to the dead letters."""
         try:
-            given = self._deserialize(record)
+            given = await self._deserialize(record)
         except DeserializationFailed as error:
             if self._dead_letters is None:
                 raise

@@ -5,10 +5,10 @@ A consumer without membership and the admin client use them too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -38,6 +38,8 @@ _FENCED = {
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_MEMBER_EPOCH,
 }
 
 
@@ -50,11 +52,21 @@ class Generation:
     group_instance_id: str | None = None
 
 
+class _OldEpoch(KafkaError):
+    """The reader's epoch is out of date. Retriable: the next heartbeat brings the present one."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
 class CommittedOffsets:
     """Commits and reads the offsets of one group, with retries for `default_api_timeout_ms`."""
 
-    def __init__(self, coordinator: Coordinator) -> None:
+    def __init__(self, coordinator: Coordinator, reader: Callable[[], Generation] = Generation) -> None:
         self._coordinator = coordinator
+        # Who reads: a member of the consumer protocol says so, and one that was fenced gets nothing.
+        self._reader = reader
         self._cluster = coordinator.cluster
 
     # -- Commit
@@ -195,7 +207,10 @@ class CommittedOffsets:
             if numbers is not None:
                 request.topics = [OffsetFetchRequestTopic(name=t, partition_indexes=n) for t, n in numbers.items()]
             return request
-        group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+        reader = self._reader()
+        group = OffsetFetchRequestGroup(
+            group_id=group_id, member_id=reader.member_id or None, member_epoch=reader.generation_id, topics=None
+        )
         if numbers is not None:
             group.topics = [
                 OffsetFetchRequestTopics(name=name, topic_id=self._cluster.view.topic_id(name), partition_indexes=n)
@@ -213,6 +228,8 @@ class CommittedOffsets:
             found += [(topic.name, partition) for partition in topic.partitions]
         names = self._cluster.view.topic_names
         for group in response.groups:
+            if ErrorCode.of(group.error_code) is ErrorCode.STALE_MEMBER_EPOCH:
+                raise _OldEpoch(ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH.text)
             self._coordinator.raise_error(group.error_code, "reading committed offsets")
             for topic in group.topics:
                 name = topic.name or names.get(topic.topic_id, "")

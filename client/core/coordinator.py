@@ -102,8 +102,8 @@ class Coordinator:
             self._node_id = None
             raise
 
-    def raise_error(self, code: int, operation: str) -> None:
-        """Raise KafkaError for an error code of the coordinator's, unless it is 0.
+    def raise_error(self, code: int, operation: str, why: str | None = None) -> None:
+        """Raise KafkaError for an error code of the coordinator's, unless it is 0. `why` is what it says itself.
 
         The next request looks for the coordinator again if the code says that it has moved.
         """
@@ -115,6 +115,6 @@ class Coordinator:
         if error is ErrorCode.UNKNOWN_TOPIC_ID:
             self.cluster.refresh_soon()
         kind = "group" if self._key_type == GROUP else "transactional id"
-        if error in _MISSING:
+        if error in _MISSING and not why:
             raise KafkaError(error, f"{kind} {self.key!r} does not exist")
-        raise KafkaError(error, f"{operation} of {kind} {self.key!r} failed: {error.text}")
+        raise KafkaError(error, f"{operation} of {kind} {self.key!r} failed: {why or error.text}")

@@ -168,22 +168,40 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """A member of a group; topics and partitions are empty if it is no consumer."""
+    """A member of a group; topics and partitions are empty if it is no consumer.
+
+    `epoch`, `target` (what it is to have), `pattern` and `protocol` (classic or consumer) are those of consumer groups.
+    """
 
     member_id: str
     group_instance_id: str | None
     client_id: str
     client_host: str
     topics: tuple[str, ...] = ()
+    # In a consumer group, with those that it still has to give up.
     partitions: tuple[TopicPartition, ...] = ()
+    epoch: int = -1
+    target: tuple[TopicPartition, ...] = ()
+    pattern: str | None = None
+    protocol: str = "classic"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedPartition:
+    """A partition that a member is to have and does not have yet. `holder` must give it up; None: nobody has it."""
+
+    partition: TopicPartition
+    member: GroupMember
+    holder: GroupMember | None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A classic group.
+    """A group; its `type` is classic, consumer or share.
 
-    `state` is Kafka's word (Stable, Empty, PreparingRebalance, ...), `protocol` the assignor in use, `coordinator` the
-    broker that described it.
+    `state` is Kafka's word (Stable, Empty, PreparingRebalance, Reconciling, ...), `protocol` the assignor in use,
+    `coordinator` the broker that described it. `epoch` and `assignment_epoch` are those of the newer kinds, and equal
+    where the assignment is up to date.
     """
 
     group_id: str
@@ -192,6 +210,29 @@ class GroupDescription:
     protocol: str
     members: tuple[GroupMember, ...] = ()
     coordinator: Node | None = None
+    type: str = "classic"
+    epoch: int = -1
+    assignment_epoch: int = -1
+
+    def awaited(self) -> list[AwaitedPartition]:
+        """Return what members of a consumer group wait for: nothing if they all have what they are to have."""
+        if self.type != "consumer":
+            return []
+        holders = {partition: member for member in self.members for partition in member.partitions}
+        return [
+            AwaitedPartition(partition, member, holders.get(partition))
+            for member in self.members
+            for partition in sorted(set(member.target).difference(member.partitions))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOffset:
+    """Where a share group begins in a partition, and how many records it has left: None if that is not known."""
+
+    start_offset: int
+    leader_epoch: int
+    lag: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case
 ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
+GROUP_PROTOCOLS = Choice(("auto", "classic", "consumer"))
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 FORMATS = Choice(("json", "msgpack", "avro", "string"))
 _PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
@@ -69,6 +70,7 @@ TAKERS = {
     "producer": "`Producer`",
     "consumer": "`Consumer`",
     "member": "`Consumer` in a group",
+    "share": "`ShareConsumer`",
     "simple": "`SimpleConsumer`",
     "connector": "`ConsumerConnector`",
     "source": "Spark's reads",
@@ -76,10 +78,11 @@ TAKERS = {
     "stream": "Spark's streaming reads",
     "sink": "Spark's writes",
 }
-_ALL = "admin producer consumer simple connector source sink"
+_ALL = "admin producer consumer share simple connector source sink"
 _WRITES = "producer sink"
 _CLIENT_IDS = {
     **{each: f"odradek-{each}" for each in ("admin", "producer", "consumer", "connector")},
+    "share": "odradek-share-consumer",
     "simple": "odradek-simple-consumer",
     "source": "odradek-spark",
     "sink": "odradek-spark",
@@ -87,20 +90,21 @@ _CLIENT_IDS = {
 _ROWS = (
     # Every client.
     Option("bootstrap_servers", Values("HOST:PORT, or several"), "127.0.0.1:9092",
-        "admin producer consumer source sink", "some brokers of the cluster", "metadata.broker.list"),
+        "admin producer consumer share source sink", "some brokers of the cluster", "metadata.broker.list"),
     Option("client_id", TEXT, "odradek", _ALL, "the client's name in the logs and quotas of brokers",
         own=_CLIENT_IDS),
     Option("request_timeout_ms", PAUSE, 30_000, _ALL, "how long a broker may take to answer a request",
         "socket.timeout.ms"),
-    Option("default_api_timeout_ms", WAIT, 60_000, "admin consumer simple source",
+    Option("default_api_timeout_ms", WAIT, 60_000, "admin consumer share simple source",
         "how long a call may take in all, with its retries"),
     Option("socket_connection_setup_timeout_ms", PAUSE, 10_000, "source",
         "how long a broker may take to take a connection"),
-    Option("retry_backoff_ms", WAIT, 100, "admin producer consumer source sink",
+    Option("retry_backoff_ms", WAIT, 100, "admin producer consumer share source sink",
         "the pause before the first retry; each further one is twice as long", "reconnect.backoff.ms"),
-    Option("retry_backoff_max_ms", WAIT, 1_000, "admin producer consumer source sink",
+    Option("retry_backoff_max_ms", WAIT, 1_000, "admin producer consumer share source sink",
         "the longest pause before a retry", "reconnect.backoff.max.ms"),
-    Option("metadata_max_age_ms", PAUSE, 300_000, "admin producer consumer sink", "when metadata are asked for again"),
+    Option("metadata_max_age_ms", PAUSE, 300_000, "admin producer consumer share sink",
+        "when metadata are asked for again"),
     Option("connections_max_idle_ms", Number(-1), 540_000, "source",
         "how long the driver of a stream uses an idle connection again; -1: for ever"),
     # Kafka: 64 KiB and 128 KiB.
@@ -136,25 +140,25 @@ _ROWS = (
     # Reading.
     Option("isolation_level", LEVELS, "read_uncommitted", "consumer simple source",
         "`read_committed` leaves out records of aborted and open transactions"),
-    Option("fetch_min_bytes", Number(0), 1, "consumer connector source",
+    Option("fetch_min_bytes", Number(0), 1, "consumer share connector source",
         "for how many bytes a broker lets a fetch wait"),
-    Option("fetch_max_wait_ms", Number(0), 500, "consumer connector source", "how long a fetch waits for them",
+    Option("fetch_max_wait_ms", Number(0), 500, "consumer share connector source", "how long a fetch waits for them",
         "fetch.wait.max.ms", own={"connector": 100}),
-    Option("fetch_max_bytes", Number(1), 52_428_800, "consumer source", "the most bytes of a fetch"),
+    Option("fetch_max_bytes", Number(1), 52_428_800, "consumer share source", "the most bytes of a fetch"),
     # Spark: a task reads one partition alone, and fewer round trips are faster.
     Option("max_partition_fetch_bytes", Number(1), 1_048_576, "consumer connector source",
         "the most bytes of a partition in a fetch", "fetch.message.max.bytes", own={"source": 4_194_304}),
-    Option("check_crcs", SWITCH, True, "consumer simple source", "whether the CRC of each batch is checked"),
-    Option("max_poll_records", Number(1), 500, "consumer connector", "the most records of a poll"),
+    Option("check_crcs", SWITCH, True, "consumer share simple source", "whether the CRC of each batch is checked"),
+    Option("max_poll_records", Number(1), 500, "consumer share connector", "the most records of a poll"),
     Option("auto_offset_reset", Values("earliest, latest, none or by_duration:PT1H"), "latest", "consumer connector",
         "where to read if there is no committed offset, or it is gone"),
-    Option("client_rack", TEXT, None, "consumer", "where the client is: it may read from a follower there"),
-    Option("allow_auto_create_topics", SWITCH, True, "consumer", "whether asking for a topic may create it"),
+    Option("client_rack", TEXT, None, "consumer share", "where the client is: it may read from a follower there"),
+    Option("allow_auto_create_topics", SWITCH, True, "consumer share", "whether asking for a topic may create it"),
     Option("offset_store", Values("an object"), None, "consumer", "where offsets are committed instead of the group"),
-    Option("key_deserializer", Values("a name, a function or an object"), None, "consumer", "reads keys"),
-    Option("value_deserializer", Values("a name, a function or an object"), None, "consumer", "reads values"),
+    Option("key_deserializer", Values("a name, a function or an object"), None, "consumer share", "reads keys"),
+    Option("value_deserializer", Values("a name, a function or an object"), None, "consumer share", "reads values"),
     # Groups.
-    Option("group_id", TEXT, None, "consumer connector source", "the group whose members share the partitions"),
+    Option("group_id", TEXT, None, "consumer share connector source", "the group whose members share the partitions"),
     Option("group_instance_id", TEXT, None, "member",
         "makes a static member, which may be away for a session time-out"),
     Option("enable_auto_commit", SWITCH, True, "member connector", "whether processed records are committed by time"),
@@ -162,10 +166,15 @@ _ROWS = (
         own={"connector": 60_000}),
     Option("session_timeout_ms", Number(1), 45_000, "member", "how long a member may be silent"),
     Option("heartbeat_interval_ms", PAUSE, 3_000, "member", "how often a member says that it is there"),
-    Option("max_poll_interval_ms", Number(1), 300_000, "member", "how long a member may work between polls",
+    Option("max_poll_interval_ms", Number(1), 300_000, "member share", "how long a member may work between polls",
         "rebalance.timeout.ms"),
     Option("partition_assignment_strategy", Values("classes of assignors"), ("RangeAssignor",), "member",
         "how the members share the partitions, best first"),
+    Option("group_protocol", GROUP_PROTOCOLS, "classic", "member",
+        "`consumer`: the coordinator assigns, and moves single partitions (KIP-848); `auto`: that one where the "
+        "broker has it and no option of `classic` is set"),
+    Option("group_remote_assignor", Values("a name, such as uniform or range"), None, "member",
+        "the coordinator's assignor; none: the one that the group has"),
     # Groups of Kafka 0.8.
     Option("zookeeper_connect", TEXT, "127.0.0.1:2181", "connector", "the ZooKeeper of the group"),
     Option("consumer_id", TEXT, None, "connector", "the member's name; none: its host and a UUID"),
@@ -175,6 +184,13 @@ _ROWS = (
     Option("rebalance_backoff_ms", PAUSE, 2_000, "connector", "the pause between two of them"),
     Option("zookeeper_session_timeout_ms", PAUSE, 6_000, "connector", "how long it may be silent"),
     Option("zookeeper_connection_timeout_ms", PAUSE, 6_000, "connector", "how long ZooKeeper may take to answer first"),
+    # Share groups.
+    Option("share_acknowledgement_mode", Choice(("implicit", "explicit")), "implicit", "share",
+        "`explicit`: the program says of each record what became of it; `implicit`: a poll accepts the records before"),
+    Option("share_acquire_mode", Choice(("batch_optimized", "record_limit")), "batch_optimized", "share",
+        "`record_limit`: a fetch acquires no more than `max_poll_records`, and not whole batches"),
+    Option("acknowledgement_listener", Values("a function"), None, "share",
+        "is told which records a leader has, or has not, taken as settled"),
     # Security.
     Option("security_protocol", PROTOCOLS, "PLAINTEXT", _ALL, "whether connections use TLS and SASL"),
     Option("ssl_cafile", TEXT, None, _ALL, "the authorities to trust, a file in PEM; without it those of the system",
@@ -186,14 +202,14 @@ _ROWS = (
     Option("ssl_keyfile", TEXT, None, _ALL, "its key, if that is in another file", "ssl.key.location"),
     Option("ssl_password", TEXT, None, _ALL, "the password of the key", "ssl.key.password"),
     Option("ssl_check_hostname", SWITCH, True, _ALL, "whether the broker's certificate must name its host"),
-    Option("ssl_context", Values("an ssl.SSLContext"), None, "admin producer consumer simple connector",
+    Option("ssl_context", Values("an ssl.SSLContext"), None, "admin producer consumer share simple connector",
         "takes the place of the other `ssl_` options; its files are not read again"),
     Option("sasl_mechanism", Values(f"one of {', '.join(MECHANISMS)}"), None, _ALL,
         "how the client authenticates", "sasl.mechanisms"),
     Option("sasl_plain_username", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.username"),
     Option("sasl_plain_password", TEXT, None, _ALL, "for PLAIN and SCRAM", "sasl.password"),
     Option("sasl_oauth_token_provider", Values("a function, or an object with `token()`"), None,
-        "admin producer consumer simple connector",
+        "admin producer consumer share simple connector",
         "for OAUTHBEARER: asked before each connection, and before the broker ends the session"),
 )  # fmt: skip
 # Options of the clients and of Kafka, by Python's names and by Kafka's.
@@ -226,6 +242,12 @@ _SPARK_ROWS = (
     Option("keyFormat", FORMATS, None, "source sink", "how keys become bytes"),
     Option("keySchema", ANY_TEXT, None, "source", "the fields of keys, in DDL"),
     Option("keyAvroSchema", ANY_TEXT, None, "source sink", "the schema of keys in Avro"),
+    Option("schemaRegistry", ANY_TEXT, None, "source sink", "the URL of a schema registry, for Avro"),
+    Option("schemaRegistryUser", ANY_TEXT, None, "source sink", "who logs in there"),
+    Option("schemaRegistryPassword", ANY_TEXT, None, "source sink", "with which password"),
+    Option("schemaRegistryCa", ANY_TEXT, None, "source sink", "the certificates to trust there, a file in PEM"),
+    Option("valueSubject", ANY_TEXT, None, "source sink", "the subject of values; TOPIC-value if none"),
+    Option("keySubject", ANY_TEXT, None, "source sink", "the subject of keys; TOPIC-key if none"),
     Option("mode", Choice(("PERMISSIVE", "DROPMALFORMED", "FAILFAST")), "PERMISSIVE", "source",
         "what becomes of bad records"),
     Option("endingOffsets", ANY_TEXT, "latest", "batch", "where to end"),

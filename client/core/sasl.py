@@ -1,25 +1,20 @@
-"""SASL: the mechanisms PLAIN (RFC 4616), SCRAM (RFC 5802, 7677) and OAUTHBEARER (RFC 7628), and how a client uses them.
+"""SASL: how a client uses the mechanisms of `protocol/sasl.py`, and OAUTHBEARER (RFC 7628), which needs a token.
 
     conversation = authentication(options, version_for, token)
     request, response_type, version = next(conversation)
     ... = conversation.send(response)     # until it ends; its value is how long the session lives, in ms (0: for ever)
 
-A mechanism is a generator. It yields the bytes for the broker, takes the broker's bytes, and ends when the broker has
-said enough. A conversation puts them into requests (KIP-43, KIP-152). The asyncio connection and the blocking one drive
-the same conversation, also to authenticate again before the session ends (KIP-368). AuthenticationFailed says what to
-do where the broker rejects the client, proves not to know the password, or says what no broker says.
+A conversation puts the bytes of a mechanism into requests (KIP-43, KIP-152). The asyncio connection and the blocking
+one drive the same conversation, also to authenticate again before the session ends (KIP-368). AuthenticationFailed says
+what to do where the broker rejects the client, proves not to know the password, or says what no broker says.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
-import hmac
 import inspect
 import json
 import re
-import secrets
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -27,20 +22,11 @@ from typing import Any, cast
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from ...protocol.sasl import LoginFailed, Mechanism, advance, plain, scram
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, ConnectionLost, UnsupportedVersion
 from .lifetime import of_the_user
 from .security import SecurityOptions
-
-Mechanism = Generator[bytes, bytes, None]
-
-# The mechanisms of SCRAM and their hashes.
-SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-
-# Kafka's brokers take 4,096 to 16,384 iterations. Fewer would let a false broker guess the password faster, and very
-# many would hold this client up.
-_MIN_ITERATIONS = 4_096
-_MAX_ITERATIONS = 1_000_000
 
 _SEPARATOR = "\x01"
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
@@ -52,70 +38,6 @@ class Token:
 
     value: str
     extensions: Mapping[str, str]
-
-
-def plain(username: str, password: str) -> Mechanism:
-    """Send a user's name and password as they are."""
-    yield b"\0".join((b"", username.encode(), password.encode()))
-
-
-def scram(mechanism: str, username: str, password: str, nonce: str | None = None) -> Mechanism:
-    """Prove that this client knows the password, and check that the broker knows it too. `nonce` is for tests."""
-    name = username.replace("=", "=3D").replace(",", "=2C")
-    nonce = secrets.token_urlsafe(24) if nonce is None else nonce
-    first = f"n={name},r={nonce}"
-    server_first = (yield f"n,,{first}".encode()).decode(errors="replace")
-    salt, iterations, both_nonces = _server_first(server_first, nonce)
-    salted = salted_password(mechanism, password, salt, iterations)
-    without_proof = f"c=biws,r={both_nonces}"  # biws: "n,,", the client has no channel binding
-    said = f"{first},{server_first},{without_proof}".encode()
-    proof = _proof(SCRAM_HASHES[mechanism], salted, said)
-    server_final = yield f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
-    _check_server(SCRAM_HASHES[mechanism], salted, said, server_final.decode(errors="replace"))
-
-
-def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """Return what a SCRAM broker keeps of a password before the last hashes, as AlterUserScramCredentials sends it."""
-    return hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password.encode(), salt, iterations)
-
-
-def _server_first(text: str, nonce: str) -> tuple[bytes, int, str]:
-    """Return the salt, the iterations and the nonce of both from a broker's first message."""
-    fields = _fields(text)
-    if "e" in fields:
-        raise AuthenticationFailed(f"the broker ends the SCRAM exchange: {fields['e']}")
-    try:
-        salt, iterations, both = base64.b64decode(fields["s"], validate=True), int(fields["i"]), fields["r"]
-    except (KeyError, ValueError):
-        raise AuthenticationFailed("the broker's first SCRAM message makes no sense") from None
-    if "m" in fields or not both.startswith(nonce) or both == nonce:
-        raise AuthenticationFailed("the broker's first SCRAM message does not answer this client's")
-    if not _MIN_ITERATIONS <= iterations <= _MAX_ITERATIONS:
-        raise AuthenticationFailed(
-            f"the broker asks for {iterations} SCRAM iterations ({_MIN_ITERATIONS} to {_MAX_ITERATIONS} are safe): "
-            "store the user's password with another number"
-        )
-    return salt, iterations, both
-
-
-def _fields(text: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in text.split(","))
-    return {name: value for name, _, value in pairs}
-
-
-def _proof(name: str, salted: bytes, said: bytes) -> bytes:
-    client_key = hmac.digest(salted, b"Client Key", name)
-    signature = hmac.digest(hashlib.new(name, client_key).digest(), said, name)
-    return bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-
-
-def _check_server(name: str, salted: bytes, said: bytes, final: str) -> None:
-    fields = _fields(final)
-    if "e" in fields:
-        raise AuthenticationFailed(f"the broker ends the SCRAM exchange: {fields['e']}")
-    expected = hmac.digest(hmac.digest(salted, b"Server Key", name), said, name)
-    if not hmac.compare_digest(base64.b64encode(expected), fields.get("v", "").encode()):
-        raise AuthenticationFailed("the broker does not know this user's password: is it the broker that you mean?")
 
 
 def oauthbearer(token: Token) -> Mechanism:
@@ -141,14 +63,6 @@ def _status(rejection: bytes) -> str:
         return ", ".join(f"{name} {value}" for name, value in said.items()) or "it does not say why"
     except (ValueError, AttributeError):
         return repr(rejection[:200])
-
-
-def advance(machine: Mechanism, challenge: bytes) -> bytes | None:
-    """Give a machine the broker's bytes. Return its next bytes, None when it has ended."""
-    try:
-        return machine.send(challenge)
-    except StopIteration:
-        return None
 
 
 Request = tuple[Message, type[Message], int]
@@ -186,7 +100,14 @@ def _machine(options: SecurityOptions, token: Token | None) -> Mechanism:
     if token is not None:
         return oauthbearer(token)
     assert mechanism is not None and name is not None and password is not None  # the options were checked
-    return plain(name, password) if mechanism == "PLAIN" else scram(mechanism, name, password)
+    return _checked(plain(name, password) if mechanism == "PLAIN" else scram(mechanism, name, password))
+
+
+def _checked(machine: Mechanism) -> Mechanism:
+    try:
+        yield from machine
+    except LoginFailed as error:
+        raise AuthenticationFailed(error.message) from None
 
 
 def _check_handshake(options: SecurityOptions, response: SaslHandshakeResponse) -> None:

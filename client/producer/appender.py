@@ -13,7 +13,7 @@ from ...protocol.records.columns import MAX_VALUES
 from ...protocol.records.record import RECORD_OVERHEAD_BYTES, Record, new_record
 from ..core.clock import monotonic_ms, wall_clock_ms
 from ..core.metadata import TopicInfo
-from ..core.serialization import checked_bytes
+from ..core.serialization import SchemaMissing, checked_bytes
 from ..errors import UnknownTopic
 from ..record import RecordMetadata, TopicPartition
 from .accumulator import RecordAccumulator
@@ -51,6 +51,7 @@ class Appender:
         self._interceptors, self._listeners = preparation.interceptors, listeners
         # Attributes, because each record asks.
         self._has_interceptors, self._has_listeners = bool(preparation.interceptors), bool(listeners)
+        self.preparation = preparation
         self.prepare = preparation.prepare_intercepted if preparation.interceptors else preparation.prepare
         # Set when the accumulator has room again.
         self._released = asyncio.Event()
@@ -119,7 +120,10 @@ class Appender:
                 key, value = pair
             except (TypeError, ValueError):
                 raise no_pair(pair) from None
-            prepared = self.prepare(topic, value, key, partition)
+            try:
+                prepared = self.prepare(topic, value, key, partition)
+            except SchemaMissing as missing:
+                prepared = await self.preparation.prepare_in_time(missing, topic, value, key, partition)
             if not self._accumulator.has_room(prepared.size_bytes) or not number % _RECORDS_PER_TURN:
                 await self._end_turn(prepared.size_bytes)
                 if bulk.error is not None:

@@ -14,8 +14,8 @@ from ...protocol.records.record import Record, new_record, size_upper_bound
 from ..core.arguments import whole_number
 from ..core.clock import wall_clock_ms
 from ..core.metadata import TopicInfo
-from ..core.serialization import Serialized, checked_bytes
-from ..errors import RecordTooLarge, UnknownTopic
+from ..core.serialization import SchemaMissing, Serialize, Serialized, checked_bytes
+from ..errors import RecordTooLarge, SerializationFailed, UnknownTopic
 from ..record import HeadersLike
 from .listeners import Interceptors, ProducerRecord
 
@@ -42,8 +42,8 @@ class Preparation:
     """What a producer does to each record. None as a serializer takes bytes alone."""
 
     interceptors: Interceptors
-    serialize_key: Callable[[Any], bytes | None] | None
-    serialize_value: Callable[[Any], bytes | None] | None
+    serialize_key: Serialize | None
+    serialize_value: Serialize | None
     max_request_size: int
 
     def prepare(
@@ -55,18 +55,18 @@ class Preparation:
         timestamp_ms: int | None = None,
         given_headers: HeadersLike = (),
     ) -> Prepared:
-        """Return a record with its bytes. Raises SerializationFailed, RecordTooLarge, TypeError, KafkaError."""
+        """Return a record with its bytes. Raises KafkaError, such as RecordTooLarge; SchemaMissing; TypeError."""
         raw_key, raw_value = key, value
         if key.__class__ is Serialized:
             raw_key = bytes(key)
         elif self.serialize_key is not None:
-            raw_key = self.serialize_key(key)
+            raw_key = self.serialize_key(key, topic)
         elif key.__class__ is not bytes:
             raw_key = checked_bytes(key, "key")
         if value.__class__ is Serialized:
             raw_value = bytes(value)
         elif self.serialize_value is not None:
-            raw_value = self.serialize_value(value)
+            raw_value = self.serialize_value(value, topic)
         elif value.__class__ is not bytes:
             raw_value = checked_bytes(value, "value")
         time_ms = wall_clock_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
@@ -87,9 +87,32 @@ class Preparation:
         record = self.interceptors.on_send(ProducerRecord(*given))
         try:
             return self.prepare(*record)
+        except SchemaMissing as missing:
+            missing.record = record
+            raise
         except KafkaError as error:
             self.interceptors.on_acknowledgement(None, error)
             raise
+
+    async def prepare_in_time(self, missing: SchemaMissing, *given: Any) -> Prepared:
+        """Prepare a record whose schema was missing, when it is there. Raises KafkaError."""
+        record = given if missing.record is None else missing.record
+        try:
+            while True:
+                await missing.load()
+                try:
+                    return self.prepare(*record)
+                except SchemaMissing as another:
+                    missing = another
+        except KafkaError as error:
+            self.interceptors.on_acknowledgement(None, error)
+            raise
+
+    def refuse_to_wait(self, missing: SchemaMissing) -> SerializationFailed:
+        """Return the error of a record whose schema is missing where nobody may wait, and tell the interceptors."""
+        error = SerializationFailed(str(missing))
+        self.interceptors.on_acknowledgement(None, error)
+        return error
 
 
 def too_large(size_bytes: int, max_request_size: int) -> RecordTooLarge:

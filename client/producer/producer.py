@@ -26,7 +26,7 @@ from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments
-from ..core.serialization import Serializer, serializer
+from ..core.serialization import SchemaMissing, Serializer, serializer
 from ..errors import KafkaError
 from ..record import ConsumerGroupMetadata, HeadersLike, K, OffsetAndMetadata, RecordMetadata, TopicPartition, V
 from .accumulator import RecordAccumulator
@@ -162,7 +162,13 @@ class Producer(KnowsOtherNames, Generic[K, V]):
         """
         session, appender = self._session, self._appender
         view = session.running().view
-        prepared = appender.prepare(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            prepared = appender.prepare(topic, value, key, partition, timestamp_ms, headers)
+        except SchemaMissing as missing:
+            given = (topic, value, key, partition, timestamp_ms, headers)
+            prepared = await appender.preparation.prepare_in_time(missing, *given)
+            # The producer may have been stopped meanwhile.
+            view = session.running().view
         try:
             if not self._accumulator.used_bytes:
                 # Not for each record: to ask for the running loop is a system call.
@@ -208,7 +214,10 @@ class Producer(KnowsOtherNames, Generic[K, V]):
         Raises BufferFull if there is no room, UnknownTopic if the topic's metadata is not known yet.
         """
         self._session.running_here()
-        prepared = self._appender.prepare(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            prepared = self._appender.prepare(topic, value, key, partition, timestamp_ms, headers)
+        except SchemaMissing as missing:
+            raise self._appender.preparation.refuse_to_wait(missing) from None
         try:
             return self._append_one(prepared, self._session.known_topic(prepared.topic))
         except KafkaError as error:

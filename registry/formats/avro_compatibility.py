@@ -23,17 +23,17 @@ _WIDENS = {
 }
 
 
-def differences(reader: AvroType, writer: AvroType) -> list[Difference]:
+def differences(reader: AvroType, writer: AvroType, steps: Steps | None = None) -> list[Difference]:
     """Return why `reader` cannot read what `writer` wrote; nothing if it can. Raises RegistryError past the bound."""
-    return _Comparison().compare(reader, writer, "/")
+    return _Comparison(steps or Steps()).compare(reader, writer, "/")
 
 
 class _Comparison:
     """One comparison of two schemas, with the pairs that it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps) -> None:
         self._seen: dict[tuple[int, int], list[Difference]] = {}
-        self._steps = Steps()
+        self._steps = steps
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> list[Difference]:
         pair = (id(reader), id(writer))

@@ -24,7 +24,7 @@ class Difference:
 
 
 class Steps:
-    """Bounds a comparison: two schemas of a megabyte have billions of pairs of types."""
+    """Bounds a comparison with one version or many: two schemas of a megabyte have billions of pairs of types."""
 
     MAX_STEPS = 200_000
     # More reasons than this tell nobody more.

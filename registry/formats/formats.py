@@ -6,15 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InvalidSchema
+from ..errors import InvalidSchema, RegistryError
 from . import avro, avro_compatibility, json_compatibility, json_schema, protobuf
-from .difference import Difference
+from .difference import Difference, Steps
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 # In the order of Confluent's answer.
 TYPES = (JSON, PROTOBUF, AVRO)
 NONE = "NONE"
 DEFAULT_LEVEL = "BACKWARD"
+# Of the earlier versions of one check, with their references: each is parsed, at some megabytes a second.
+MAX_COMPARED_CHARACTERS = 16 << 20
 LEVELS = (NONE, "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
 
 
@@ -67,14 +69,30 @@ def incompatibilities(new: Source, earlier: list[Source], level: str) -> list[st
     checked = earlier if level.endswith("_TRANSITIVE") else earlier[-1:]
     if level == NONE or not checked:
         return []
+    _check_size(checked)
+    steps = Steps()
     for old in reversed(checked):
-        found = list(_messages(new, old, level))
+        try:
+            found = list(_messages(new, old, level, steps))
+        except RecursionError:
+            # Types that name one another make a path that is longer than the text is deep.
+            raise RegistryError(42201, "The schemas are nested too deep to be compared") from None
         if found:
             return found
     return []
 
 
-def _messages(new: Source, old: Source, level: str) -> Iterator[str]:
+def _check_size(checked: list[Source]) -> None:
+    size = sum(len(each.text) + sum(map(len, each.references.values())) for each in checked)
+    if size > MAX_COMPARED_CHARACTERS:
+        raise RegistryError(
+            42201,
+            f"The {len(checked)} earlier versions have {size} characters, and at most {MAX_COMPARED_CHARACTERS} are "
+            "compared: delete old versions, or set a level that compares the last one alone",
+        )
+
+
+def _messages(new: Source, old: Source, level: str, steps: Steps) -> Iterator[str]:
     if new.type != old.type:
         yield f"{{errorType:'TYPE_CHANGED', description:'The schema type {old.type} was changed to {new.type}'}}"
         return
@@ -84,10 +102,10 @@ def _messages(new: Source, old: Source, level: str) -> Iterator[str]:
         raise protobuf.refuse_comparison()
     ours, theirs = _parsed(new), _parsed(old)
     if level.startswith(("BACKWARD", "FULL")):
-        yield from (each.message(reader_is_new=True) for each in _differences(new.type, ours, theirs))
+        yield from (each.message(reader_is_new=True) for each in _differences(new.type, ours, theirs, steps))
     if level.startswith(("FORWARD", "FULL")):
-        yield from (each.message(reader_is_new=False) for each in _differences(new.type, theirs, ours))
+        yield from (each.message(reader_is_new=False) for each in _differences(new.type, theirs, ours, steps))
 
 
-def _differences(kind: str, reader: Any, writer: Any) -> list[Difference]:
-    return (avro_compatibility if kind == AVRO else json_compatibility).differences(reader, writer)
+def _differences(kind: str, reader: Any, writer: Any, steps: Steps) -> list[Difference]:
+    return (avro_compatibility if kind == AVRO else json_compatibility).differences(reader, writer, steps)

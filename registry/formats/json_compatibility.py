@@ -55,17 +55,19 @@ _FIXED = {
 }
 
 
-def differences(reader: JsonSchema, writer: JsonSchema) -> list[Difference]:
+def differences(reader: JsonSchema, writer: JsonSchema, steps: Steps | None = None) -> list[Difference]:
     """Return why `reader` cannot read what `writer` allows; nothing if it can. Raises RegistryError past the bound."""
-    return _Comparison().compare(reader.root, writer.root, "#")
+    return _Comparison(steps or Steps()).compare(reader.root, writer.root, "#")
 
 
 class _Comparison:
     """One comparison of two schemas, with the pairs that it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps) -> None:
         self._seen: dict[tuple[int, int], list[Difference]] = {}
-        self._steps = Steps()
+        self._steps = steps
+        # Schemas that only the comparison has made: `_seen` knows them by their addresses, which must stay theirs.
+        self._made: list[dict[str, Any]] = []
 
     def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
         reader, writer = reader.resolved(), writer.resolved()
@@ -121,7 +123,11 @@ class _Comparison:
 
     def _products(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Each schema of the reader's allOf must read one of the writer's, or the writer's schema around them."""
-        written = [*writer.value.get("allOf", []), {key: each for key, each in writer.value.items() if key != "allOf"}]
+        if "allOf" not in reader.value:
+            return
+        around = {key: each for key, each in writer.value.items() if key != "allOf"}
+        self._made.append(around)
+        written = [*writer.value.get("allOf", []), around]
         for index, each in enumerate(reader.value.get("allOf", [])):
             if all(self.compare(reader.inner(each), writer.inner(other), path) for other in written):
                 yield _difference("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}")

@@ -7,10 +7,13 @@ A `$ref` leads into the schema itself or into one of its references; nothing is 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import unquote
+
+import re2
 
 from ..errors import InvalidSchema
 from .json_text import MAX_DEPTH, compact, read
@@ -131,11 +134,35 @@ def _check_keywords(schema: Mapping[str, Any]) -> None:
         _check_pattern(pattern)
 
 
+# Longer ones than this are lists of words: an enum. Compiled, a pattern takes some hundred times its size.
+MAX_PATTERN_CHARACTERS = 10_000
+
+
 def _check_pattern(pattern: Any) -> None:
+    """Raise InvalidSchema for what neither RE2 nor Python takes. The one lacks lookaheads, the other `\\p{L}`."""
+    if not isinstance(pattern, str):
+        raise InvalidSchema(f"{compact(pattern)[:200]} is no regular expression, but another value")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise InvalidSchema(f"a regular expression has more than {MAX_PATTERN_CHARACTERS} characters")
+    if _is_known_to_re2(pattern):
+        return
     try:
-        re.compile(pattern)
-    except (re.error, TypeError, RecursionError, OverflowError) as error:
+        with warnings.catch_warnings():
+            # It warns of what may mean something else one day.
+            warnings.simplefilter("ignore")
+            re.compile(pattern)
+    except (re.error, RecursionError, OverflowError) as error:
         raise InvalidSchema(f"{compact(pattern)[:200]} is no regular expression: {error}") from None
+
+
+def _is_known_to_re2(pattern: str) -> bool:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
+    except (re2.error, UnicodeEncodeError):  # pyright: ignore[reportUnknownMemberType]
+        return False
+    return True
 
 
 def _schemas_in(schema: Mapping[str, Any]) -> Iterator[Any]:

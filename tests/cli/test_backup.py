@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from odradek.client.admin import backups as backups_of_brokers
 from odradek.storage import backup as backups
 from odradek.storage.backup import MANIFEST, BackupError
 from odradek.tests.support.command import run, threaded_broker
@@ -23,17 +24,21 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+def values(address: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "unused", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("kept", 0, 0)])
+    found = [message.value() for message in consumer.consume(count, timeout=15)]
+    consumer.close()
+    return found
+
+
 def test_a_restored_broker_has_what_the_old_one_had(data: Path, tmp_path: Path) -> None:
     made = run("backup", data, tmp_path / "backup")
     assert made.exit_code == 0 and "files" in made.stderr, made.stderr
     assert not (tmp_path / "backup" / "0" / ".lock").exists()
     assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
     with threaded_broker(tmp_path / "new") as broker:
-        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "unused", "enable.auto.commit": False})
-        consumer.assign([TopicPartition("kept", 0, 0)])
-        values = [message.value() for message in consumer.consume(100, timeout=15)]
-        consumer.close()
-    assert values == [b"%d" % number for number in range(100)]
+        assert values(broker.address, 100) == [b"%d" % number for number in range(100)]
     again = run("restore", tmp_path / "backup", tmp_path / "new")
     assert again.exit_code == 1 and "not empty" in again.stderr
 
@@ -128,3 +133,55 @@ def test_a_target_in_the_data_and_no_data_directory_are_refused(data: Path, tmp_
     full.mkdir()
     (full / MANIFEST).write_text(json.dumps({}))
     assert "exists; give the backup" in run("backup", data, full).stderr
+
+
+def test_a_running_broker_is_copied_and_goes_on(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        producer = Producer({"bootstrap.servers": broker.address})
+        producer.produce("kept", b"before")
+        assert producer.flush(10) == 0
+        made = run("backup", "-b", broker.address, tmp_path / "backup")
+        assert made.exit_code == 0 and "files" in made.stderr, made.stderr
+        producer.produce("kept", b"after")
+        assert producer.flush(10) == 0
+    assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
+    with threaded_broker(tmp_path / "new") as broker:
+        assert values(broker.address, 1) == [b"before"]
+
+
+def test_a_backup_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        monkeypatch.setattr(backups_of_brokers, "Path", lambda name: Path(f"/elsewhere{name}"))
+        ended = run("backup", "-b", broker.address, tmp_path / "backup")
+    assert ended.exit_code == 1 and "run this on the broker's machine" in ended.stderr
+    assert not list((tmp_path / "data").glob("backup.*"))
+
+
+def test_a_backup_in_an_object_store_is_verified_and_restored(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("obstore", reason="the extra `objects` is not installed")
+    store = tmp_path / "store"
+    store.mkdir()
+    url = f"file://{store}"
+    assert run("backup", data, url).exit_code == 0
+    again = run("backup", data, url)
+    assert again.exit_code == 1 and "give the backup a directory of its own" in again.stderr
+    sound = run("log", "verify", url)
+    assert sound.exit_code == 0 and "no damage found" in sound.stderr, sound.stderr
+    assert run("restore", url, tmp_path / "new").exit_code == 0
+    with threaded_broker(tmp_path / "new") as broker:
+        assert len(values(broker.address, 100)) == 100
+    log = next(store.rglob("kept-0/*.log"))
+    content = bytearray(log.read_bytes())
+    content[70] ^= 1
+    log.write_bytes(content)
+    found = run("log", "verify", url)
+    assert found.exit_code == 1 and "1 problem found" in found.stderr and "kept-0" in found.stdout
+    refused = run("restore", url, tmp_path / "other")
+    assert refused.exit_code == 1 and "is damaged" in refused.stderr and not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("url", ["nope://bucket/x", "s3://"])
+def test_a_store_that_is_none_is_told(data: Path, url: str) -> None:
+    pytest.importorskip("obstore", reason="the extra `objects` is not installed")
+    ended = run("backup", data, url)
+    assert ended.exit_code == 1 and url.rstrip("/") in ended.stderr and "Traceback" not in ended.stderr

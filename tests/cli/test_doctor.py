@@ -25,6 +25,8 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from odradek.protocol.messages.list_groups import ListGroupsResponse
+from odradek.protocol.messages.list_transactions import ListTransactionsResponse
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -182,6 +184,9 @@ def test_a_healthy_cluster_has_status_0(tmp_path: Path) -> None:
         ["replicas", "yes"],
         ["min.insync.replicas", "yes"],
         ["data directories", "yes"],
+        ["disk space", "yes"],
+        ["retention", "yes"],
+        ["transactions", "yes"],
     ]
 
 
@@ -212,6 +217,14 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
             config = DescribeConfigsResourceResult("min.insync.replicas", "1")
             return DescribeConfigsResponse(results=[DescribeConfigsResult(0, None, 2, "t", [config])])
 
+        async def groups(call: Call) -> ListGroupsResponse:
+            return ListGroupsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+        async def transactions(call: Call) -> ListTransactionsResponse:
+            return ListTransactionsResponse()
+
+        fake.defaults[ApiKey.LIST_GROUPS] = groups
+        fake.defaults[ApiKey.LIST_TRANSACTIONS] = transactions
         fake.defaults[ApiKey.DESCRIBE_CONFIGS] = configs
         fake.defaults[ApiKey.METADATA] = metadata
         fake.defaults[ApiKey.DESCRIBE_LOG_DIRS] = log_dirs
@@ -219,11 +232,12 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
         ended = await asyncio.to_thread(run, "cluster", "health", "-b", fake.address)
     assert ended.exit_code == 1
     found = [line.split("\t") for line in ended.stdout.splitlines()]
-    assert [line[1] for line in found] == ["no"] * 5
+    assert [line[1] for line in found] == ["no"] * 5 + ["yes"] * 3
+    assert found[6][2].startswith("not looked at: ") and found[6][3] == "warning"
     assert "1 without a leader: t-0" in found[1][2]
     assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[4][2]
     assert "the disk of /full of broker 1 is full: 0.0 MB are free" in found[4][2] and "/roomy" not in found[4][2]
-    assert found[3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
+    assert found[3][:3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
 
 
 def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker.configs.properties import load
-from odradek.cli.authority import Authority
+from odradek.broker.security.authority import Authority
 from odradek.client import Acl, Admin, NewTopic, ScramPassword
 from odradek.client.core.security import security_arguments
 from odradek.client.errors import KafkaError

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import signal
+import socket
 
 import pytest
 from odradek.broker import Broker
@@ -62,3 +64,14 @@ async def test_connections_beyond_the_bound_are_closed(registry: Registry, monke
     reader, writer = await asyncio.open_connection(host, int(port))
     assert await reader.read() == b""
     writer.close()
+
+
+async def test_sigterm_ends_a_registry_whose_broker_does_not_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host, port = silent.getsockname()
+        config = RegistryConfig(LogOptions(f"{host}:{port}"), port=0)
+        serving = asyncio.create_task(server.serve(config, lambda url: None))
+        accepted, _ = await asyncio.to_thread(silent.accept)
+        signal.raise_signal(signal.SIGTERM)
+        await serving
+        accepted.close()

@@ -6,6 +6,7 @@ import pytest
 from odradek.registry.errors import RegistryError
 from odradek.registry.records import (
     Content,
+    Reference,
     UnreadableRecord,
     Version,
     removal_record,
@@ -64,3 +65,44 @@ def test_a_record_that_cannot_be_read_changes_nothing() -> None:
             subjects.apply(*record)
     subjects.apply(b'{"keytype":"NOOP","magic":0}', None)
     assert subjects.version("s", 1).content == NUMBER
+
+
+KEY = b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b'{"keytype":[]}', b"{}"),
+        (b'{"keytype":"CONFIG","subject":[]}', b'{"compatibilityLevel":"NONE"}'),
+        (b'{"keytype":"MODE","subject":{}}', b'{"mode":"READONLY"}'),
+        (KEY, b'{"subject":"s","version":1,"id":Infinity,"schema":"\\"int\\""}'),
+        (KEY, b'{"subject":"s","version":1,"id":99999999999,"schema":"\\"int\\""}'),
+        (KEY, b'{"subject":"t","version":1,"id":2,"schema":"\\"long\\""}'),
+        (KEY, b'{"subject":"s","version":2,"id":2,"schema":"\\"long\\""}'),
+        (b'{"keytype":"DELETE_SUBJECT","subject":"s"}', b'{"version":true}'),
+    ],
+)
+def test_a_record_of_strange_types_is_left_out(key: bytes, value: bytes) -> None:
+    subjects = state(Version("s", 1, 1, NUMBER))
+    with pytest.raises(UnreadableRecord):
+        subjects.apply(key, value)
+    assert subjects.version("s", 1).content == NUMBER
+    assert (subjects.max_id, list(subjects.versions), subjects.levels, subjects.modes) == (1, ["s"], {}, {})
+
+
+def test_an_id_keeps_its_schema_whatever_is_written_later() -> None:
+    subjects = state(Version("s", 1, 1, NUMBER))
+    for other in (Version("t", 1, 1, TEXT), Version(":.context:s", 1, 1, TEXT)):
+        with pytest.raises(UnreadableRecord):
+            subjects.apply(*schema_record(other))
+    assert subjects.content(1) == NUMBER
+
+
+def test_referenced_texts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.registry.subjects.MAX_REFERENCED_CHARACTERS", 8)
+    first, second = Reference("a", "s", 1), Reference("b", "s", 2)
+    subjects = state(Version("s", 1, 1, NUMBER), Version("s", 2, 2, TEXT))
+    assert subjects.source(Content("AVRO", "{}", (first,))).references == {"a": '"int"'}
+    with pytest.raises(RegistryError, match="more than 8 characters"):
+        subjects.source(Content("AVRO", "{}", (first, second)))

@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,9 +54,12 @@ class Load(threading.Thread):
     (its issue 4953).
     """
 
-    def __init__(self, addresses: str) -> None:
+    def __init__(
+        self, addresses: str, security: Mapping[str, Any] | None = None, history: History | None = None
+    ) -> None:
+        """`security` are settings of the producers. They go on after the last number of a `history`."""
         super().__init__(daemon=True)
-        self.history = History()
+        self.history = history or History()
         self._over = threading.Event()
         settings: dict[str, Any] = {
             "bootstrap.servers": addresses,
@@ -67,6 +70,7 @@ class Load(threading.Thread):
             "retry.backoff.ms": 50,
             "reconnect.backoff.max.ms": 500,
             "log_level": 0,
+            **(security or {}),
         }
         self._producers = [Producer(settings) for _ in range(PARTITIONS)]
 
@@ -270,7 +274,9 @@ class Chaos:
         return "; ".join(lines)
 
 
-def read_all(addresses: str, topic: str = TOPIC) -> list[list[tuple[int, int]]]:
+def read_all(
+    addresses: str, topic: str = TOPIC, security: Mapping[str, Any] | None = None
+) -> list[list[tuple[int, int]]]:
     """Return (offset, number) of every committed record of every partition."""
     consumer = Consumer(
         {
@@ -280,6 +286,7 @@ def read_all(addresses: str, topic: str = TOPIC) -> list[list[tuple[int, int]]]:
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "log_level": 0,
+            **(security or {}),
         }
     )
     found: list[list[tuple[int, int]]] = [[] for _ in range(PARTITIONS)]

@@ -1,4 +1,7 @@
-"""A group coordinator of one group with one member at a time, enough to drive a client through every error."""
+"""A group coordinator of one group with one member at a time, enough to drive a client through every error.
+
+It speaks both protocols. In the consumer protocol `generation` is the member's epoch, and `target` its assignment.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,12 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
@@ -22,6 +31,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from odradek.protocol.messages.share_group_describe import DescribedGroup as SharedGroup
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 
 from .wire import Call, Step
@@ -32,6 +43,8 @@ class FakeGroup:
 
     def __init__(self) -> None:
         self.node_id = 1
+        # What a commit with another generation or epoch is told.
+        self._outdated = ErrorCode.ILLEGAL_GENERATION
         self.generation = 0
         self.member_id = ""
         # The member has joined, and has not synced: commits have to wait.
@@ -41,6 +54,13 @@ class FakeGroup:
         # The leader epoch and the text of each commit.
         self.details: dict[tuple[str, int], tuple[int, str]] = {}
         self.left: list[str] = []
+        # Of the consumer protocol: (topic, partition), None for all partitions of what the member reads.
+        self.target: set[tuple[str, int]] | None = None
+        # What the member says that it reads and owns.
+        self.reads: list[str] = []
+        self.owned: set[tuple[str, int]] = set()
+        # The assignment that the member was told last.
+        self._told: set[tuple[str, int]] | None = None
 
     def defaults(self, wire: Any) -> dict[ApiKey, Step]:
         self._wire = wire
@@ -48,6 +68,9 @@ class FakeGroup:
             ApiKey.JOIN_GROUP: self._join,
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._heartbeat,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT: self._consumer_heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: self._describe_none,
+            ApiKey.SHARE_GROUP_DESCRIBE: self._describe_none,
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.OFFSET_COMMIT: self._commit,
             ApiKey.OFFSET_FETCH: self._fetch,
@@ -62,7 +85,7 @@ class FakeGroup:
             return ErrorCode.NOT_COORDINATOR
         if member_id != self.member_id:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if generation == self.generation else ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if generation == self.generation else self._outdated
 
     async def _join(self, call: Call) -> Any:
         request = call.request
@@ -93,6 +116,58 @@ class FakeGroup:
 
     async def _heartbeat(self, call: Call) -> Any:
         return HeartbeatResponse(error_code=self._check(call, call.request.generation_id, call.request.member_id))
+
+    async def _describe_none(self, call: Call) -> Any:
+        """Groups of the newer kinds that are not there."""
+        code, ids = ErrorCode.GROUP_ID_NOT_FOUND, call.request.group_ids
+        if call.key is ApiKey.SHARE_GROUP_DESCRIBE:
+            return ShareGroupDescribeResponse(groups=[SharedGroup(error_code=code, group_id=each) for each in ids])
+        return ConsumerGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in ids])
+
+    async def _consumer_heartbeat(self, call: Call) -> Any:
+        request = call.request
+        if call.node.node_id != self.node_id:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR)
+        if request.member_epoch < 0:
+            self.left.append(request.member_id)
+            self.member_id, self.owned = "", set()
+            return ConsumerGroupHeartbeatResponse(member_epoch=request.member_epoch)
+        self._outdated = ErrorCode.STALE_MEMBER_EPOCH
+        if request.member_epoch == 0:
+            self.member_id, self._told = request.member_id, None
+            self.generation += 1
+        elif request.member_id != self.member_id:
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+        elif request.member_epoch not in (self.generation, self.generation - 1):
+            return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+        if request.subscribed_topic_names is not None:
+            self.reads = request.subscribed_topic_names
+        if request.topic_partitions is not None:
+            self.owned = {
+                (self._wire.topic_name("", topic.topic_id), number)
+                for topic in request.topic_partitions
+                for number in topic.partitions
+            }
+        whole = request.rebalance_timeout_ms >= 0
+        return ConsumerGroupHeartbeatResponse(
+            member_id=self.member_id,
+            member_epoch=self.generation,
+            heartbeat_interval_ms=5,
+            assignment=self._assignment(whole),
+        )
+
+    def _assignment(self, whole: bool) -> Assignment | None:
+        """The assignment, None where the member knows it."""
+        topics = self._wire.topics
+        every = {(name, number) for name in self.reads if name in topics for number in range(len(topics[name]))}
+        target = every if self.target is None else self.target
+        if target == self._told and not whole:
+            return None
+        self._told = target
+        by_topic: dict[str, list[int]] = {}
+        for name, number in sorted(target):
+            by_topic.setdefault(name, []).append(number)
+        return Assignment([TopicPartitions(self._wire.topic_id(name), found) for name, found in by_topic.items()])
 
     async def _leave(self, call: Call) -> Any:
         self.left += [member.member_id for member in call.request.members] or [call.request.member_id]

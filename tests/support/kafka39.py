@@ -24,6 +24,7 @@ class Kafka39Process(BrokerProcess):
 
     def __init__(self, folder: Path, **settings: object) -> None:
         super().__init__(folder, **settings)
+        self.java_options: list[str] = []
         self.address = f"127.0.0.1:{free_port()}"
 
     def command(self) -> list[str]:
@@ -39,7 +40,16 @@ class Kafka39Process(BrokerProcess):
         log4j = self.folder / "log4j.properties"
         log4j.write_text(LOG4J.format(path=self.folder / "kafka.log"))
         jars, options = f"{os.environ['KAFKA39_LIB']}/*", ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-        return ["java", *options, f"-Dlog4j.configuration=file:{log4j}", "-cp", jars, "kafka.Kafka", str(path)]
+        return [
+            "java",
+            *options,
+            *self.java_options,
+            f"-Dlog4j.configuration=file:{log4j}",
+            "-cp",
+            jars,
+            "kafka.Kafka",
+            str(path),
+        ]
 
     def wait_until_ready(self, process: subprocess.Popen[str], lines: Lines) -> str:
         """Wait until a client is told of this broker."""

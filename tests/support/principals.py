@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.authorizer_table import AUTHORIZERS
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
@@ -36,10 +38,16 @@ def allow(broker: Broker, who: str, operation: Operation, kind: ResourceType, na
     """Let a user do something to a resource."""
     pattern = PatternType.PREFIXED if prefixed else PatternType.LITERAL
     acl = Acl(int(kind), name, int(pattern), f"User:{who}", "*", int(operation), int(Permission.ALLOW))
-    broker.services.change_acls([acl])
+    change_acls(broker, [acl])
     return acl
 
 
 def forbid(broker: Broker, acl: Acl) -> None:
     """Take an ACL away."""
-    broker.services.change_acls([], [acl])
+    change_acls(broker, [], [acl])
+
+
+def change_acls(broker: Broker, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
+    """Change the ACLs of a broker that is alone, which waits for nothing."""
+    with pytest.raises(StopIteration):
+        broker.services.security.change_acls(added, removed).send(None)

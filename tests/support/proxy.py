@@ -18,8 +18,9 @@ _CHUNK_BYTES = 65_536
 class Proxy:
     """Forwards connections to a port of this machine."""
 
-    def __init__(self, port: int) -> None:
-        self._target = port
+    def __init__(self, port: int = 0) -> None:
+        # A broker that advertises the proxy may start later: then its port comes later.
+        self.target = port
         self.port = 0
         self._server: asyncio.Server | None = None
         self._flows = asyncio.Event()
@@ -60,7 +61,7 @@ class Proxy:
         self._tasks.add(task)
         self._writers.add(writer)
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._target)
+            there, back = await asyncio.open_connection("127.0.0.1", self.target)
             self._writers.add(back)
             await asyncio.gather(self._forward(reader, back), self._forward(there, writer))
         except (ConnectionError, asyncio.CancelledError):

@@ -40,9 +40,12 @@ def why_missing() -> str:
 class ZooKeeperProcess:
     """One ZooKeeper. Its data survive `kill` and `start`."""
 
-    def __init__(self, directory: Path, port: int | None = None) -> None:
+    def __init__(self, directory: Path, port: int | None = None, more: str = "", jaas: Path | None = None) -> None:
+        """`more` are lines of its settings, `jaas` a file with a section Server."""
         self.directory = directory
         self.port = port if port is not None else free_port()
+        self.more = more
+        self.jaas = jaas
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -56,9 +59,11 @@ class ZooKeeperProcess:
         # A tick bounds session time-outs from below: 2 ticks.
         settings = self.directory / "zoo.cfg"
         settings.write_text(
-            f"tickTime=500\ndataDir={self.directory}\nclientPort={self.port}\nadmin.enableServer=false\n"
+            f"tickTime=500\ndataDir={self.directory}\nclientPort={self.port}\nadmin.enableServer=false\n{self.more}"
         )
         command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false"]
+        if self.jaas is not None:
+            command.append(f"-Djava.security.auth.login.config={self.jaas}")
         with (self.directory / "zookeeper.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*command, "-cp", class_path(), MAIN, str(settings)], stdout=log, stderr=subprocess.STDOUT

@@ -29,6 +29,19 @@ def test_marked(kafka, kafka_address):
     assert kafka.topics() == ["orders", "other"]
     assert kafka.broker.config.num_partitions == 2
     assert kafka_address == kafka.address
+
+def test_schemas(kafka, schema_registry):
+    from odradek.client.blocking import Producer
+    from odradek.client.schemas import Avro
+
+    assert schema_registry.subjects() == []
+    with Producer(kafka.address, value_serializer=Avro(schema_registry.url, \'"int"\')) as producer:
+        producer.send_and_wait("t", 1)
+    assert schema_registry.subjects() == ["t-value"]
+    assert schema_registry.why_incompatible("t-value", "string") != []
+    schema_registry.set_compatibility("NONE")
+    assert schema_registry.register("t-value", "string") == 2
+    assert [each.value for each in kafka.records("t")] == [b"\\0\\0\\0\\0\\1\\2"]
 """
 FAULTY = """
 from odradek.client.blocking import Consumer
@@ -71,12 +84,12 @@ def run(folder: Path, text: str, *options: str) -> str:
 
 
 def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
-    assert "3 passed" in run(tmp_path, PROJECT, "--strict-markers")
+    assert "4 passed" in run(tmp_path, PROJECT, "--strict-markers")
 
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
     said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
-    assert "takes ['config', 'topics'], not ['topic']" in said
+    assert "takes ['config', 'tls', 'topics', 'users', 'versions'], not ['topic']" in said
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
@@ -88,12 +101,46 @@ def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
 
 
+def test_junit_files_have_the_report(tmp_path: Path) -> None:
+    run(tmp_path, FAULTY, "--junit-xml=report.xml")
+    report = (tmp_path / "report.xml").read_text()
+    assert "the last requests to Kafka" in report and "g: committed" in report
+    assert "Kafka&#x27;s log" in report or "Kafka's log" in report
+    assert "topic t created" in report
+
+
+DEAD = """
+import pytest
+
+def test_dies(kafka):
+    async def die():
+        import asyncio
+        asyncio.get_running_loop().stop()
+    with pytest.raises(Exception):
+        kafka.broker.call(die)
+    assert kafka.records("t") == []
+
+def test_after(kafka):
+    pass
+
+def test_long_after(kafka):
+    assert kafka.topics() == []
+"""
+
+
+def test_a_broker_that_has_died_is_named_as_the_cause(tmp_path: Path) -> None:
+    said = run(tmp_path, DEAD, "-W", "ignore")
+    assert "the broker has died: what follows from it is no fault of the test" in said
+    assert "the broker of an earlier test has died; see that test's report" in said
+    assert "1 failed, 1 passed, 1 error" in said
+
+
 def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory: object) -> None:
     with LocalKafka() as other:
         other.create_topic("kept")
         said = run(tmp_path, PROJECT.replace("== []", "== ['kept']"), f"--kafka-address={other.address}")
         assert "2 passed, 1 skipped" in said
-        assert "configs of the broker: not at the Kafka of --kafka-address" in said
+        assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
         assert "kafka.fail needs a broker of its own" in run(tmp_path, FAULTY, f"--kafka-address={other.address}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.testing import KafkaProcess
-from odradek.testing.remote import Unavailable
+from odradek.testing.errors import Unavailable
 
 
 def test_what_is_acknowledged_survives_a_kill(kafka_process: KafkaProcess) -> None:
@@ -20,6 +20,30 @@ def test_what_is_acknowledged_survives_a_kill(kafka_process: KafkaProcess) -> No
     kafka_process.restart()
     assert kafka_process.address == address
     assert len(kafka_process.records("t")) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.kafka(config={"log.flush.interval.messages": 1})
+def test_a_power_cut_leaves_what_was_forced_to_disk(kafka_process: KafkaProcess, seed: int) -> None:
+    kafka_process.put("t", ["1", "2"])
+    kafka_process.lose_power(seed)
+    kafka_process.restart()
+    assert [each.value for each in kafka_process.records("t")] == [b"1", b"2"]
+
+
+def test_a_power_cut_may_take_what_was_not_forced_to_disk(kafka_process: KafkaProcess) -> None:
+    left: set[int] = set()
+    for seed in range(20):
+        kafka_process.create_topic(f"t{seed}", config={"flush.messages": 1})
+        kafka_process.put(f"t{seed}", ["forced"])
+        kafka_process.configure({"flush.messages": 1_000_000}, topic=f"t{seed}")
+        kafka_process.put(f"t{seed}", ["not forced"])
+        kafka_process.lose_power(seed)
+        kafka_process.restart()
+        left.add(len(kafka_process.records(f"t{seed}")))
+        if left == {1, 2}:
+            return
+    raise AssertionError(f"of two records there were always {left}")
 
 
 def test_a_process_that_does_not_start_says_why() -> None:

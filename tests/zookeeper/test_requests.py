@@ -35,6 +35,7 @@ class FakeKazoo:
     reads: list[Answer] = field(default_factory=list)
     sent: int = 0
     client_id: tuple[int, bytes] = (7, b"")
+    client_state: str = "CONNECTED"
 
     def transaction(self) -> Any:
         """Take any change."""

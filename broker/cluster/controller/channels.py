@@ -14,6 +14,7 @@ from functools import partial
 
 from ....protocol.schema import Message as ProtocolMessage
 from ...replication.controller_door import OwnBroker
+from ...replication.inter_broker import InterBroker, Unreachable
 from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
 from .outbox import Message, StopReplicas
@@ -44,6 +45,7 @@ class Channels:
         on_response: OnResponse,
         on_overflow: Callable[[int], None],
         own: OwnBroker,
+        inter_broker: InterBroker,
     ) -> None:
         """`own` is the broker that is the controller."""
         self._sender = controller_id, controller_epoch
@@ -51,6 +53,7 @@ class Channels:
         self._on_response = on_response
         self._on_overflow = on_overflow
         self._own = own
+        self._inter_broker = inter_broker
         self._channels: dict[int, _Channel] = {}
 
     def follow(self, live: dict[int, Registration]) -> None:
@@ -61,7 +64,7 @@ class Channels:
                 self._channels.pop(broker).close()
         for broker, registration in live.items():
             if broker not in self._channels:
-                peer = self._own if broker == self._sender[0] else _peer_to(registration, self._sender[0])
+                peer = self._own if broker == self._sender[0] else self._peer_to(registration)
                 self._channels[broker] = _Channel(registration, peer, self._sender, self._timeout_s, self._on_response)
 
     def send(self, message: Message) -> None:
@@ -76,9 +79,11 @@ class Channels:
         while self._channels:
             self._channels.popitem()[1].close()
 
-
-def _peer_to(registration: Registration, controller_id: int) -> Peer:
-    return Peer(*registration.address, f"odradek-controller-{controller_id}")
+    def _peer_to(self, registration: Registration) -> Peer | Unreachable:
+        address = self._inter_broker.address_of(registration.addresses)
+        if address is None:
+            return Unreachable(registration.broker_id, self._inter_broker.listener)
+        return self._inter_broker.peer(*address, f"odradek-controller-{self._sender[0]}")
 
 
 class _Channel:
@@ -87,7 +92,7 @@ class _Channel:
     def __init__(
         self,
         registration: Registration,
-        peer: Peer | OwnBroker,
+        peer: Peer | OwnBroker | Unreachable,
         sender: tuple[int, int],
         timeout_s: float,
         on_response: OnResponse,

@@ -19,6 +19,7 @@ from ....zookeeper.operations import Check, Fenced, SessionExpired, Steps
 from ....zookeeper.session import Session
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
+from ...replication.inter_broker import InterBroker
 from ..znodes import CONTROLLER, CONTROLLER_EPOCH, BadZnode, Registration, TopicPartition
 from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
@@ -75,10 +76,13 @@ class _Asked:
 class Controller:
     """This broker as the controller, or as one that would be. `start` once the broker is registered."""
 
-    def __init__(self, config: ControllerConfig, zookeeper: Session, clock: Clock, own: OwnBroker) -> None:
+    def __init__(
+        self, config: ControllerConfig, zookeeper: Session, clock: Clock, own: OwnBroker, inter_broker: InterBroker
+    ) -> None:
         """`own` is this broker, which is told without the network."""
         self._config = config
         self._own = own
+        self._inter_broker = inter_broker
         self._zookeeper = zookeeper
         self._clock = clock
         # Invariant: each changed znode at most once, and at most MAX_WAITING requests.
@@ -218,7 +222,9 @@ class Controller:
         _log.info("broker %d is the controller of epoch %d", config.broker_id, won.epoch)
         machine = ControllerMachine(config.broker_id, won.epoch, config.unclean_elections)
         timeout_s = config.socket_timeout_ms / 1000
-        channels = Channels(config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own)
+        channels = Channels(
+            config.broker_id, won.epoch, timeout_s, self._note_response, self._tell_anew, self._own, self._inter_broker
+        )
         self._term = _Term(machine, won.fence, channels, Repetition(self._put))
         await self._run(self._term, machine.take_over())
 

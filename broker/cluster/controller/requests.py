@@ -28,7 +28,7 @@ from ....protocol.messages.update_metadata import (
     UpdateMetadataTopicState,
 )
 from ....protocol.schema import Message as ProtocolMessage
-from ..znodes import SECURITY_PROTOCOLS, Registration, TopicPartition, endpoint_address
+from ..znodes import SECURITY_PROTOCOLS, Registration, TopicPartition
 from .outbox import BecomeLeaderOrFollower, Message, PartitionUpdate, StopReplicas, TellMetadata
 
 # What Kafka 3.9 sends to brokers of its version: see inter.broker.protocol.version.
@@ -139,11 +139,8 @@ def _metadata(update: PartitionUpdate) -> UpdateMetadataPartitionState:
 
 def _broker(broker: Registration) -> UpdateMetadataBroker:
     endpoints: list[UpdateMetadataEndpoint] = []
-    for each in broker.endpoints:
-        host, port = endpoint_address(each)
-        listener = each.partition("://")[0]
-        protocol = SECURITY_PROTOCOLS[broker.security_protocols.get(listener, listener)]
-        endpoints.append(UpdateMetadataEndpoint(port, host, listener, protocol))
+    for listener, (host, port) in broker.addresses.items():
+        endpoints.append(UpdateMetadataEndpoint(port, host, listener, SECURITY_PROTOCOLS[broker.protocol(listener)]))
     return UpdateMetadataBroker(id=broker.broker_id, endpoints=endpoints, rack=broker.rack)
 
 

@@ -40,6 +40,7 @@ class Caller(RequestContext):
         self.correlation_id = context.correlation_id
         self.client_id = context.client_id
         self.connection = connection = context.connection
+        self.frame_bytes = context.frame_bytes
         self._who = connection.principal, connection.client_host
         self.services = services
         self._authorizer = authorizer

@@ -124,3 +124,17 @@ def alter_credentials() -> Access:
         return messages.AlterUserScramCredentialsResponse(results=results)
 
     return Access("ALTER on the cluster", check)
+
+
+def alter_quotas() -> Access:
+    """Return the access of AlterClientQuotas. A denial is an error of each entity."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.ALTER_CONFIGS):
+            return proceed(request)
+        from ....protocol.messages import alter_client_quotas as messages
+
+        results = [messages.EntryResult(int(_DENIED), _DENIED.text, each.entity) for each in request.entries]
+        return messages.AlterClientQuotasResponse(entries=results)
+
+    return Access("ALTER_CONFIGS on the cluster", check)

@@ -2,6 +2,8 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b" user_alice="secret";
 
+A file has such lines in sections, NAME { LINE };
+
 Only the module's last name and its options matter. A value may be quoted, with `\\` before a quote.
 """
 
@@ -13,6 +15,9 @@ from typing import NamedTuple
 
 _LINE = re.compile(r"\s*(?:[\w$]+\.)*([\w$]+)\s+(?:required|requisite|sufficient|optional)\b(.*);\s*", re.DOTALL)
 _OPTION = re.compile(r"\s*([\w.-]+)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|([^\s\"';]+))", re.DOTALL)
+_QUOTED = r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'"
+_SECTION = re.compile(rf"\s*([\w.$-]+)\s*\{{((?:[^{{}}\"';]|{_QUOTED})*;)[^{{}}]*\}}\s*;", re.DOTALL)
+_COMMENT = re.compile(rf"({_QUOTED})|//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -41,3 +46,16 @@ def parse(text: str) -> Module:
         options[option[1]] = option[4] if quoted is None else _ESCAPED.sub(r"\1", quoted)
         position = option.end()
     return Module(match[1], options)
+
+
+def parse_file(text: str) -> Mapping[str, Module]:
+    """Return the first module of each section of a JAAS file. Raises BadLine."""
+    text = _COMMENT.sub(lambda match: match[1] or "", text)
+    sections, position = dict[str, Module](), 0
+    while text[position:].strip():
+        section = _SECTION.match(text, position)
+        if section is None:
+            raise BadLine(f"what follows {len(sections)} sections is none: NAME {{ CLASS required OPTION=VALUE; }};")
+        sections[section[1]] = parse(section[2])
+        position = section.end()
+    return sections

@@ -11,6 +11,7 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.cluster.leaving import Leaving
 from odradek.broker.replication.controller_door import ControllerDoor
+from odradek.broker.replication.inter_broker import InterBroker
 from odradek.broker.replication.metadata_cache import BrokerView, MetadataCache
 from odradek.broker.replication.peer import PeerLost
 from odradek.protocol.messages.controlled_shutdown import ControlledShutdownResponse, RemainingPartition
@@ -64,7 +65,8 @@ async def test_a_controller_that_does_not_answer_is_given_up() -> None:
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     view = MetadataCache()
-    door = ControllerDoor(BrokerConfig(controller_socket_timeout_ms=50), view, lambda: None)
+    config = BrokerConfig(controller_socket_timeout_ms=50)
+    door = ControllerDoor(config, view, InterBroker(config), None)
     with pytest.raises(PeerLost, match="no controller"):
         await door.request(DONE, 3, ControlledShutdownResponse)
     view.controller_id = 2

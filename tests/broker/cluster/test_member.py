@@ -298,7 +298,7 @@ async def test_only_the_controller_creates_topics(cluster: Members) -> None:
 
 
 async def test_a_start_whose_session_ends_at_once_says_so(cluster: Members, monkeypatch: pytest.MonkeyPatch) -> None:
-    def expire(self: KazooClient, path: str) -> object:
+    def expire(self: KazooClient, path: str, acl: object) -> object:
         result = self.handler.async_result()
         result.set_exception(SessionExpiredError())
         return result

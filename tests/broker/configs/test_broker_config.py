@@ -37,6 +37,19 @@ OF_KAFKA_3 = {
     "zookeeper.connect": ("STRING", None),
     "zookeeper.session.timeout.ms": ("INT", 18_000),
     "zookeeper.connection.timeout.ms": ("INT", None),
+    "zookeeper.set.acl": ("BOOLEAN", False),
+    "zookeeper.ssl.client.enable": ("BOOLEAN", False),
+    "zookeeper.ssl.keystore.location": ("STRING", None),
+    "zookeeper.ssl.keystore.password": ("PASSWORD", None),
+    "zookeeper.ssl.keystore.type": ("STRING", None),
+    "zookeeper.ssl.truststore.location": ("STRING", None),
+    "zookeeper.ssl.truststore.password": ("PASSWORD", None),
+    "zookeeper.ssl.truststore.type": ("STRING", None),
+    "zookeeper.ssl.protocol": ("STRING", "TLSv1.2"),
+    # Kafka has no default for these two, which means the same.
+    "zookeeper.ssl.enabled.protocols": ("LIST", ()),
+    "zookeeper.ssl.cipher.suites": ("LIST", ()),
+    "zookeeper.ssl.endpoint.identification.algorithm": ("STRING", "HTTPS"),
     "broker.id.generation.enable": ("BOOLEAN", True),
     "reserved.broker.max.id": ("INT", 1000),
     "leader.imbalance.per.broker.percentage": ("INT", 10),
@@ -55,7 +68,7 @@ OF_THE_AUTHORIZER = {
 }
 # Configs that Kafka does not have.
 OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
-OWN |= {("broker", "queued.max.response.bytes")}
+OWN |= {("broker", "queued.max.response.bytes"), ("broker", "java.security.auth.login.config")}
 OWN |= {("broker", "http.listener"), ("broker", "metrics.max.topics"), ("broker", "metrics.max.groups")}
 OWN |= {("broker", f"direct.read.{name}") for name in ("max.leases", "lease.ms", "lease.max.ms")}
 # Where Odradek's range is not Kafka's, and why. Kafka checks some of these outside its table.
@@ -150,7 +163,7 @@ ONLY_AT_START = {
 def test_the_same_configs_as_in_kafka_may_change_while_a_broker_runs() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
     # Kafka changes these for one listener only, and most of them for a new listener only.
-    kafkas -= definitions_of(SecurityTable).keys()
+    kafkas -= definitions_of(SecurityTable).keys() - {"max.connection.creation.rate"}
     ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
     assert ours - THROTTLES.keys() == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
 
@@ -266,13 +279,16 @@ def test_kafkas_own_file_gives_no_warning() -> None:
     assert config.data_dir == Path("/tmp/kraft-combined-logs")
 
 
-def test_what_would_keep_others_out_of_zookeeper_is_an_error() -> None:
-    for name, value in (("zookeeper.ssl.client.enable", "true"), ("zookeeper.set.acl", "true")):
-        with pytest.raises(ConfigError, match="without TLS and without access control lists"):
-            BrokerConfig.parse({name: value})
-    assert BrokerConfig.parse({"zookeeper.set.acl": "false"})[1] == [
-        "config zookeeper.set.acl: known to Kafka, not acted on by Odradek yet"
-    ]
+def test_what_cannot_keep_others_out_of_zookeeper_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="lists of revoked ones"):
+        BrokerConfig.parse({"zookeeper.ssl.crl.enable": "true"})
+    owned = {"zookeeper.set.acl": "true"}
+    certificate = {"zookeeper.ssl.client.enable": "true", "zookeeper.ssl.keystore.location": "x.pem"}
+    for missing in ({}, {"zookeeper.ssl.client.enable": "true"}, {"zookeeper.ssl.keystore.location": "x.pem"}):
+        with pytest.raises(ConfigError, match="needs an identity at ZooKeeper"):
+            BrokerConfig.parse(owned | missing)
+    for identity in (certificate, {"java.security.auth.login.config": "x.jaas"}):
+        assert BrokerConfig.parse(owned | identity)[0].zookeeper_set_acl
 
 
 @pytest.mark.parametrize(
@@ -357,8 +373,19 @@ def test_brokers_reach_each_other_at_the_listener_of_the_configs() -> None:
         BrokerConfig.parse(texts | asked | {"security.inter.broker.protocol": "SSL"})
     with pytest.raises(ConfigError, match="must be one of the listeners SSL, IN"):
         BrokerConfig.parse(texts | {"inter.broker.listener.name": "OUT"})
-    with pytest.raises(ConfigError, match="by PLAINTEXT only"):
-        BrokerConfig.parse(texts | {"zookeeper.connect": "h:2181"})
+
+
+def test_brokers_log_in_to_each_other_by_a_mechanism_of_their_listener() -> None:
+    texts = {"listeners": "IN://h:2", "listener.security.protocol.map": "IN:SASL_SSL", "zookeeper.connect": "h:2181"}
+    name = "sasl.mechanism.inter.broker.protocol"
+    with pytest.raises(ConfigError, match=rf"{name}=GSSAPI: set it to one of PLAIN"):
+        BrokerConfig.parse(texts)
+    with pytest.raises(ConfigError, match=rf"{name}=OAUTHBEARER: must be one of PLAIN"):
+        BrokerConfig.parse(texts | {name: "OAUTHBEARER"})
+    with pytest.raises(ConfigError, match=rf"{name}=PLAIN: must be one of sasl.enabled.mechanisms"):
+        BrokerConfig.parse(texts | {name: "PLAIN"})
+    own = {"listener.name.in.sasl.enabled.mechanisms": "PLAIN"}
+    assert BrokerConfig.parse(texts | own | {name: "PLAIN"})[0].sasl_mechanism_inter_broker_protocol == "PLAIN"
 
 
 def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:

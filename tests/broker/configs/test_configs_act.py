@@ -27,12 +27,23 @@ THROTTLE = "broker/replication/test_throttle.py::"
 ACCESS = "broker/network/access/test_access.py::"
 LEAVING = "broker/cluster/test_leaving.py::"
 TLS = "broker/network/test_tls.py::"
+ZOOKEEPER = "broker/cluster/test_secure_zookeeper.py::"
+ZOOKEEPER_LOGIN = "broker/cluster/test_zookeeper_login.py::"
+SECURE = "broker/cluster/test_secure_brokers.py::"
 LOGIN = "broker/network/test_login.py::"
 SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
+QUOTAS = "broker/quotas/test_client_quotas.py::"
+LIMITS = "broker/network/test_connection_limits.py::"
 SHARE_STATES = "broker/coordination/share/test_on_the_wire.py::"
 ELSEWHERE = {
     "group.share.max.share.sessions": "broker/handlers/test_share_fetch.py::test_there_are_at_most_so_many_sessions",
+    "max.connections.per.ip.overrides": LIMITS + "test_an_address_may_have_a_limit_of_its_own",
+    "max.connection.creation.rate": LIMITS + "test_a_connection_over_the_rate_is_served_later",
+    "quota.window.num": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "quota.window.size.seconds": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
+    "controller.quota.window.num": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
+    "controller.quota.window.size.seconds": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
     "ssl.keystore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.keystore.password": TLS + "test_what_cannot_work_is_refused_in_one_line",
     "ssl.truststore.type": TLS + "test_what_cannot_work_is_refused_in_one_line",
@@ -174,6 +185,22 @@ ELSEWHERE = {
         "test_a_new_producer_id_past_the_limit_gets_an_error_and_known_ones_write_on"
     ),
     "authorizer.class.name": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
+    "sasl.mechanism.inter.broker.protocol": SECURE + "test_brokers_replicate_through_tls_and_sasl",
+    "ssl.endpoint.identification.algorithm": SECURE + "test_a_certificate_of_another_host_is_not_trusted",
+    "zookeeper.ssl.client.enable": ZOOKEEPER + "test_tls_with_a_certificate_and_znodes_of_the_broker_alone",
+    "zookeeper.ssl.keystore.location": ZOOKEEPER + "test_tls_with_a_certificate_and_znodes_of_the_broker_alone",
+    "zookeeper.ssl.truststore.location": ZOOKEEPER + "test_a_certificate_that_is_not_trusted_is_named",
+    "zookeeper.set.acl": ZOOKEEPER + "test_a_login_and_znodes_of_the_broker_alone",
+    "java.security.auth.login.config": ZOOKEEPER + "test_a_login_and_znodes_of_the_broker_alone",
+    "zookeeper.ssl.keystore.password": ZOOKEEPER_LOGIN + "test_the_key_may_be_encrypted",
+    "zookeeper.ssl.keystore.type": ZOOKEEPER_LOGIN + "test_a_store_is_pem_by_its_type_or_its_name",
+    "zookeeper.ssl.truststore.type": ZOOKEEPER_LOGIN + "test_a_store_is_pem_by_its_type_or_its_name",
+    "zookeeper.ssl.truststore.password": ZOOKEEPER_LOGIN + "test_what_cannot_be_read_is_refused_in_one_line",
+    "zookeeper.ssl.protocol": ZOOKEEPER_LOGIN + "test_the_versions_and_suites_are_those_of_the_configs",
+    "zookeeper.ssl.enabled.protocols": ZOOKEEPER_LOGIN + "test_the_versions_and_suites_are_those_of_the_configs",
+    "zookeeper.ssl.cipher.suites": ZOOKEEPER_LOGIN + "test_the_versions_and_suites_are_those_of_the_configs",
+    "zookeeper.ssl.endpoint.identification.algorithm": ZOOKEEPER_LOGIN
+    + "test_the_host_is_checked_unless_the_algorithm_is_empty",
     "super.users": ACCESS + "test_an_acl_counts_at_once_and_for_every_connection",
     "allow.everyone.if.no.acl.found": ACCESS + "test_everyone_may_use_what_has_no_acl_where_that_is_set",
     "direct.read.max.leases": "broker/topics/test_segment_leases.py::test_no_more_than_so_many",

@@ -47,7 +47,7 @@ async def create(raw: Raw, *acls: AclCreation) -> list[int]:
 async def test_what_is_wrong_is_rejected_and_the_rest_is_created(guarded: Broker, admin: Raw) -> None:
     codes = await create(admin, creation("orders"), creation(""), creation("ord", PREFIXED), creation("a", who="alice"))
     assert codes == [0, ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
-    assert [(each.resource_name, each.pattern_type) for each in guarded.services.metadata.acls] == [
+    assert [(each.resource_name, each.pattern_type) for each in guarded.services.security.acls] == [
         ("orders", LITERAL),
         ("ord", PREFIXED),
     ]
@@ -56,7 +56,7 @@ async def test_what_is_wrong_is_rejected_and_the_rest_is_created(guarded: Broker
 async def test_an_acl_that_is_there_is_kept_once(guarded: Broker, admin: Raw) -> None:
     assert await create(admin, creation("orders"), creation("orders")) == [0, 0]
     assert await create(admin, creation("orders")) == [0]
-    assert len(guarded.services.metadata.acls) == 1
+    assert len(guarded.services.security.acls) == 1
 
 
 async def test_acls_are_described_resource_by_resource(admin: Raw) -> None:
@@ -72,7 +72,7 @@ async def test_a_filter_deletes_what_it_means_and_says_what_that_was(guarded: Br
     names = [[each.resource_name for each in result.matching_acls] for result in deleted.filter_results]
     # Two filters may mean the same ACL.
     assert names == [["orders"], ["orders", "pay"], []]
-    assert not guarded.services.metadata.acls
+    assert not guarded.services.security.acls
 
 
 async def test_only_who_may_alter_the_cluster_changes_acls(guarded: Broker) -> None:
@@ -92,11 +92,11 @@ async def test_acls_have_bounds(guarded: Broker, admin: Raw, monkeypatch: pytest
     monkeypatch.setattr(create_acls, "MAX_ACLS", 100)
     monkeypatch.setattr(create_acls, "MAX_ACL_CHARS", 40)
     assert await create(admin, creation("c" * 40)) == [ErrorCode.POLICY_VIOLATION]
-    assert len(guarded.services.metadata.acls) == 2
+    assert len(guarded.services.security.acls) == 2
     monkeypatch.setattr(delete_acls, "MAX_CHANGED", 1)
     deleted = await admin.ask(ApiKey.DELETE_ACLS, 3, DeleteAclsRequest([every()]))
     assert deleted.filter_results[0].error_code == ErrorCode.INVALID_REQUEST
-    assert len(guarded.services.metadata.acls) == 2
+    assert len(guarded.services.security.acls) == 2
 
 
 async def test_ten_thousand_acls_are_one_request_and_survive_a_restart(config: BrokerConfig) -> None:
@@ -105,6 +105,6 @@ async def test_ten_thousand_acls_are_one_request_and_survive_a_restart(config: B
         assert set(await create(raw, *acls)) == {0}
         allow(broker, "bob", Operation.READ, ResourceType.TOPIC, "orders")
     async with Broker(secured(config)) as broker:
-        kept = list(broker.services.metadata.acls)
+        kept = list(broker.services.security.acls)
         assert len(kept) == acl_requests.MAX_CHANGED + 1
         assert kept[0] == Acl(2, "topic-0", LITERAL, "User:alice", "*", 3, 3)

@@ -8,6 +8,7 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.replication import fetcher
 from odradek.broker.replication.fetcher import Fetcher, Fetchers, Following
+from odradek.broker.replication.inter_broker import InterBroker
 from odradek.broker.replication.peer import Peer
 from odradek.broker.topics.partition import Partition
 
@@ -45,7 +46,8 @@ async def test_no_fetcher_has_more_than_a_leader_takes(monkeypatch: pytest.Monke
         made.append(Idle(peer))
         return cast(Fetcher, made[-1])
 
-    fetchers = Fetchers(BrokerConfig(num_replica_fetchers=count), new)
+    config = BrokerConfig(num_replica_fetchers=count)
+    fetchers = Fetchers(config, InterBroker(config), new)
     every = [Following(cast(Partition, Place(index)), bytes(16), 0) for index in range(1_000)]
     for each in every:
         fetchers.follow(each, 2, ("h", 1))

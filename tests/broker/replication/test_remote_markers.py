@@ -23,6 +23,13 @@ from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS
 from odradek.tests.support.hand_cluster import HandCluster, until
 
 
+def markers_of(cluster: HandCluster) -> RemoteMarkers:
+    """The markers that broker 1 sends."""
+    replicas = cluster.brokers[1].services.replicas
+    assert replicas is not None
+    return RemoteMarkers(cluster.configs[1], replicas.view, replicas.inter_broker)
+
+
 async def end_without_own_replica(cluster: HandCluster, leader: int) -> None:
     """Commit a transaction at broker 1, whose own replica of the partition has just gone offline."""
     await lead_internal(cluster, TRANSACTIONS, 1)
@@ -100,7 +107,7 @@ async def test_markers_for_one_broker_travel_together(tmp_path: Path, monkeypatc
         await cluster.assign("a", leader=2)
         await cluster.assign("gone", leader=2)
         await cluster.stop_replica(2, "gone", delete=True)
-        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        markers = markers_of(cluster)
         written = [markers.write("a" if number % 2 else "gone", 0, end_of(number)) for number in range(500)]
         outcomes = await asyncio.gather(*written, return_exceptions=True)
         assert [outcome is None for outcome in outcomes] == [bool(number % 2) for number in range(500)]
@@ -115,7 +122,7 @@ async def test_two_ends_of_one_producer_do_not_travel_together(tmp_path: Path, m
     async with HandCluster(tmp_path) as cluster:
         await cluster.assign("a", 0, leader=2)
         await cluster.assign("a", 1, leader=2)
-        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        markers = markers_of(cluster)
         ends = [("a", 0, end_of(7, 1)), ("a", 1, end_of(7, 1)), ("a", 0, end_of(7, 2)), ("a", 1, end_of(8))]
         await asyncio.gather(*(markers.write(*each) for each in ends))
         assert counted.sizes == [3, 1]
@@ -126,7 +133,7 @@ async def test_markers_that_wait_fail_when_the_broker_stops(tmp_path: Path, monk
     monkeypatch.setattr(remote_markers, "MAX_MARKERS", 1)
     async with HandCluster(tmp_path) as cluster:
         await cluster.assign("a", leader=2, to=(2,))
-        markers = RemoteMarkers(cluster.configs[1], cluster.brokers[1].services.replicas.view)  # type: ignore[union-attr]
+        markers = markers_of(cluster)
         written = [markers.write("a", 0, end_of(number)) for number in (1, 2)]
         await until(lambda: cluster.partition(2, "a").log.log_end_offset == 1)
         markers.close()

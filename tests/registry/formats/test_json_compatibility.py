@@ -97,3 +97,19 @@ def test_a_reference_is_a_document_of_its_own() -> None:
 def test_what_is_no_schema_is_told(text: str, why: str) -> None:
     with pytest.raises(InvalidSchema, match=why):
         parse(text, {})
+
+
+def test_a_schema_that_a_comparison_makes_is_not_taken_for_another() -> None:
+    """The addresses of such schemas are keys: each must live as long as the comparison."""
+    names = [f"p{number}" for number in range(20)]
+    reader = closed({name: {"$ref": "#/$defs/d"} for name in names}) | {"$defs": {"d": {"allOf": [TEXT]}}}
+    writer = closed({name: (TEXT if number % 2 else INT) | {"title": name} for number, name in enumerate(names)})
+    assert kinds(reader, writer) == ["PRODUCT_TYPE_EXTENDED"] * 10
+
+
+def test_patterns_are_those_of_re2_and_of_python() -> None:
+    for pattern in (r"^\p{L}+$", "(?<year>[0-9]{4})", "(?=a)b", "[[a]"):
+        parse(json.dumps({"pattern": pattern}), {})
+    for pattern in ("(", 5, "a" * 10_001):
+        with pytest.raises(InvalidSchema, match="regular expression"):
+            parse(json.dumps({"pattern": pattern}), {})

@@ -9,7 +9,9 @@ from typing import Any, cast
 import pytest
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
+from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.replication.controller_door import OwnBroker
+from odradek.broker.replication.inter_broker import InterBroker
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 from odradek.tests.support.clock import FakeClock
@@ -31,7 +33,7 @@ class Candidate:
         self._session = fake.connect()
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
         own = OwnBroker(carry_out)
-        self.controller = Controller(config, cast("Session", self), FakeClock(), own)
+        self.controller = Controller(config, cast("Session", self), FakeClock(), own, InterBroker(BrokerConfig()))
         # Cleared while the answers of ZooKeeper are on their way.
         self.answers = asyncio.Event()
         self.answers.set()

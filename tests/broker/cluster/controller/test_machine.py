@@ -222,7 +222,9 @@ class Shell:
     def __init__(self, world: World) -> None:
         self.world = world
         config = ControllerConfig(1, 30_000, lambda: False, 10, None)
-        self.controller = Controller(config, cast("Session", None), FakeClock(), cast("OwnBroker", None))
+        self.controller = Controller(
+            config, cast("Session", None), FakeClock(), cast("OwnBroker", None), cast("Any", None)
+        )
         again = Repetition(self.controller._put)
         self.controller._term = _Term(world.machine, 0, cast("Channels", None), again)
 

@@ -1,0 +1,20 @@
+"""ExpireDelegationToken, API key 40: refused, because there are no tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+from ..network.request import RequestContext
+from .token_requests import rejection
+
+if TYPE_CHECKING:
+    from ..services import Services
+
+
+def handle(
+    services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    """Return why no token is ended."""
+    code, expiry_ms = rejection(context)
+    return ExpireDelegationTokenResponse(int(code), expiry_ms)

@@ -1,0 +1,65 @@
+"""Where ACLs, passwords and quotas are kept: the metadata journal of a broker that is alone, or its cluster's znodes.
+
+Changes are durable when they return, and count for every request that comes to this broker afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ..quotas.client_quotas import Change
+from ..quotas.entities import Entity
+from ..security.acls import Acl
+from ..security.sasl.scram import Credential
+
+# User, mechanism, and what is kept of the password; None deletes it.
+PasswordChange = tuple[str, str, Credential | None]
+
+
+class SecurityStore(Protocol):
+    """Both kinds of store."""
+
+    # Called with the user and the mechanism of each password that was deleted.
+    when_deleted: Callable[[str, str], None]
+
+    @property
+    def acls(self) -> Mapping[Acl, None]:
+        """Every ACL."""
+        ...
+
+    @property
+    def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
+        """What is kept of passwords, by user and mechanism."""
+        ...
+
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of every entity that has one."""
+        ...
+
+    def credential(self, mechanism: str, user: str) -> Credential | None:
+        """Return what is kept of a user's password."""
+        ...
+
+    def check_name(self, name: str) -> None:
+        """Raise INVALID_REQUEST where no ACL can be kept for a resource of this name."""
+        ...
+
+    async def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> Mapping[Acl, KafkaError]:
+        """Remove ACLs, then add others. Return the errors of those that stay as they were."""
+        ...
+
+    async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
+        """Set or delete passwords. Return the errors of users whose passwords stay as they were."""
+        ...
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities. Return the errors of those that stay as they were."""
+        ...
+
+
+def missing_password() -> KafkaError:
+    """Return the error of the deletion of a password that is not there."""
+    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")

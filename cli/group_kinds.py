@@ -1,0 +1,84 @@
+"""What `odradek groups` does differently for groups of each kind: classic, consumer (KIP-848) and share (KIP-932).
+
+A share group commits no offsets. What stands for them is where it begins in each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from .lag import lags
+from .output import print_rows
+
+if TYPE_CHECKING:
+    from ..client import Admin, TopicPartition
+    from ..client.core.descriptions import GroupDescription
+
+_AWAITED = ("group", "state", "epoch", "topic", "partition", "awaited_by", "held_by", "client", "host")
+
+
+async def is_share(admin: Admin, group: str) -> bool:
+    """Whether a group is a share group. One that does not exist is none."""
+    from ..client.errors import ErrorCode, KafkaError
+
+    try:
+        return (await admin.describe_groups(group))[group].type == "share"
+    except KafkaError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return False
+        raise
+
+
+async def offsets_of(admin: Admin, group: str) -> dict[TopicPartition, int]:
+    """Return a group's committed offsets, or where a share group begins."""
+    if await is_share(admin, group):
+        return {place: each.start_offset for place, each in (await admin.list_share_group_offsets(group)).items()}
+    return {place: each.offset for place, each in (await admin.list_group_offsets(group)).items()}
+
+
+async def set_offsets(admin: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Set a group's committed offsets, or where a share group begins."""
+    from ..client import OffsetAndMetadata
+
+    if await is_share(admin, group):
+        await admin.alter_share_group_offsets(group, offsets)
+    else:
+        await admin.alter_group_offsets(group, {place: OffsetAndMetadata(each) for place, each in offsets.items()})
+
+
+async def lags_of(admin: Admin, group: str) -> dict[TopicPartition, tuple[int, int]]:
+    """Return (end offset, records left) of each partition of a group."""
+    if not await is_share(admin, group):
+        return await lags(admin, await offsets_of(admin, group))
+    starts = await admin.list_share_group_offsets(group)
+    found = await lags(admin, {place: each.start_offset for place, each in starts.items()})
+    # Of the records behind the start, some are done with already.
+    lag = {place: each.lag for place, each in starts.items()}
+    return {place: (end, left if lag[place] is None else lag[place] or 0) for place, (end, left) in found.items()}
+
+
+def show_awaited(group: GroupDescription) -> None:
+    """Print which partitions members of a consumer group wait for, and who must give them up."""
+    print_rows(_AWAITED, _awaited(group))
+
+
+def _awaited(group: GroupDescription) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for each in group.awaited():
+        holder = each.holder
+        rows.append(
+            {
+                "group": group.group_id,
+                "state": group.state,
+                "epoch": group.epoch,
+                "topic": each.partition.topic,
+                "partition": each.partition.partition,
+                "awaited_by": each.member.member_id,
+                # Nobody: the member gets it with its next heartbeat.
+                "held_by": None if holder is None else holder.member_id,
+                "client": None if holder is None else holder.client_id,
+                "host": None if holder is None else holder.client_host,
+            }
+        )
+    return rows

@@ -1,0 +1,169 @@
+"""Keys and values of a schema registry for `produce` and `consume`, which show and take them as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .errors import CliError
+from .record_input import BadLine, InputRecord
+from .values import OneOf
+
+if TYPE_CHECKING:
+    from ..client.schemas.registered import RegisteredSerializer
+
+FORMATS = ("avro", "json-schema")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+Content = bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaFormats:
+    """The formats of keys and values, none where they are bytes."""
+
+    key: RegisteredSerializer | None = None
+    value: RegisteredSerializer | None = None
+
+    def __bool__(self) -> bool:
+        return self.key is not None or self.value is not None
+
+    async def encoded(self, record: InputRecord, topic: str) -> InputRecord:
+        """Return a record of JSON, or of the texts of JSON, with its bytes. Raises BadLine, KafkaError."""
+        key = record.key if self.key is None else await _encoded(self.key, record.key, topic, "key")
+        value = record.value if self.value is None else await _encoded(self.value, record.value, topic, "value")
+        return record._replace(key=key, value=value)
+
+    def decoders(self, as_objects: bool) -> dict[str, Any]:
+        """Return the deserializers of a consumer, which make JSON: objects, or their texts."""
+        chosen = {"key_deserializer": self.key, "value_deserializer": self.value}
+        return {name: _Printed(each, as_objects) for name, each in chosen.items() if each is not None}
+
+
+async def _encoded(by: RegisteredSerializer, content: Any, topic: str, field: str) -> Content:
+    from ..client.core.serialization import SchemaMissing
+    from ..client.errors import KafkaError
+
+    if content is None:
+        return None
+    value = _from_text(content, field) if isinstance(content, bytes) else content
+    while True:
+        try:
+            return by.encode_at_once(value, topic, field)
+        except SchemaMissing as missing:
+            await missing.load()
+        except KafkaError:
+            raise
+        except Exception as error:  # the libraries' errors of values have no class in common
+            raise BadLine(f"has a {field} that its schema does not allow: {error!s:.300}") from error
+
+
+def _from_text(content: bytes, field: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BadLine(f"has a {field} that is no JSON: {error}") from error
+
+
+class _Printed:
+    """A deserializer that makes JSON of what another one reads."""
+
+    def __init__(self, inner: RegisteredSerializer, as_objects: bool) -> None:
+        self._inner, self._as_objects = inner, as_objects
+
+    def decode_at_once(self, content: bytes, topic: str, field: str) -> Any:
+        """Return a key or value as JSON, or as its text."""
+        from ..client.schemas.plain_json import to_json
+
+        value = to_json(self._inner.decode_at_once(content, topic, field))
+        if self._as_objects:
+            return value
+        return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def schema_options(*, writes: bool) -> Decorator:
+    """Return a decorator for --key-format, --value-format and --registry, which arrive as the parameter `formats`.
+
+    A command that `writes` takes schemas to register, too.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def with_formats(**given: Any) -> Any:
+            chosen = {name: given.pop(name) for name in (*_NAMES, *(_WRITING if writes else ()))}
+            return function(formats=_formats(**chosen), **given)
+
+        decorated: Callable[..., Any] = with_formats
+        for option in reversed([*_OPTIONS, *(_WRITING_OPTIONS if writes else [])]):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+_NAMES = ("key_format", "value_format", "registry", "registry_login_file", "registry_ca")
+_WRITING = ("key_schema", "value_schema")
+_FILE = click.Path(path_type=Path)
+_OPTIONS = [
+    click.option("--key-format", type=OneOf(FORMATS), help="Keys have a schema of the registry, and are JSON here."),
+    click.option(
+        "--value-format", type=OneOf(FORMATS), help="Values have a schema of the registry, and are JSON here."
+    ),
+    click.option("--registry", metavar="URL", help="The schema registry, such as http://127.0.0.1:8081."),
+    click.option("--registry-login-file", metavar="FILE", type=_FILE, help="NAME:PASSWORD for the registry."),
+    click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS."),
+]
+_WRITING_OPTIONS = [
+    click.option(
+        "--key-schema", metavar="FILE", type=_FILE,
+        help="Register this schema of keys.  [default: the subject's latest version]",
+    ),
+    click.option(
+        "--value-schema", metavar="FILE", type=_FILE,
+        help="Register this schema of values.  [default: the subject's latest version]",
+    ),
+]  # fmt: skip
+
+
+def _formats(
+    key_format: str | None, value_format: str | None, registry: str | None, registry_login_file: Path | None,
+    registry_ca: str | None, key_schema: Path | None = None, value_schema: Path | None = None,
+) -> SchemaFormats:  # fmt: skip
+    if (key_schema and not key_format) or (value_schema and not value_format):
+        raise click.UsageError("--key-schema needs --key-format, --value-schema needs --value-format")
+    if (key_format or value_format) and registry is None:
+        raise click.UsageError("--key-format and --value-format need --registry URL")
+    if registry is None:
+        return SchemaFormats()
+    if not (key_format or value_format):
+        raise click.UsageError("--registry is for --key-format and --value-format")
+    from ..client.errors import InvalidOption
+    from ..client.schemas import SchemaRegistry
+
+    login = None if registry_login_file is None else _text(registry_login_file).strip()
+    try:
+        client = SchemaRegistry(registry, login=login, ca_file=registry_ca)
+        return SchemaFormats(_one(key_format, client, key_schema), _one(value_format, client, value_schema))
+    except InvalidOption as error:
+        raise CliError(error.message) from error
+
+
+def _one(name: str | None, registry: Any, schema: Path | None) -> RegisteredSerializer | None:
+    from ..client.schemas import JsonSchema
+    from ..client.schemas.plain_json import AvroOfJson
+
+    text = None if schema is None else _text(schema)
+    return None if name is None else AvroOfJson(registry, text) if name == "avro" else JsonSchema(registry, text)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{path}: {error}") from error

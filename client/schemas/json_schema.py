@@ -1,0 +1,116 @@
+"""Keys and values in JSON, by the JSON Schemas of a registry: `value_serializer=JsonSchema(registry, schema)`.
+
+Contents are checked by the schema on both sides: `pip install 'odradek[json-schema]'`. Nothing is fetched for a `$ref`:
+it leads into the schema, or into what the registry knows as its references.
+"""
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from ..errors import InvalidOption
+from .registered import RegisteredSerializer
+from .schema_registry import Reference, Schema, SchemaRegistry
+from .subject_names import SubjectName, topic_name
+
+
+class BadJson(ValueError):
+    """A value that its schema does not allow."""
+
+
+class JsonSchema(RegisteredSerializer):
+    """Serializer and deserializer, for keys or values."""
+
+    TYPE = "JSON"
+
+    def __init__(
+        self,
+        registry: SchemaRegistry | str,
+        schema: str | dict[str, Any] | Schema | None = None,
+        *,
+        references: tuple[Reference, ...] = (),
+        subject: SubjectName = topic_name,
+        auto_register: bool = True,
+        use_latest: bool = False,
+        normalize: bool = False,
+        validate: bool = True,
+    ) -> None:
+        """As `Avro`. Without `validate` any value is written and read. Raises InvalidOption."""
+        self._validate = validate
+        super().__init__(
+            registry, schema, references=references, subject=subject, auto_register=auto_register,
+            use_latest=use_latest, normalize=normalize,
+        )  # fmt: skip
+        if validate:
+            _library()
+
+    def _name_of(self, schema: Schema) -> str:
+        parsed = _json(schema.text)
+        title = parsed.get("title", "") if isinstance(parsed, dict) else ""
+        return title if isinstance(title, str) else ""
+
+    def _encoder(self, registry: SchemaRegistry, schema: Schema) -> Callable[[Any], bytes]:
+        check = self._check(registry, schema)
+
+        def encode(content: Any) -> bytes:
+            check(content)
+            return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+        return encode
+
+    def _decoder(self, registry: SchemaRegistry, writer: Schema, reader: Schema | None) -> Callable[[memoryview], Any]:
+        check = self._check(registry, reader or writer)
+
+        def decode(content: memoryview) -> Any:
+            value = json.loads(bytes(content))
+            check(value)
+            return value
+
+        return decode
+
+    def _check(self, registry: SchemaRegistry, schema: Schema) -> Callable[[Any], None]:
+        """Return what raises BadJson for a value that a schema does not allow."""
+        if not self._validate:
+            return lambda value: None
+        validator = _validator(schema.text, registry.referenced(schema))
+
+        def check(value: Any) -> None:
+            error = next(validator.iter_errors(value), None)
+            if error is not None:
+                raise BadJson(f"{error.json_path}: {error.message:.500}")
+
+        return check
+
+
+def _validator(text: str, references: dict[str, str]) -> Any:
+    jsonschema = _library()
+    referencing = import_module("referencing")
+    default = import_module("referencing.jsonschema").DRAFT202012
+    made = [(name, referencing.Resource.from_contents(_json(each), default)) for name, each in references.items()]
+    schema = _json(text)
+    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(schema)
+        # With a registry of its own the library fetches nothing.
+        return kind(schema, registry=referencing.Registry().with_resources(made))
+    except Exception as error:  # its exceptions of schemas have no class in common
+        raise InvalidOption(f"the JSON Schema is not valid: {error!r:.500}") from error
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidOption(f"the JSON Schema is no JSON: {error}") from error
+
+
+def _library() -> Any:
+    try:
+        return import_module("jsonschema")
+    except ImportError as error:
+        raise InvalidOption("JSON Schema needs jsonschema: pip install 'odradek[json-schema]'") from error

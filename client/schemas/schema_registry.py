@@ -1,0 +1,276 @@
+"""A schema registry as clients need it: schemas by id, ids of schemas, the latest version of a subject.
+
+Answers are kept within bounds: an id never changes its schema, a latest version is asked for again after a while.
+Methods block. A caller that may not wait uses `registry.at_once`, which raises SchemaMissing instead of asking.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# JSON has no types.
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeVar, cast
+from urllib.parse import quote
+
+from ..core.serialization import SchemaMissing
+from ..errors import InvalidOption, SchemaRegistryRefused
+from .http_door import HttpDoor
+
+T = TypeVar("T")
+
+# Of each kind. A program has some hundred schemas; ids that nobody has would fill the memory otherwise.
+MAX_KEPT = 1_000
+# How long an answer that something does not exist holds.
+ABSENCE_S = 10.0
+_NOT_FOUND = 404
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a schema names another one by, and where that one is."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema: its text, its type (AVRO, JSON or PROTOBUF) and what it refers to."""
+
+    text: str
+    type: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the body of a request."""
+        made: dict[str, Any] = {"schema": self.text, "schemaType": self.type}
+        references = [{"name": each.name, "subject": each.subject, "version": each.version} for each in self.references]
+        return made | {"references": references} if references else made
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema that the registry has, as a version of a subject."""
+
+    id: int
+    version: int
+    schema: Schema
+
+
+class Answers:
+    """Answers that are kept: the MAX_KEPT that were used last, each until its time is over."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[Any, tuple[Any, float]] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: Any) -> Any:
+        """Return an answer; raise one that is an exception. Raises KeyError if there is none."""
+        with self._lock:
+            if self._kept[key][1] < time.monotonic():
+                del self._kept[key]
+            answer, _ = self._kept[key]
+            self._kept.move_to_end(key)
+        if isinstance(answer, SchemaRegistryRefused):
+            raise answer.with_traceback(None)
+        return answer
+
+    def keep(self, key: Any, answer: object, seconds: float = float("inf")) -> None:
+        """Keep an answer for so long."""
+        with self._lock:
+            self._kept[key] = (answer, time.monotonic() + seconds)
+            self._kept.move_to_end(key)
+            while len(self._kept) > MAX_KEPT:
+                self._kept.popitem(last=False)
+
+    def drop(self) -> None:
+        """Forget all."""
+        with self._lock:
+            self._kept.clear()
+
+
+class SchemaRegistry:
+    """A client of a schema registry. Threads and event loops may share it; it can be pickled."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        login: str | None = None,
+        ca_file: str | None = None,
+        cert_file: str | None = None,
+        key_file: str | None = None,
+        timeout_ms: float = 10_000,
+        latest_ttl_ms: float = 60_000,
+    ) -> None:
+        """`url` may name several registries over one topic, with commas between. `latest_ttl_ms` is how long a latest
+        version counts as the latest. Raises InvalidOption.
+        """
+        if latest_ttl_ms < 0:
+            raise InvalidOption(f"latest_ttl_ms is milliseconds, not {latest_ttl_ms}")
+        self._door = HttpDoor(url, login, ca_file, cert_file, key_file, timeout_ms)
+        self._latest_ttl_s = latest_ttl_ms / 1000
+        self._begin()
+
+    def _begin(self) -> None:
+        self._answers = Answers()
+        # One thread: who asks for what another one is asking for waits, and finds the answer.
+        self._thread = ThreadPoolExecutor(1, "schema-registry")
+        # The registry for callers that may not wait.
+        self.at_once: SchemaRegistry = _OnlyKept(self)
+
+    def __getstate__(self) -> tuple[HttpDoor, float]:
+        return self._door, self._latest_ttl_s
+
+    def __setstate__(self, state: tuple[HttpDoor, float]) -> None:
+        self._door, self._latest_ttl_s = state
+        self._begin()
+
+    def __repr__(self) -> str:
+        return f"SchemaRegistry({self._door!r})"
+
+    # -- Schemas. All raise SchemaRegistryRefused, SchemaRegistryUnavailable.
+
+    def schema(self, schema_id: int) -> Schema:
+        """Return the schema with an id."""
+        return self._kept(("id", schema_id), lambda: _schema(self._door.ask("GET", f"/schemas/ids/{schema_id}")))
+
+    def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        """Register a schema as the next version of a subject, unless it has it. Return its id."""
+
+        def ask() -> int:
+            path = f"/subjects/{quote(subject, safe='')}/versions{_flag(normalize)}"
+            return _number(self._door.ask("POST", path, schema.to_json()), "id")
+
+        return self._kept(("register", subject, schema, normalize), ask)
+
+    def look_up(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
+        """Return the id of a schema that a subject has."""
+
+        def ask() -> int:
+            path = f"/subjects/{quote(subject, safe='')}{_flag(normalize)}"
+            return _number(self._door.ask("POST", path, schema.to_json()), "id")
+
+        return self._kept(("look up", subject, schema, normalize), ask)
+
+    def latest(self, subject: str) -> Registered:
+        """Return the latest version of a subject, or what it was `latest_ttl_ms` ago."""
+        return self._kept(("latest", subject), lambda: self._version(subject, "latest"), self._latest_ttl_s)
+
+    def version(self, subject: str, number: int) -> Registered:
+        """Return a version of a subject, also a deleted one: others may refer to it."""
+        return self._kept(("version", subject, number), lambda: self._version(subject, f"{number}?deleted=true"))
+
+    def referenced(self, schema: Schema) -> dict[str, str]:
+        """Return the texts behind the references of a schema by name: what refers to another comes after it."""
+        made: dict[str, str] = {}
+        self._collect(schema, made, set())
+        return made
+
+    def subjects(self) -> list[str]:
+        """Return all subjects."""
+        return cast("list[str]", self._door.ask("GET", "/subjects"))
+
+    def why_incompatible(self, subject: str, schema: Schema) -> list[str]:
+        """Return why a schema may not follow the latest version of a subject; nothing if it may."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        answer = self._door.ask("POST", path, schema.to_json())
+        return (
+            [] if answer.get("is_compatible") else cast("list[str]", answer.get("messages") or ["no reason is given"])
+        )
+
+    def set_compatibility(self, level: str, subject: str | None = None) -> None:
+        """Set the level of a subject, or of all that have none of their own."""
+        path = "/config" if subject is None else f"/config/{quote(subject, safe='')}"
+        self._door.ask("PUT", path, {"compatibility": level})
+
+    def forget(self) -> None:
+        """Forget all answers."""
+        self._answers.drop()
+
+    # -- Parts
+
+    def _kept(self, key: Any, ask: Callable[[], T], seconds: float = float("inf")) -> T:
+        try:
+            return self._answers.get(key)
+        except KeyError:
+            return self._thread.submit(self._ask, key, ask, seconds).result()
+
+    def _ask(self, key: Any, ask: Callable[[], T], seconds: float) -> T:
+        try:
+            return self._answers.get(key)
+        except KeyError:
+            pass
+        try:
+            answer = ask()
+        except SchemaRegistryRefused as error:
+            if error.status == _NOT_FOUND:
+                self._answers.keep(key, error, ABSENCE_S)
+            raise
+        self._answers.keep(key, answer, seconds)
+        return answer
+
+    def _version(self, subject: str, number: str) -> Registered:
+        found = self._door.ask("GET", f"/subjects/{quote(subject, safe='')}/versions/{number}")
+        return Registered(_number(found, "id"), _number(found, "version"), _schema(found))
+
+    def _collect(self, schema: Schema, made: dict[str, str], seen: set[Reference]) -> None:
+        for each in schema.references:
+            if each in seen:
+                continue
+            seen.add(each)
+            if len(seen) > MAX_REFERENCES:
+                raise InvalidOption(f"a schema refers to more than {MAX_REFERENCES} others")
+            inner = self.version(each.subject, each.version).schema
+            self._collect(inner, made, seen)
+            made.setdefault(each.name, inner.text)
+
+
+# As in the registry.
+MAX_REFERENCES = 100
+
+
+class _OnlyKept(SchemaRegistry):
+    """A registry that has the answers of another one that are kept, and says what the other one has to ask."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._door, self._latest_ttl_s = registry.__getstate__()
+        self.at_once = self
+
+    def _kept(self, key: Any, ask: Callable[[], T], seconds: float = float("inf")) -> T:
+        registry = self._registry
+        try:
+            return registry._answers.get(key)
+        except KeyError:
+            raise SchemaMissing(lambda: registry._thread.submit(registry._ask, key, ask, seconds)) from None
+
+
+def _flag(normalize: bool) -> str:
+    return "?normalize=true" if normalize else ""
+
+
+def _number(answer: Any, name: str) -> int:
+    number = answer.get(name) if isinstance(answer, dict) else None
+    if type(number) is not int:
+        raise SchemaRegistryRefused(200, 0, f"an answer without {name}: {answer!r:.200}")
+    return number
+
+
+def _schema(answer: Any) -> Schema:
+    try:
+        references = [
+            Reference(each["name"], each["subject"], each["version"]) for each in answer.get("references") or ()
+        ]
+        schema = Schema(answer["schema"], answer.get("schemaType") or "AVRO", tuple(references))
+    except (KeyError, TypeError, AttributeError):
+        raise SchemaRegistryRefused(200, 0, f"an answer without a schema: {answer!r:.200}") from None
+    if not isinstance(schema.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise SchemaRegistryRefused(200, 0, f"an answer without a schema: {answer!r:.200}")
+    return schema

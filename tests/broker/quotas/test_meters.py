@@ -1,0 +1,31 @@
+"""Meters are bounded in number, and forgotten when nobody uses them."""
+
+from __future__ import annotations
+
+from odradek.broker.quotas import meters
+from odradek.broker.quotas.meters import IDLE_MS, MOST_METERS, Meters
+
+
+def test_invented_ids_push_out_the_oldest_ones() -> None:
+    known: Meters[list[int]] = Meters(list)
+    mine = known.of("mine", 0)
+    for number in range(2 * MOST_METERS):
+        known.of(number, 0)
+        assert known.of("mine", 0) is mine
+    assert len(known) == MOST_METERS
+
+
+def test_idle_meters_go() -> None:
+    known: Meters[list[int]] = Meters(list)
+    for number in range(100):
+        known.of(number, 0)
+    known.of("used", IDLE_MS - 1)
+    known.of("new", IDLE_MS)
+    assert len(known) == 2
+
+
+def test_the_bound_holds_for_hours_of_new_ids() -> None:
+    known: Meters[list[int]] = Meters(list)
+    for number in range(meters.MOST_METERS + 10):
+        known.of(number, number)
+    assert len(known) == MOST_METERS

@@ -1,0 +1,322 @@
+"""Life in a group of the consumer protocol (KIP-848), through every rejection that a coordinator has."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from odradek.client import Consumer, KafkaError, TopicPartition
+from odradek.client.errors import InvalidOption
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from odradek.protocol.messages.offset_commit import OffsetCommitResponse
+from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.wire import Call, answer, do_and_drop, drop, keep_silent
+
+from .test_membership import until, write
+
+BEAT = ApiKey.CONSUMER_GROUP_HEARTBEAT
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def member_of(cluster: FakeCluster, *topics: str, **options: Any) -> Consumer:
+    quick = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "auto_offset_reset": "earliest", "group_id": "g"}
+    quick |= {"bootstrap_servers": cluster.address, "group_protocol": "consumer"}
+    return Consumer(*topics, **quick | options)
+
+
+def beats(cluster: FakeCluster) -> list[ConsumerGroupHeartbeatRequest]:
+    return [call.request for call in cluster.calls(BEAT)]
+
+
+def rejection(code: ErrorCode, text: str = "") -> Any:
+    return answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=text))
+
+
+async def further_beats(cluster: FakeCluster, consumer: Consumer, count: int = 2) -> None:
+    seen = len(beats(cluster))
+    await until(consumer, lambda: len(beats(cluster)) >= seen + count)
+
+
+async def test_a_member_joins_reads_commits_and_leaves() -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster, "t") as consumer:
+            offsets = await until(consumer, lambda: bool(consumer.assignment()))
+            while len(offsets) < 10:
+                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert offsets == list(range(10))
+            member = cluster.group.member_id
+        assert cluster.group.committed == {("t", 0): 10, ("t", 1): 0}
+        assert cluster.group.left == [member]
+        assert not cluster.calls(ApiKey.JOIN_GROUP)
+
+
+async def test_a_heartbeat_says_only_what_has_changed() -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as cluster, member_of(cluster, "t") as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
+        await further_beats(cluster, consumer, 3)
+        join, told, quiet = beats(cluster)[0], beats(cluster)[1], beats(cluster)[-1]
+        assert (join.member_epoch, join.subscribed_topic_names, join.topic_partitions) == (0, ["t"], [])
+        assert join.rebalance_timeout_ms == 300_000
+        assert told.subscribed_topic_names is None
+        assert [topic.partitions for topic in told.topic_partitions or ()] == [[0]]
+        unchanged = quiet.subscribed_topic_names, quiet.subscribed_topic_regex, quiet.topic_partitions
+        assert (*unchanged, quiet.rebalance_timeout_ms) == (None, None, None, -1)
+        consumer.subscribe("u")
+        await until(consumer, lambda: consumer.assignment() == {TopicPartition("u", 0)})
+        assert cluster.group.reads == ["u"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID])
+async def test_a_fenced_member_loses_its_partitions_and_joins_with_the_same_id(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster, "t") as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            epoch, member = cluster.group.generation, cluster.group.member_id
+            cluster.on(BEAT, rejection(code))
+            async with asyncio.timeout(10):
+                while consumer.assignment():
+                    await asyncio.sleep(0.001)
+            offsets = await until(consumer, lambda: cluster.group.generation > epoch)
+            while len(offsets) < 10:
+                offsets += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert offsets == list(range(10)), "all again: nothing was committed"
+            assert cluster.group.member_id == member
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_ASSIGNOR,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_REGULAR_EXPRESSION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    ],
+)
+async def test_a_rejection_for_good_is_raised_by_the_poll_with_the_brokers_reason(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(BEAT, rejection(code, "for this reason"))
+        async with member_of(cluster, "t") as consumer:
+            with pytest.raises(KafkaError, match="for this reason") as caught:
+                await consumer.getmany(timeout_ms=5_000)
+            assert caught.value.code is code
+
+
+@pytest.mark.parametrize("step", [drop, do_and_drop, rejection(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
+async def test_after_a_heartbeat_without_an_answer_the_next_one_says_everything(step: Any) -> None:
+    async with FakeCluster({"t": 1}) as cluster, member_of(cluster, "t") as consumer:
+        await until(consumer, lambda: consumer.assignment() == {T0})
+        epoch, seen = cluster.group.generation, len(beats(cluster))
+        cluster.on(BEAT, step)
+        await further_beats(cluster, consumer, 3)
+        whole = [each for each in beats(cluster)[seen:] if each.subscribed_topic_names == ["t"]]
+        assert [topic.partitions for topic in whole[0].topic_partitions or ()] == [[0]]
+        assert (cluster.group.generation, consumer.assignment()) == (epoch, {T0})
+
+
+async def test_a_heartbeat_that_is_never_answered_is_sent_again() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, "t", request_timeout_ms=40, fetch_max_wait_ms=5) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            cluster.on(BEAT, keep_silent)
+            await further_beats(cluster, consumer, 3)
+            assert consumer.assignment() == {T0}
+
+
+async def test_a_coordinator_that_moves_is_followed() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as cluster, member_of(cluster, "t") as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        cluster.group.node_id = 2
+        await until(consumer, lambda: any(call.key is BEAT for call in cluster.nodes[2].calls))
+        await consumer.commit({T0: 0})
+        assert cluster.group.committed == {("t", 0): 0}
+
+
+async def test_a_partition_goes_when_its_records_are_processed_and_the_others_are_read_on() -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        write(cluster.log("t", 0), 10)
+        async with member_of(cluster, "t") as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            cluster.group.target = {("t", 1)}
+            seen = len(beats(cluster))
+            async with asyncio.timeout(10):  # the user works on: the member holds the partition, and heartbeats
+                while len(beats(cluster)) < seen + 4:
+                    await asyncio.sleep(0.001)
+            assert cluster.group.owned == {("t", 0), ("t", 1)}
+            assert cluster.group.committed == {}
+            write(cluster.log("t", 1), 3)
+            found = await until(consumer, lambda: cluster.group.owned == {("t", 1)})
+            assert cluster.group.committed[("t", 0)] == 4
+            while len(found) < 3:
+                found += [r.offset for rs in (await consumer.getmany(timeout_ms=50)).values() for r in rs]
+            assert found == [0, 1, 2]
+
+
+async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
+    told: list[tuple[str, frozenset[TopicPartition]]] = []
+
+    class Listener:
+        async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("revoked", partitions))
+            await consumer.commit(dict.fromkeys(partitions, 5))
+
+        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("assigned", partitions))
+
+        async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+            told.append(("lost", partitions))
+
+    async with FakeCluster({"t": 2}) as cluster:
+        cluster.group.target = {("t", 0)}
+        consumer = member_of(cluster)
+        consumer.subscribe("t", listener=Listener())
+        async with consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            cluster.group.target = {("t", 1)}
+            await until(consumer, lambda: consumer.assignment() == {T1})
+            cluster.on(BEAT, rejection(ErrorCode.UNKNOWN_MEMBER_ID))
+            await until(consumer, lambda: len(told) == 5)
+        kinds = ["assigned", "revoked", "assigned", "lost", "assigned", "revoked"]
+        assert [kind for kind, _ in told] == kinds
+        assert [min(partitions) for _, partitions in told] == [T0, T0, T1, T1, T1, T1]
+        assert cluster.group.committed == {("t", 0): 5, ("t", 1): 5}
+
+
+async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        async with member_of(cluster, "t", max_poll_interval_ms=20, enable_auto_commit=False) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            async with asyncio.timeout(10):
+                while not cluster.group.left or consumer.assignment():
+                    await asyncio.sleep(0.001)
+            await until(consumer, lambda: bool(consumer.assignment()))
+
+
+async def test_a_static_member_that_stops_says_that_it_will_be_back() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, "t", group_instance_id="i1") as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+        last = beats(cluster)[-1]
+        assert (last.member_epoch, last.instance_id) == (-2, "i1")
+
+
+async def test_a_static_member_whose_join_was_not_answered_makes_room_for_itself() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(BEAT, do_and_drop)
+        async with member_of(cluster, "t", group_instance_id="i1") as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            assert [each.member_epoch for each in beats(cluster)][:3] == [0, -2, 0]
+            assert len({each.member_id for each in beats(cluster)}) == 1
+
+
+# -- Offsets
+
+
+def stale(key: ApiKey) -> Any:
+    async def step(call: Call) -> Any:
+        if key is ApiKey.OFFSET_FETCH:
+            group = OffsetFetchResponseGroup("g", error_code=ErrorCode.STALE_MEMBER_EPOCH)
+            return OffsetFetchResponse(groups=[group])
+        response: OffsetCommitResponse = await call.default()
+        for topic in response.topics:
+            for each in topic.partitions:
+                each.error_code = ErrorCode.STALE_MEMBER_EPOCH
+        return response
+
+    return step
+
+
+async def test_members_name_their_epoch_to_commit_and_to_read_offsets() -> None:
+    async with FakeCluster({"t": 1}) as cluster, member_of(cluster, "t") as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        await consumer.commit({T0: 3})
+        commit = cluster.calls(ApiKey.OFFSET_COMMIT)[-1].request
+        read = cluster.calls(ApiKey.OFFSET_FETCH)[-1].request.groups[0]
+        member = cluster.group.member_id, cluster.group.generation
+        assert (commit.member_id, commit.generation_id_or_member_epoch) == member
+        assert (read.member_id, read.member_epoch) == member
+
+
+@pytest.mark.parametrize("key", [ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH])
+async def test_an_epoch_that_is_out_of_date_is_brought_up_to_date(key: ApiKey) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        cluster.group.committed[("t", 0)] = 7
+        cluster.on(key, stale(key), stale(key))
+        async with member_of(cluster, "t", enable_auto_commit=False) as consumer:
+            while T0 not in consumer.assignment():
+                await consumer.getmany(timeout_ms=5, max_records=1)
+            assert await consumer.position(T0) in (7, 8)
+            await consumer.commit({T0: 9})
+            assert cluster.group.committed[("t", 0)] == 9
+            assert not cluster.steps[key]
+
+
+# -- Patterns and options
+
+
+async def test_a_pattern_goes_to_the_broker() -> None:
+    async with FakeCluster({"t1": 1, "t2": 1}) as cluster:
+        cluster.group.target = {("t1", 0), ("t2", 0)}
+        consumer = member_of(cluster)
+        consumer.subscribe(pattern="T[0-9](?P<rest>.*)")
+        async with consumer:
+            await until(consumer, lambda: len(consumer.assignment()) == 2)
+        assert beats(cluster)[0].subscribed_topic_regex == "T[0-9](?P<rest>.*)"
+        assert beats(cluster)[0].subscribed_topic_names == []
+
+
+async def test_a_broker_that_matches_no_patterns_ends_the_membership_with_a_reason() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.versions[BEAT] = (0, 0)
+        consumer = member_of(cluster)
+        consumer.subscribe(pattern="t.*")
+        async with consumer:
+            with pytest.raises(KafkaError, match="matches no patterns"):
+                await consumer.getmany(timeout_ms=5_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"session_timeout_ms": 10_000}, "session_timeout_ms is for group_protocol='classic'"),
+        ({"heartbeat_interval_ms": 100}, "heartbeat_interval_ms is for group_protocol='classic'"),
+        ({"group_protocol": "newest"}, "group_protocol must be one of"),
+        ({"group_protocol": "classic", "group_remote_assignor": "range"}, "needs group_protocol='consumer'"),
+    ],
+)
+def test_options_of_the_other_protocol_are_rejected(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidOption, match=says):
+        Consumer("t", **{"group_id": "g", "group_protocol": "consumer"} | options)
+
+
+async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_classic_protocol() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(BEAT, rejection(ErrorCode.GROUP_ID_NOT_FOUND))
+        async with member_of(cluster, "t", group_protocol="auto") as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+        assert len(cluster.calls(BEAT)) == 1
+        assert cluster.calls(ApiKey.JOIN_GROUP)
+
+
+async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic_one() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        del cluster.versions[BEAT]
+        async with member_of(cluster, "t", group_protocol="auto") as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})

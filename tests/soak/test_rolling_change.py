@@ -1,0 +1,16 @@
+"""From PLAINTEXT to SASL_SSL broker by broker under load, by 20 seeds: no acknowledged record is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from odradek.tests.support.rolling_change import rolling_change
+from odradek.tests.support.zookeeper import why_missing
+
+
+@pytest.mark.skipif(bool(why_missing()), reason=why_missing())
+@pytest.mark.parametrize("seed", range(1, 21))
+def test_no_acknowledged_record_is_lost(tmp_path: Path, seed: int) -> None:
+    with rolling_change(tmp_path, seed) as change:
+        change.run()
