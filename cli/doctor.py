@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +63,7 @@ def command(config_file: str | None, assignments: tuple[str, ...], listen: str |
     found = [*check_machine(), *found]
     if config is not None:
         found += check_data_dirs(config)
+        found += check_cluster_security(config)
     found += _check_broker(chosen_address())
     _show(found)
     if any(each.result == PROBLEM for each in found):
@@ -138,6 +139,7 @@ def _describe(bootstrap_server: str) -> ClusterDescription:
 OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 _DATA_DIRECTORY = "data directory"
+_CLUSTER = "cluster"
 
 _OLDEST_PYTHON = (3, 11)
 # Library -> what it is missed for. Without the others an installation is not whole.
@@ -235,6 +237,38 @@ def check_data_dirs(config: BrokerConfig) -> Iterator[Diagnosis]:
         return
     for path in dict.fromkeys((config.data_dir, *config.data_dirs)):
         yield from _check_data_dir(path, config)
+
+
+def check_cluster_security(config: BrokerConfig) -> Iterator[Diagnosis]:
+    """Yield what keeps a broker of a cluster from reaching others and ZooKeeper, as `odradek serve` would say it."""
+    if config.zookeeper_connect is None:
+        return
+    try:
+        from ..broker.cluster.zookeeper_login import zookeeper_security
+    except ModuleNotFoundError as error:
+        how = "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
+        yield Diagnosis(_CLUSTER, PROBLEM, f"zookeeper.connect needs {error.name}", how)
+        return
+    from ..broker.replication.inter_broker import InterBroker
+    from ..broker.security.outgoing import check_is_super_user, own_principal
+    from ..broker.security.pem import StoreError
+
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: InterBroker(config),
+        lambda: check_is_super_user(config),
+        lambda: zookeeper_security(config),
+    )
+    errors: list[StoreError] = []
+    for check in checks:
+        try:
+            check()
+        except StoreError as error:
+            errors.append(error)
+            yield Diagnosis(_CLUSTER, PROBLEM, str(error), "correct the config that it names (docs/security.md)")
+    if not errors:
+        listener = config.inter_broker_listener
+        said = f"brokers reach each other at {listener} ({config.of_listener(listener).protocol}) as"
+        yield Diagnosis(_CLUSTER, OK, f"{said} {own_principal(config)}")
 
 
 def _refused(error: StartError) -> Diagnosis:

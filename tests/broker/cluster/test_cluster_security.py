@@ -294,7 +294,9 @@ async def test_what_a_broker_had_alone_becomes_the_clusters_once(cluster: Secure
         security = broker.services.security
         await security.change_acls([acl(), acl("a/b")])
         await security.put_passwords([("alice", "SCRAM-SHA-256", kept), ("bob", "SCRAM-SHA-256", kept)])
-        await security.put_quotas([(shared, {"producer_byte_rate": 1.0}), (Entity(ip="10.0.0.1"), {"connection_creation_rate": 2.0})])
+        await security.put_quotas(
+            [(shared, {"producer_byte_rate": 1.0}), (Entity(ip="10.0.0.1"), {"connection_creation_rate": 2.0})]
+        )
     theirs = credential_of("SCRAM-SHA-256", b"other", b"salt", 4096)
     configs = {"SCRAM-SHA-256": encode_credential(theirs)}
     cluster.ensemble.make("/config/users/alice", json.dumps({"version": 1, "config": configs}).encode())
