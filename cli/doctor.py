@@ -68,6 +68,7 @@ def command(config_file: str | None, assignments: tuple[str, ...], listen: str |
     found = [*check_machine(), *found]
     if config is not None:
         found += check_data_dirs(config)
+        found += check_cluster_security(config)
     found += _check_broker(chosen_address())
     _show(found)
     if any(each.result == PROBLEM for each in found):
@@ -151,6 +152,7 @@ def _ask(bootstrap_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
 
 
 _DATA_DIRECTORY = "data directory"
+_CLUSTER = "cluster"
 
 _OLDEST_PYTHON = (3, 11)
 # Library -> what it is missed for. Without the others an installation is not whole.
@@ -238,6 +240,38 @@ def check_data_dirs(config: BrokerConfig) -> Iterator[Finding]:
         return
     for path in dict.fromkeys((config.data_dir, *config.data_dirs)):
         yield from _check_data_dir(path, config)
+
+
+def check_cluster_security(config: BrokerConfig) -> Iterator[Finding]:
+    """Yield what keeps a broker of a cluster from reaching others and ZooKeeper, as `odradek serve` would say it."""
+    if config.zookeeper_connect is None:
+        return
+    try:
+        from ..broker.cluster.zookeeper_login import zookeeper_security
+    except ModuleNotFoundError as error:
+        how = "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
+        yield Finding(_CLUSTER, PROBLEM, f"zookeeper.connect needs {error.name}", how)
+        return
+    from ..broker.replication.inter_broker import InterBroker
+    from ..broker.security.outgoing import check_is_super_user, own_principal
+    from ..broker.security.pem import StoreError
+
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: InterBroker(config),
+        lambda: check_is_super_user(config),
+        lambda: zookeeper_security(config),
+    )
+    errors: list[StoreError] = []
+    for check in checks:
+        try:
+            check()
+        except StoreError as error:
+            errors.append(error)
+            yield Finding(_CLUSTER, PROBLEM, str(error), "correct the config that it names (docs/security.md)")
+    if not errors:
+        listener = config.inter_broker_listener
+        said = f"brokers reach each other at {listener} ({config.of_listener(listener).protocol}) as"
+        yield Finding(_CLUSTER, OK, f"{said} {own_principal(config)}")
 
 
 def _refused(error: StartError) -> Finding:

@@ -164,9 +164,8 @@ def test_a_password_of_one_counts_at_the_other(cluster: MixedCluster, writer: in
 def test_an_acl_of_one_counts_at_the_other(cluster: MixedCluster, writer: int, pattern: str) -> None:
     user = f"reader{writer}{pattern}"
     set_password(cluster, user, "secret", "--bootstrap-server", cluster.plain(1))
-    where = ["--bootstrap-server", cluster.plain(writer)]
-    if not writer:
-        where = ["--authorizer-properties", f"zookeeper.connect={cluster.connect}"]
+    at_zookeeper = ["--authorizer-properties", f"zookeeper.connect={cluster.connect}"]
+    where = ["--bootstrap-server", cluster.plain(writer)] if writer else at_zookeeper
     acl = ["--allow-principal", f"User:{user}", "--operation", "Describe", "--topic", "t"]
     acl += ["--resource-pattern-type", pattern]
     assert not any(may_read(cluster, number, user, "secret") for number in cluster.brokers)

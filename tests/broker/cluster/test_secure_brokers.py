@@ -13,6 +13,7 @@ from odradek.broker import Broker
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.cluster.test_member import until
@@ -136,3 +137,26 @@ async def test_a_certificate_of_another_host_is_not_trusted(
     starting.cancel()
     await asyncio.wait([starting])
     await second.stop()
+
+
+async def test_brokers_log_in_again_before_their_session_ends(
+    cluster: SecureMembers,
+) -> None:
+    """A session that is not renewed closes the connection, and its requests are lost."""
+    own = {"listener_configs": {"listener.name.inner.plain.connections.max.reauth.ms": 60_000}}
+    first = await cluster.start(1, "SASL_PLAINTEXT", **own)
+    replicas = first.services.replicas
+    assert replicas is not None
+    host, _, port = first.addresses[-1].rpartition(":")
+    peer = replicas.inter_broker.peer(host, int(port), "test")
+    ask = (ApiVersionsRequest("odradek", "1"), 3, ApiVersionsResponse, 20.0)
+    await peer.request(*ask)
+    wire = peer._wire
+    assert wire is not None
+    end_s = wire.session_end_s
+    assert 0 < end_s - asyncio.get_running_loop().time() <= 60 * 0.85
+    # The same connection, in a new session; the broker lets nobody renew one twice in a second.
+    wire.session_end_s = 0.0
+    await peer.request(*ask)
+    assert peer._wire is wire and wire.session_end_s >= end_s
+    peer.close()
