@@ -337,16 +337,6 @@ class Assembly:
 
         return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
 
-    def _share_leader(self, persister: Persister) -> ShareLeader:
-        return ShareLeader.make(
-            *(self._config, self._metadata.group_configs, persister, self.topics),
-            *(self._clock, self._timers, self._purgatory, self._threads),
-        )
-
-    def _reconfiguration(self, background: BackgroundTasks) -> Reconfiguration:
-        reconfigure = self.topics.reconfiguration, background.cleaner.reconfigure
-        return Reconfiguration(self._config, self._metadata, *reconfigure)
-
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
         return SegmentLeases(
