@@ -10,12 +10,15 @@ import asyncio
 import atexit
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import wait
 from typing import Any, TypeVar
 
 R = TypeVar("R")
 
 # A thread that runs on after this has lost its stop: the broker gives up on clients and on the disk sooner.
 STOPPED_WITHIN_S = 15.0
+# How often a call looks whether the thread still runs.
+_LOOK_AGAIN_S = 1.0
 
 
 class StopError(Exception):
@@ -76,7 +79,18 @@ class BrokerThread:
         """
         if self._loop is None or not self._thread.is_alive():
             raise StopError("the broker's thread has ended")
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+        coroutine = work()
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError as error:  # its loop is closed
+            coroutine.close()
+            raise StopError("the broker's thread has ended") from error
+        # A loop that ends meanwhile leaves the future as it is.
+        while not wait([future], _LOOK_AGAIN_S).done and self._thread.is_alive():
+            pass
+        if not future.done():
+            raise StopError("the broker's thread ended before it had done its work")
+        return future.result()
 
     def _run(self) -> None:
         try:

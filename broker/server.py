@@ -41,20 +41,22 @@ from .network.dispatcher import Dispatcher, Guard
 from .network.quota_guard import QuotaGuard
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
+from .quotas.connection_rates import ConnectionRates
 from .security.outgoing import check_is_super_user
 from .security.pem import StoreError
 from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
 from .topics.disk_reads import ColdReads
-from .topics.internal_topics import restore_compaction
+from .topics.internal_topics import restore_cleanup_policies
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition_state import PartitionState
-from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
+    from ..zookeeper.session import OpenSession
     from .cluster.member import Member
     from .http.endpoint import HttpEndpoint
 
@@ -105,8 +107,12 @@ class Broker:
         disk: Disk | None = None,
         clustered: bool = False,
         door: Door | None = None,
+        open_session: OpenSession | None = None,
     ) -> None:
-        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher."""
+        """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher.
+
+        `open_session` takes the place of the client of ZooKeeper.
+        """
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
         self.clock = clock if clock is not None else Clock()
@@ -118,6 +124,7 @@ class Broker:
         self._disk = disk if disk is not None else TimedDisk()
         self._clustered = clustered
         self._door = door
+        self._open_session = open_session
         # Whether the data directories go with the broker.
         self._is_ephemeral = False
         self._threads = DiskThreads(self.timers, self.clock)
@@ -242,6 +249,7 @@ class Broker:
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
         dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
         services.quotas.when_changed = dispatch.renew_guards
+        services.security.when_deleted = lambda name, mechanism: self.acceptor.end_sessions(name, mechanism)
         acceptor = Acceptor(
             self.config,
             dispatch,
@@ -252,6 +260,7 @@ class Broker:
             responses,
             self._security_workers,
             services.security.credential,
+            ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None
         self._running = _Running(services, dispatch, acceptor, http)
@@ -289,7 +298,7 @@ class Broker:
                 "zookeeper.connect needs a client of ZooKeeper: "
                 "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
             ) from error
-        member = await Member.join(self.config, self.clock, self._disk)
+        member = await Member.join(self.config, self.clock, self._disk, self._open_session)
         number = member.broker_id
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())
         return member
@@ -317,7 +326,7 @@ class Broker:
         try:
             metadata = _open_metadata(self.config, log_dirs, self._disk)
             restore(self.config, metadata)
-            restore_compaction(metadata)
+            restore_cleanup_policies(metadata)
             assembly = Assembly(
                 *(self.config, self.clock, self.timers, self._threads, self._disk, log_dirs, metadata),
                 *(member, self._clustered, self._ask_self, self._write_checkpoint, self._went_offline),
@@ -350,6 +359,9 @@ class Broker:
         services.groups.start(load=is_alone)
         if is_alone:
             services.groups.drop_lost_topics()
+        services.share_states.start(load=is_alone)
+        if is_alone:
+            services.share_states.drop_lost_topics()
         services.transactions.start(load=is_alone)
         services.background.start()
         if services.replicas is not None:
@@ -395,9 +407,10 @@ class Broker:
         services.topics.abandon_creations()
         services.transactions.stop()
         services.groups.stop()
-        # 3. Responses are written, by a deadline.
+        # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_sessions.close()
+        await services.share_leader.sessions.close(STOP_DEADLINE_S)
+        services.share_states.stop()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -457,13 +470,15 @@ async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:
 
 
 def _note_offline(services: Services, partition: PartitionState) -> None:
-    """Unload the groups or transactional ids whose partition went offline; in a cluster another replica is to lead."""
+    """Unload what a coordinator has of a partition that went offline; in a cluster another replica is to lead."""
     if services.cluster is not None:
         services.cluster.note_offline()
     if partition.topic == OFFSETS_TOPIC:
         services.groups.unload(partition.index)
     elif partition.topic == TRANSACTIONS_TOPIC:
         services.transactions.shards.unload(partition.index)
+    elif partition.topic == SHARE_STATE_TOPIC:
+        services.share_states.shards.unload(partition.index)
 
 
 async def _close_data(services: Services) -> None:

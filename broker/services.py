@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -18,9 +18,12 @@ from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
 from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import GROUP_VERSION, TRANSACTION_VERSION, Features
+from .coordination.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
+from .coordination.share.coordinator import ShareCoordinator
+from .coordination.share.persister import Persister
+from .coordination.share.routed_persister import RoutedPersister
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
@@ -29,12 +32,7 @@ from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .share import first_offset
-from .share.actor import Surroundings
-from .share.sessions import ShareSessions
-from .share.settings import LATEST, Settings
-from .share.share_partition import Limits
-from .share.share_partitions import SharePartitions
+from .share.leader import ShareLeader
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -49,21 +47,23 @@ from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
-from .topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
+    from .replication.coordinator_moves import CoordinatorMoves
     from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
+    from .replication.remote_end_offsets import RemoteEndOffsets
     from .replication.remote_markers import RemoteMarkers
+    from .replication.remote_share_states import RemoteShareStates
     from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
 
 _log = logging.getLogger(__name__)
-NO_PERSISTER: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +91,16 @@ class Services:
     security: SecurityStore
     quotas: ClientQuotas
     segment_leases: SegmentLeases
-    # -- Share groups
-    share_partitions: SharePartitions
-    share_sessions: ShareSessions
-    # Returns the configs of a share group as they are now.
-    share_settings: Callable[[str], Settings]
+    share_leader: ShareLeader
     # -- Coordination
     groups: GroupCoordinator
     transactions: TransactionCoordinator
     verification: Verification
     markers: MarkerWriter
     features: Features
+    share_states: ShareCoordinator
+    # The share coordinator of each key, wherever it is.
+    persister: Persister
     # -- The rest
     reconfiguration: Reconfiguration
     background: BackgroundTasks
@@ -109,6 +108,8 @@ class Services:
     replicas: Replicas | None = None
     # None: a broker that is alone, or whose controller a test plays.
     cluster: Member | None = None
+    # Finds the end of a partition that another broker leads; None: a broker that is alone.
+    remote_end_offset: Callable[[str, int], Awaitable[int]] | None = None
 
     @property
     def replica_admin(self) -> ClusterAdmin | SingleReplica:
@@ -121,6 +122,8 @@ class Services:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
         self.groups.forget_topic(topic.name)
+        self.groups.share.forget_topic(topic.id)
+        self.share_states.forget_topic(topic.id)
         self.background.cleaner.forget(topic)
 
 
@@ -131,24 +134,8 @@ class _Remote(NamedTuple):
     inter_broker: InterBroker
     markers: RemoteMarkers
     verification: RemoteVerification
-
-    @classmethod
-    def of(cls, config: BrokerConfig, view: MetadataCache, transactions_log: CoordinatorLog) -> _Remote:
-        from .replication.inter_broker import InterBroker
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_verification import RemoteVerification
-
-        inter_broker = InterBroker(config)
-
-        def partition_of(transactional_id: str) -> int:
-            return partition_for(transactional_id, transactions_log.partition_count())
-
-        return cls(
-            view,
-            inter_broker,
-            RemoteMarkers(config, view, inter_broker),
-            RemoteVerification(config, view, inter_broker, partition_of),
-        )
+    share_states: RemoteShareStates
+    end_offsets: RemoteEndOffsets
 
 
 class Assembly:
@@ -204,12 +191,18 @@ class Assembly:
 
         def log_of(topic: str) -> CoordinatorLog:
             count = internal_topics.partition_count(topic)
-            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create)
+            delete_records = background.record_deletion.delete_records
+            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
 
+        background = self._background()
         offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        remote = None if self._view is None else _Remote.of(config, self._view, transactions_log)
+        share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
+        remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
+        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         groups = GroupCoordinator(
-            config, offsets_log, self._timers, clock, topics, aside=_aside, own_configs=self._metadata.group_configs
+            *(config, offsets_log, self._timers, clock, topics, persister),
+            aside=_aside,
+            own_configs=self._metadata.group_configs,
         )
         markers = MarkerWriter(
             *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
@@ -220,15 +213,8 @@ class Assembly:
             self._metadata.new_producer_id if self._member is None else self._member.producer_ids.new_id,
             *(markers.write, topics.requires_fsync),
         )
-        background = BackgroundTasks(
-            *(config, self._log_dirs, topics, self._timers, clock, self._disk, self._flusher, threads)
-        )
         staging = Staging(threads, background.work)
-        # In a cluster ACLs and quotas are read from ZooKeeper before the broker listens.
-        own = self._metadata if self._member is None else None
-        authorizer = _authorizer(config, own)
-        quotas = ClientQuotas({} if own is None else own.quotas, config, clock)
-        share_partitions = self._share_partitions()
+        authorizer, quotas = self._authorizer_and_quotas()
         ask_remotely = None if remote is None else remote.verification.ask
         return Services(
             config=config,
@@ -249,47 +235,100 @@ class Assembly:
             security=self._security(authorizer, quotas),
             quotas=quotas,
             segment_leases=self._segment_leases(background),
-            share_partitions=share_partitions,
-            share_sessions=ShareSessions(share_partitions, 2_000),
-            share_settings=_share_settings,
+            share_leader=ShareLeader.make(
+                *(config, self._metadata.group_configs, persister, topics, clock),
+                *(self._timers, self._purgatory, threads),
+            ),
             groups=groups,
             transactions=transactions,
             verification=Verification(config, transactions, offsets_log, ask_remotely),
             markers=markers,
-            features=Features(
-                self._metadata,
-                {TRANSACTION_VERSION: transactions.set_version, GROUP_VERSION: groups.set_version},
-            ),
-            reconfiguration=Reconfiguration(
-                config, self._metadata, topics.reconfiguration, background.cleaner.reconfigure
-            ),
+            features=self._features(groups, transactions),
+            share_states=share_states,
+            persister=persister,
+            reconfiguration=self._reconfiguration(background),
             background=background,
-            replicas=None if remote is None else self._replicas(background, staging, groups, transactions, remote),
+            replicas=None
+            if remote is None
+            else self._replicas(background, staging, self._moves(groups, transactions, share_states), remote),
             cluster=self._member,
+            remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
+
+    def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
+        on_change = {
+            TRANSACTION_VERSION: transactions.set_version,
+            GROUP_VERSION: groups.set_version,
+            SHARE_VERSION: groups.share.set_version,
+        }
+        return Features(self._metadata, on_change)
+
+    def _background(self) -> BackgroundTasks:
+        parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
+        return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
+
+    def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
+        from .replication.inter_broker import InterBroker
+        from .replication.remote_end_offsets import RemoteEndOffsets
+        from .replication.remote_markers import RemoteMarkers
+        from .replication.remote_share_states import RemoteShareStates
+        from .replication.remote_verification import RemoteVerification
+
+        def partition_of(transactional_id: str) -> int:
+            return partition_for(transactional_id, transactions_log.partition_count())
+
+        def create(topic: str) -> None:
+            if self._member is not None:
+                self._member.auto_creation.begin(topic)
+
+        inter_broker = InterBroker(self._config)
+        parts = self._config, view, inter_broker
+        return _Remote(
+            view,
+            inter_broker,
+            RemoteMarkers(*parts),
+            RemoteVerification(*parts, partition_of),
+            RemoteShareStates(*parts, share_states.shards.partition_of, create),
+            RemoteEndOffsets(*parts),
+        )
+
+    def _moves(
+        self, groups: GroupCoordinator, transactions: TransactionCoordinator, share_states: ShareCoordinator
+    ) -> CoordinatorMoves:
+        from .replication.coordinator_moves import CoordinatorMoves
+
+        return CoordinatorMoves(groups, transactions, share_states)
 
     def _replicas(
         self,
         background: BackgroundTasks,
         staging: Staging,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
+        moves: CoordinatorMoves,
         remote: _Remote,
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
-        from .replication.coordinator_moves import CoordinatorMoves
         from .replication.replicas import Replicas
         from .topics.cluster_topics import ClusterTopics
 
         assert isinstance(self.topics, ClusterTopics)
         return Replicas(
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
-            CoordinatorMoves(groups, transactions),
+            moves,
             remote.view,
             remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
-            (remote.markers.close, remote.verification.close),
+            (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
+
+    def _reconfiguration(self, background: BackgroundTasks) -> Reconfiguration:
+        apply = self.topics.reconfiguration, background.cleaner.reconfigure
+        return Reconfiguration(self._config, self._metadata, *apply)
+
+    def _authorizer_and_quotas(self) -> tuple[Authorizer | None, ClientQuotas]:
+        """Make what ACLs and quotas act by. In a cluster it has none until `ClusterSecurity` has read them."""
+        own = self._metadata if self._member is None else None
+        quotas = ClientQuotas({} if own is None else own.quotas, self._config, self._clock)
+        return _authorizer(self._config, own), quotas
 
     def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:
         if self._member is None:
@@ -298,22 +337,12 @@ class Assembly:
 
         return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
 
-    def _share_partitions(self) -> SharePartitions:
-        clock = self._clock
-        find = first_offset.finder(clock, self._threads)
-        surroundings = Surroundings(NO_PERSISTER, clock, self._timers, self._purgatory, _share_settings, find)
-        return SharePartitions(self.topics, surroundings)
-
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config
         return SegmentLeases(
             *(config.direct_read_max_leases, config.direct_read_lease_ms, config.direct_read_lease_max_ms),
             *(self._clock, self._timers, self._threads, self._disk, background.file_removal.remove_leftovers),
         )
-
-
-def _share_settings(group_id: str) -> Settings:
-    return Settings(Limits(30_000, 5, 2_000, True), 0, LATEST)
 
 
 def _authorizer(config: BrokerConfig, metadata: Metadata | None) -> Authorizer | None:

@@ -150,12 +150,12 @@ def explain(principal: str, operation: str, resource: str, host: str) -> None:
       odradek acls explain bob write topic:orders-1 --host 10.0.0.7 --json
     """
     asked = _acl(principal, operation, resource, False, host)
-    found = with_admin(lambda admin: _explained(admin, asked))
+    found = with_admin(lambda admin: explained(admin, asked))
     decision = "allowed" if found.is_allowed else "denied"
     print_rows(_EXPLAINED, [(principal, asked.operation, _resource(asked), host, decision, found.rule)])
 
 
-async def _explained(admin: Admin, asked: Acl) -> Decision:
+async def explained(admin: Admin, asked: Acl) -> Decision:
     """Decide as the broker does, by its ACLs and its configs."""
     from ..broker.security import acls
     from ..broker.security.authorizer import Authorizer

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +14,7 @@ from .session import bootstrap_option, with_admin
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.admin.brokers import LogDir
+    from ..client.admin.health import PlacedPartition
     from ..client.core.descriptions import ClusterDescription
     from ..client.core.metadata import Node, PartitionInfo, TopicInfo
 
@@ -25,15 +23,10 @@ _SHARE = (
     *("broker", "rack", "controller", "leaders", "preferred", "replicas", "out_of_sync"),
     *("under_replicated", "under_min_isr", "max_lag"),
 )
-_CHECK = ("check", "healthy", "finding")
+_CHECK = ("check", "healthy", "finding", "result", "remedy")
 _LISTED_BROKER = ("kind", "broker", "address", "rack", "controller")
 _LISTED_PARTITION = ("kind", "topic", "partition", "leader", "replicas", "isr")
-_MIN_ISR = "min.insync.replicas"
 _Row = tuple[Any, ...]
-# The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
-_FULL_BELOW_BYTES = 2 << 20
-# How many partitions a finding names.
-_NAMED = 3
 
 
 @click.group(short_help="Run and look at a cluster, and move its leaders and replicas.")
@@ -135,7 +128,7 @@ def describe() -> None:
         from ..client import TopicPartition
 
         cluster = await admin.describe_cluster()
-        placed = await _placed(admin, list((await admin.describe_topics()).values()))
+        placed = await admin.placed_partitions(list((await admin.describe_topics()).values()))
         partitions = {TopicPartition(each.topic, each.partition.partition): each.partition for each in placed}
         lags = await replica_lags(admin, partitions)
         racks = {node.node_id: node.rack for node in cluster.nodes}
@@ -145,38 +138,7 @@ def describe() -> None:
     print_rows(_SHARE, with_admin(work))
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A partition of a topic with its min.insync.replicas."""
-
-    topic: str
-    partition: PartitionInfo
-    min_isr: int
-
-    @property
-    def is_under_replicated(self) -> bool:
-        return bool(self.partition.offline) or len(self.partition.isr) < len(self.partition.replicas)
-
-    @property
-    def is_under_min_isr(self) -> bool:
-        """Whether acks=all is rejected. As in Kafka, more than there are replicas is never asked for."""
-        return len(self.partition.isr) < min(self.min_isr, len(self.partition.replicas))
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition.partition}"
-
-
-async def _placed(admin: Admin, topics: list[TopicInfo]) -> list[_Placed]:
-    """Return every partition. Only topics that lack replicas in sync are asked for their configs, one by one."""
-    from ..client import ConfigResource
-
-    lacking = [each.name for each in topics if any(len(p.isr) < len(p.replicas) for p in each.partitions)]
-    configs = await admin.describe_configs([ConfigResource.topic(each) for each in lacking], names=[_MIN_ISR])
-    min_isr = {resource.name: int(found[_MIN_ISR].value or 1) for resource, found in configs.items()}
-    return [_Placed(topic.name, each, min_isr.get(topic.name, 1)) for topic in topics for each in topic.partitions]
-
-
-def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed], lags: Lags) -> _Row:
+def _share(broker: int, rack: str | None, controller: int, placed: list[PlacedPartition], lags: Lags) -> _Row:
     held = [each.partition for each in placed if broker in each.partition.replicas]
     led = [each for each in placed if each.partition.leader == broker]
     preferred = sum(each.replicas[0] == broker for each in held)
@@ -191,57 +153,18 @@ def _share(broker: int, rack: str | None, controller: int, placed: list[_Placed]
 @bootstrap_option
 def health() -> None:
     """Say whether there is a controller, every partition has a leader, all its replicas and enough of them in sync
-    for acks=all, and every data directory works and has room. Status 1 if something is not healthy.
+    for acks=all, and every data directory works and has room. Also told: disks that are full soon, groups that lose
+    unread records to retention, transactions that are stuck, certificates that end.
+
+    Status 1 if something does not work now; warnings do not count.
 
     \b
     Examples:
       odradek cluster health
       odradek cluster health --json
     """
-    found = with_admin(_check)
-    print_rows(_CHECK, ({"check": each.check, "healthy": each.healthy, "finding": each.finding} for each in found))
+    found = with_admin(lambda admin: admin.check_health())
+    rows = ((each.check, each.healthy, each.finding, each.result, each.remedy) for each in found)
+    print_rows(_CHECK, rows)
     if not all(each.healthy for each in found):
         raise click.exceptions.Exit(1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Health:
-    check: str
-    healthy: bool
-    finding: str
-
-
-async def _check(admin: Admin) -> list[_Health]:
-    cluster = await admin.describe_cluster()
-    placed = await _placed(admin, list((await admin.describe_topics()).values()))
-    directories = await admin.describe_log_dirs(partitions=[])
-    has_controller = any(node.node_id == cluster.controller_id for node in cluster.nodes)
-    controller = f"broker {cluster.controller_id} of {len(cluster.nodes)}" if has_controller else "there is none"
-    return [_Health("controller", has_controller, controller), *_partitions(placed), _directories(directories)]
-
-
-def _partitions(placed: list[_Placed]) -> Iterator[_Health]:
-    leaderless = [str(each) for each in placed if each.partition.leader < 0]
-    behind = [str(each) for each in placed if each.is_under_replicated]
-    too_few = [str(each) for each in placed if each.is_under_min_isr]
-    led = f"all {len(placed)} partitions have one"
-    yield _Health("leaders", not leaderless, _named("without a leader", leaderless) or led)
-    yield _Health("replicas", not behind, _named("with replicas missing", behind) or "all are in sync")
-    yield _Health(_MIN_ISR, not too_few, _named("that reject acks=all", too_few) or "all partitions have as many")
-
-
-def _directories(directories: list[LogDir]) -> _Health:
-    broken = [f"{each.path} of broker {each.node_id} ({each.error.name})" for each in directories if each.error]
-    for each in directories:
-        if each.usable_bytes is not None and each.usable_bytes < _FULL_BELOW_BYTES:
-            left = f"{each.usable_bytes / 1e6:.1f} MB are free"
-            broken.append(f"the disk of {each.path} of broker {each.node_id} is full: {left}")
-    works = f"all {len(directories)} work" if len(directories) > 1 else "the only one works"
-    return _Health("data directories", not broken, "; ".join(broken) or works)
-
-
-def _named(what: str, partitions: list[str]) -> str:
-    if not partitions:
-        return ""
-    more = ", ..." if len(partitions) > _NAMED else ""
-    return f"{len(partitions)} {what}: {', '.join(partitions[:_NAMED])}{more}"

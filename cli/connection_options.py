@@ -53,6 +53,11 @@ def chosen_configs(context: click.Context) -> tuple[dict[str, str], dict[str, st
     return profile.client_configs, given
 
 
+def note_configs(context: click.Context, configs: dict[str, str]) -> None:
+    """Have a command use these client configs, as if -X had given them."""
+    context.meta[_CONFIGS] = configs
+
+
 def address_of(context: click.Context) -> str:
     """Return the address of the broker while a shell completes a line, whose options may not all be there yet."""
     return context.params.get("bootstrap_server") or _resolve(context)
@@ -90,7 +95,7 @@ def _configs(clients: tuple[str, ...]) -> Decorator:
         pairs = dict(parse_pair(text, "-X") for text in texts)
         for name, value in pairs.items():
             check(name, value, clients, "-X")
-        context.meta[_CONFIGS] = pairs
+        note_configs(context, pairs)
 
     return click.option(
         "-X",

@@ -1,6 +1,6 @@
 """`odradek doctor`: what is wrong with this machine, a broker's config or a running broker, and what to do about it.
 
-Each check yields diagnoses and changes nothing. A diagnosis that is not ok has a remedy: what to do.
+Each check yields findings and changes nothing. A finding that is not ok has a remedy: what to do.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
 from ..broker.log_dirs.log_dirs import check_whose
+from ..client.admin.health import OK, PROBLEM, WARNING, Finding
 from ..kernel import door
 from ..storage import checkpoints
 from ..storage.errors import StorageError
@@ -30,8 +31,11 @@ from .serve import texts_of
 from .session import bootstrap_option, chosen_address, client_options, open_admin
 
 if TYPE_CHECKING:
+    from ..client import Admin
     from ..client.core.descriptions import ClusterDescription
     from ..client.core.metadata import Node
+
+T = TypeVar("T")
 
 _COLUMNS = ("check", "result", "finding", "remedy")
 # An address that answers at all does so at once.
@@ -49,7 +53,8 @@ _RESULT_WIDTH = 7
 @bootstrap_option
 def command(config_file: str | None, assignments: tuple[str, ...], listen: str | None, data_dir: str | None) -> None:
     """Check Python and its libraries, the limit of open files, the clock, a broker's config and data directory, and
-    whether the broker at -b can be reached at the address that it tells clients. It changes nothing.
+    whether the broker at -b can be reached at the address that it tells clients, and what `odradek cluster health`
+    says. It changes nothing.
 
     Each line has a remedy where one is needed. Status 1 if there is a problem; warnings do not count.
 
@@ -70,8 +75,8 @@ def command(config_file: str | None, assignments: tuple[str, ...], listen: str |
         raise click.exceptions.Exit(1)
 
 
-def _show(found: list[Diagnosis]) -> None:
-    """Print the diagnoses: on a terminal as sentences, because a table would cut a remedy."""
+def _show(found: list[Finding]) -> None:
+    """Print the findings: on a terminal as sentences, because a table would cut a remedy."""
     if sys.stdout.isatty() and not chosen("json"):
         for each in found:
             colour = {WARNING: "yellow", PROBLEM: "red"}.get(each.result)
@@ -83,7 +88,7 @@ def _show(found: list[Diagnosis]) -> None:
     print_rows(_COLUMNS, map(astuple, found))
 
 
-def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:
+def _check_broker(bootstrap_server: str) -> Iterator[Finding]:
     """Yield whether the broker answers, and whether clients reach every broker where they are told to."""
     from ..client.errors import KafkaError, NoBrokerReachable
 
@@ -94,20 +99,26 @@ def _check_broker(bootstrap_server: str) -> Iterator[Diagnosis]:
         result = WARNING if bootstrap_server == DEFAULT_ADDRESS else PROBLEM
         if error.listens:
             remedy = "set what the reason names (-X NAME=VALUE), or pass the address of another listener with -b"
-            yield Diagnosis("broker", PROBLEM, f"cannot use {error.tried}", remedy)
+            yield Finding("broker", PROBLEM, f"cannot use {error.tried}", remedy)
         else:
             what = f"cannot reach {error.tried}"
-            yield Diagnosis("broker", result, what, 'start one with "odradek serve", or pass -b')
+            yield Finding("broker", result, what, 'start one with "odradek serve", or pass -b')
         return
     except KafkaError as error:
-        yield Diagnosis("broker", PROBLEM, f"{bootstrap_server}: {error}", "look into the broker's log")
+        yield Finding("broker", PROBLEM, f"{bootstrap_server}: {error}", "look into the broker's log")
         return
-    yield Diagnosis("broker", OK, f"{bootstrap_server} is of cluster {cluster.cluster_id}")
-    for node in cluster.nodes:
-        yield _check_advertised(bootstrap_server, cluster, node)
+    yield Finding("broker", OK, f"{bootstrap_server} is of cluster {cluster.cluster_id}")
+    advertised = [_check_advertised(bootstrap_server, cluster, node) for node in cluster.nodes]
+    yield from advertised
+    if not all(each.healthy for each in advertised):
+        return  # what is asked next needs them all
+    try:
+        yield from _ask(bootstrap_server, lambda admin: admin.check_health())
+    except KafkaError as error:
+        yield Finding("health", WARNING, f"not looked at: {error}", None)
 
 
-def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: Node) -> Diagnosis:
+def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: Node) -> Finding:
     from ..client.errors import KafkaError
     from .health_check import NoAnswer, ask
 
@@ -121,22 +132,24 @@ def _check_advertised(bootstrap_server: str, cluster: ClusterDescription, node: 
         # With TLS this also checks that the certificate has the name.
         there = _describe(address)
     except (NoAnswer, KafkaError) as error:
-        return Diagnosis(_ADVERTISED, PROBLEM, f"{told}, but from here: {error}", how)
+        return Finding(_ADVERTISED, PROBLEM, f"{told}, but from here: {error}", how)
     if there.cluster_id != cluster.cluster_id:
         other = f"there is a broker of another cluster ({there.cluster_id})"
-        return Diagnosis(_ADVERTISED, PROBLEM, f"{told}, but {other}", how)
-    return Diagnosis(_ADVERTISED, OK, told)
+        return Finding(_ADVERTISED, PROBLEM, f"{told}, but {other}", how)
+    return Finding(_ADVERTISED, OK, told)
 
 
 def _describe(bootstrap_server: str) -> ClusterDescription:
-    async def main() -> ClusterDescription:
+    return _ask(bootstrap_server, lambda admin: admin.describe_cluster())
+
+
+def _ask(bootstrap_server: str, work: Callable[[Admin], Awaitable[T]]) -> T:
+    async def main() -> T:
         async with open_admin(bootstrap_server) as admin:
-            return await admin.describe_cluster()
+            return await work(admin)
 
     return asyncio.run(main())
 
-
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
 
 _DATA_DIRECTORY = "data directory"
 _CLUSTER = "cluster"
@@ -157,33 +170,23 @@ _CLOCK_SLACK_S = 5
 _MAX_FILES = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The result of one check."""
-
-    check: str
-    result: str
-    finding: str
-    remedy: str | None = None
-
-
-def check_machine() -> Iterator[Diagnosis]:
+def check_machine() -> Iterator[Finding]:
     """Yield what is to say of Python, the libraries, the limit of open files and the clock."""
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] < _OLDEST_PYTHON:
-        yield Diagnosis("python", PROBLEM, f"Python {version} is too old", "install Python 3.11 or newer")
+        yield Finding("python", PROBLEM, f"Python {version} is too old", "install Python 3.11 or newer")
     else:
-        yield Diagnosis("python", OK, f"Python {version} in {sys.prefix}")
+        yield Finding("python", OK, f"Python {version} in {sys.prefix}")
     yield from _libraries()
     yield from _open_files()
     if time.time() < _EARLIEST_S:
         now = time.strftime("%Y-%m-%d", time.gmtime())
-        yield Diagnosis("clock", PROBLEM, f"the clock shows {now}", "set the clock, for example by an NTP client")
+        yield Finding("clock", PROBLEM, f"the clock shows {now}", "set the clock, for example by an NTP client")
     else:
-        yield Diagnosis("clock", OK, str(local_text(time.time_ns() // 1_000_000)))
+        yield Finding("clock", OK, str(local_text(time.time_ns() // 1_000_000)))
 
 
-def _libraries() -> Iterator[Diagnosis]:
+def _libraries() -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
     found: list[str] = []
@@ -193,42 +196,42 @@ def _libraries() -> Iterator[Diagnosis]:
         except PackageNotFoundError:
             missed = _OPTIONAL.get(name)
             if missed:
-                yield Diagnosis("libraries", WARNING, f"{name} is not installed: {missed}", f"pip install {name}")
+                yield Finding("libraries", WARNING, f"{name} is not installed: {missed}", f"pip install {name}")
             else:
                 how = "install Odradek again with pip, which installs what it needs"
-                yield Diagnosis("libraries", PROBLEM, f"{name} is not installed", how)
-    yield Diagnosis("libraries", OK, ", ".join(found))
+                yield Finding("libraries", PROBLEM, f"{name} is not installed", how)
+    yield Finding("libraries", OK, ", ".join(found))
     used = f"decoded and encoded by {door.record_code()}"
     if door.compiled is None and door.is_built():
-        yield Diagnosis("records", WARNING, used, "install Odradek again with pip, which builds it")
+        yield Finding("records", WARNING, used, "install Odradek again with pip, which builds it")
     else:
-        yield Diagnosis("records", OK, used)
+        yield Finding("records", OK, used)
 
 
-def _open_files() -> Iterator[Diagnosis]:
+def _open_files() -> Iterator[Finding]:
     import resource
 
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < _FEW_FILES:
         found = f"at most {hard} files may be open: every connection and every segment needs one"
         how = "raise the limit: LimitNOFILE= of systemd, ulimits of a container, /etc/security/limits.conf"
-        yield Diagnosis("open files", WARNING, found, how)
+        yield Finding("open files", WARNING, found, how)
     else:
-        yield Diagnosis("open files", OK, "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard}")
+        yield Finding("open files", OK, "no limit" if hard == resource.RLIM_INFINITY else f"up to {hard}")
 
 
-def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Diagnosis]]:
+def check_config(texts: Mapping[str, str]) -> tuple[BrokerConfig | None, list[Finding]]:
     """Return the config that `texts` describe, None if it cannot be used, and what is to say of it."""
     try:
         config, warnings = BrokerConfig.parse(texts)
     except ConfigError as error:
         how = "correct it; `odradek config list` prints every config with its range"
-        return None, [Diagnosis("config", PROBLEM, str(error), how)]
-    found = [Diagnosis("config", WARNING, text, "remove it, or correct its name") for text in warnings]
-    return config, found or [Diagnosis("config", OK, f"configs given: {len(texts)}" if texts else "the defaults")]
+        return None, [Finding("config", PROBLEM, str(error), how)]
+    found = [Finding("config", WARNING, text, "remove it, or correct its name") for text in warnings]
+    return config, found or [Finding("config", OK, f"configs given: {len(texts)}" if texts else "the defaults")]
 
 
-def check_data_dirs(config: BrokerConfig) -> Iterator[Diagnosis]:
+def check_data_dirs(config: BrokerConfig) -> Iterator[Finding]:
     """Yield what is to say of the data directories: what `odradek serve` refuses is a problem here."""
     try:
         check_whose(config.data_dir, config.data_dirs)
@@ -239,7 +242,7 @@ def check_data_dirs(config: BrokerConfig) -> Iterator[Diagnosis]:
         yield from _check_data_dir(path, config)
 
 
-def check_cluster_security(config: BrokerConfig) -> Iterator[Diagnosis]:
+def check_cluster_security(config: BrokerConfig) -> Iterator[Finding]:
     """Yield what keeps a broker of a cluster from reaching others and ZooKeeper, as `odradek serve` would say it."""
     if config.zookeeper_connect is None:
         return
@@ -247,7 +250,7 @@ def check_cluster_security(config: BrokerConfig) -> Iterator[Diagnosis]:
         from ..broker.cluster.zookeeper_login import zookeeper_security
     except ModuleNotFoundError as error:
         how = "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
-        yield Diagnosis(_CLUSTER, PROBLEM, f"zookeeper.connect needs {error.name}", how)
+        yield Finding(_CLUSTER, PROBLEM, f"zookeeper.connect needs {error.name}", how)
         return
     from ..broker.replication.inter_broker import InterBroker
     from ..broker.security.outgoing import check_is_super_user, own_principal
@@ -264,49 +267,49 @@ def check_cluster_security(config: BrokerConfig) -> Iterator[Diagnosis]:
             check()
         except StoreError as error:
             errors.append(error)
-            yield Diagnosis(_CLUSTER, PROBLEM, str(error), "correct the config that it names (docs/security.md)")
+            yield Finding(_CLUSTER, PROBLEM, str(error), "correct the config that it names (docs/security.md)")
     if not errors:
         listener = config.inter_broker_listener
         said = f"brokers reach each other at {listener} ({config.of_listener(listener).protocol}) as"
-        yield Diagnosis(_CLUSTER, OK, f"{said} {own_principal(config)}")
+        yield Finding(_CLUSTER, OK, f"{said} {own_principal(config)}")
 
 
-def _refused(error: StartError) -> Diagnosis:
+def _refused(error: StartError) -> Finding:
     text, _, remedy = str(error).rpartition(": ")
-    return Diagnosis(_DATA_DIRECTORY, PROBLEM, text or remedy, remedy if text else None)
+    return Finding(_DATA_DIRECTORY, PROBLEM, text or remedy, remedy if text else None)
 
 
-def _check_data_dir(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
+def _check_data_dir(path: Path, config: BrokerConfig) -> Iterator[Finding]:
     """Yield whether a directory can be written, who uses it, room, the age of its files."""
     if not path.exists() and not path.is_symlink():
         yield from _new_data_dir(path)
         return
     if not path.is_dir():
-        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} is no directory", "name another one with --data-dir")
+        yield Finding(_DATA_DIRECTORY, PROBLEM, f"{path} is no directory", "name another one with --data-dir")
         return
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
         how = f"run the broker as the owner of {path}, or change the owner: chown -R USER {path}"
-        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
+        yield Finding(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be written by user {os.geteuid()}", how)
         return
     yield from _state_of(path, config)
     yield from _space(path)
     yield from _future_files(path)
 
 
-def _new_data_dir(path: Path) -> Iterator[Diagnosis]:
+def _new_data_dir(path: Path) -> Iterator[Finding]:
     parent = next(each for each in path.absolute().parents if each.exists())
     if not parent.is_dir():
         how = "name another one with --data-dir"
-        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} is no directory, so {path} cannot be made", how)
+        yield Finding(_DATA_DIRECTORY, PROBLEM, f"{parent} is no directory, so {path} cannot be made", how)
     elif os.access(parent, os.W_OK | os.X_OK):
-        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} does not exist; the first start makes it")
+        yield Finding(_DATA_DIRECTORY, OK, f"{path} does not exist; the first start makes it")
         yield from _space(parent)
     else:
         how = f"make it yourself, owned by the user of the broker, or name another one with --data-dir ({path})"
-        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
+        yield Finding(_DATA_DIRECTORY, PROBLEM, f"{parent} cannot be written, so {path} cannot be made", how)
 
 
-def _state_of(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
+def _state_of(path: Path, config: BrokerConfig) -> Iterator[Finding]:
     try:
         refuse_strangers(path)
         meta = checkpoints.read_meta_properties(path)
@@ -317,16 +320,16 @@ def _state_of(path: Path, config: BrokerConfig) -> Iterator[Diagnosis]:
         return
     except StorageError as error:
         how = "restore meta.properties from a backup, or name another directory with --data-dir"
-        yield Diagnosis(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be used: {error.message}", how)
+        yield Finding(_DATA_DIRECTORY, PROBLEM, f"{path} cannot be used: {error.message}", how)
         return
     if meta is None:
-        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} has no data yet")
+        yield Finding(_DATA_DIRECTORY, OK, f"{path} has no data yet")
     elif _is_in_use(path):
-        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
+        yield Finding(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id} is in use by a broker")
     else:
         clean = (path / checkpoints.CLEAN_SHUTDOWN).exists()
         said = "the last stop was clean" if clean else "the last stop was not clean: the next start checks the logs"
-        yield Diagnosis(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id}: {said}")
+        yield Finding(_DATA_DIRECTORY, OK, f"{path} of cluster {meta.cluster_id}: {said}")
 
 
 def _is_in_use(path: Path) -> bool:
@@ -343,17 +346,17 @@ def _is_in_use(path: Path) -> bool:
     return False
 
 
-def _space(path: Path) -> Iterator[Diagnosis]:
+def _space(path: Path) -> Iterator[Finding]:
     usage = shutil.disk_usage(path)
     room = f"{usage.free / 1e9:.1f} GB of {usage.total / 1e9:.1f} GB are free on the disk of {path}"
     if usage.free < max(_LOW_SPACE_BYTES, _LOW_SPACE_SHARE * usage.total):
         how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
-        yield Diagnosis("disk space", WARNING, room, how)
+        yield Finding("disk space", WARNING, room, how)
     else:
-        yield Diagnosis("disk space", OK, room)
+        yield Finding("disk space", OK, room)
 
 
-def _future_files(path: Path) -> Iterator[Diagnosis]:
+def _future_files(path: Path) -> Iterator[Finding]:
     """Yield a problem where a segment is younger than now: the clock was set back, and retention goes by time."""
     limit_s = time.time() + _CLOCK_SLACK_S
     for number, segment in enumerate(path.glob("*/*.log")):
@@ -361,5 +364,5 @@ def _future_files(path: Path) -> Iterator[Diagnosis]:
             break
         if segment.stat().st_mtime > limit_s:
             how = "set the clock; if it is right, records keep times in the future, and retention waits for them"
-            yield Diagnosis("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
+            yield Finding("clock", PROBLEM, f"{segment} is from the future: the clock was set back", how)
             return

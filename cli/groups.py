@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 _GROUP = ("group", "state", "type", "protocol_type", "members", "lag")
 _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "member", "client", "host", "lag_ms")
 _MEMBER = (
-    *("group", "state", "strategy", "member", "instance", "client", "host", "partitions"),
-    *("protocol", "epoch", "target"),
+    *("group", "state", "strategy", "member", "instance", "client", "host"),
+    *("protocol", "epoch", "target", "partitions"),
 )
-_STATE = ("group", "coordinator", "state", "strategy", "protocol_type", "members", "lag", "lag_ms", "type", "epoch")
+_STATE = (
+    *("group", "coordinator", "state", "strategy", "protocol_type", "type", "epoch"),
+    *("members", "lag", "lag_ms"),
+)
 
 
 @click.group(short_help="Look at consumer groups, reset their offsets, delete them.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
 
 # Reading the records at the committed offsets ends after this, whatever has come.
 _READ_WITHIN_S = 10.0
-_POLL_MS = 200
 
 
 async def lags(admin: Admin, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
@@ -34,24 +31,13 @@ async def lag_times_ms(offsets: Mapping[TopicPartition, int]) -> dict[TopicParti
     Partitions without such a record within ten seconds are missing.
     """
     from ..client import Consumer
+    from ..client.unread_ages import READER_OPTIONS, ages_ms
 
-    ages: dict[TopicPartition, int] = {}
     if not offsets:
-        return ages
-    options = client_options("admin", allow_auto_create_topics=False)
-    # A fetch brings one batch at least, however low the limit is.
-    options |= {"isolation_level": "read_committed", "max_partition_fetch_bytes": 1, "enable_auto_commit": False}
-    deadline = time.monotonic() + _READ_WITHIN_S
+        return {}
+    options = {**client_options("admin", allow_auto_create_topics=False), **READER_OPTIONS}
     async with Consumer(bootstrap_servers=chosen_address(), **options) as consumer:
-        consumer.assign(offsets)
-        for each, offset in offsets.items():
-            consumer.seek(each, offset)
-        while len(ages) < len(offsets) and time.monotonic() < deadline:
-            for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).items():
-                ages.setdefault(partition, max(int(time.time() * 1000) - records[0].timestamp_ms, 0))
-                consumer.pause(partition)
-            await asyncio.sleep(0)
-    return ages
+        return await ages_ms(consumer, offsets, _READ_WITHIN_S)
 
 
 # Broker and partition -> records.

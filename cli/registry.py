@@ -6,6 +6,8 @@ connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
 
 from __future__ import annotations
 
+import os
+import signal
 import ssl
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .connection_options import connection_options
+from .connection_options import connection_options, note_configs
 from .errors import CliError
+from .registry_child import end_with_parent, read_configs
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
 from .values import OneOf, WholeNumber
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
 @click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --registry`: end with standard input.")
 @connection_options("admin", "consumer", "producer")
 def command(
     listen: str,
@@ -53,6 +57,7 @@ def command(
     tls_key: str | None,
     log_format: str,
     log_level: str,
+    as_child: bool,
     bootstrap_server: str,
 ) -> None:
     """Run a schema registry with Confluent's HTTP API until SIGTERM or Ctrl-C. It keeps schemas in a topic.
@@ -69,6 +74,9 @@ def command(
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     config = _config(listen, login_file, tls_cert, tls_key)
     log = replace(
         config.log, bootstrap_servers=bootstrap_server, topic=topic, replication_factor=replication_factor or -1,
@@ -82,12 +90,9 @@ def _config(listen: str, login_file: Path | None, tls_cert: str | None, tls_key:
         from ..registry import RegistryConfig
     except ImportError as error:
         raise CliError(f"{error.name} is missing: pip install 'odradek[registry]'") from error
-    if tls_key is not None and tls_cert is None:
-        raise click.UsageError("--tls-key needs --tls-cert")
     host, _, port = listen.rpartition(":")
-    tls = None if tls_cert is None else _tls(tls_cert, tls_key)
-    login = None if login_file is None else _login(login_file)
-    return RegistryConfig(host=host.strip("[]"), port=int(port), login=login, tls=tls)
+    login = None if login_file is None else login_of(login_file)
+    return RegistryConfig(host=host.strip("[]"), port=int(port), login=login, tls=tls_context(tls_cert, tls_key))
 
 
 def _with_client_options(log: LogOptions) -> LogOptions:
@@ -96,7 +101,8 @@ def _with_client_options(log: LogOptions) -> LogOptions:
     return replace(log, admin=admin, consumer=consumer, producer=producer)
 
 
-def _login(path: Path) -> str:
+def login_of(path: Path) -> str:
+    """Return the NAME:PASSWORD of --login-file. CliError for a file without one."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -107,7 +113,12 @@ def _login(path: Path) -> str:
     return text
 
 
-def _tls(cert: str, key: str | None) -> ssl.SSLContext:
+def tls_context(cert: str | None, key: str | None) -> ssl.SSLContext | None:
+    """Return what --tls-cert and --tls-key say, None without them. UsageError for a key alone, CliError."""
+    if cert is None:
+        if key is not None:
+            raise click.UsageError("--tls-key needs --tls-cert")
+        return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(cert, key)

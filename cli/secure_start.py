@@ -4,6 +4,7 @@
       ca.pem, ca.key            the authority; clients trust ca.pem
       broker.pem                the broker's key and certificate, made again before it expires
       client.properties         for Java's clients and the command line: address, trust, user and password
+      registry.login            user and password, where there is a schema registry (serve --registry)
       librdkafka.properties     the same by librdkafka's names (kcat -F)
 
 The first user is a super user; every other one may do what ACLs allow. All but ca.pem are readable by their owner
@@ -40,8 +41,7 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
     for name in _CHOSEN:
         if name in texts:
             raise click.UsageError(f"--secure sets {name} itself: leave one of the two out")
-    data_dir = _data_dir(texts)
-    folder = Path(f"{data_dir}.secure")
+    data_dir, folder = _data_dir(texts), folder_of(texts)
     authority = _authority(folder)
     _make_certificate(authority, folder, host)
     _make_user(folder, data_dir, host, port)
@@ -126,10 +126,20 @@ def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:
     write_private(configs, java)
 
 
+def folder_of(texts: Mapping[str, str]) -> Path:
+    """Return where the files of a secure broker are."""
+    return Path(f"{_data_dir(texts)}.secure")
+
+
 def write_private(path: Path, lines: Mapping[str, object]) -> None:
     """Write a properties file that only its owner can read, whole or not at all."""
+    write_text_private(path, "".join(f"{name}={value}\n" for name, value in lines.items()))
+
+
+def write_text_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, whole or not at all."""
     temporary = path.with_suffix(".new")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(fd, "w") as file:
-        file.writelines(f"{name}={value}\n" for name, value in lines.items())
+        file.write(text)
     temporary.rename(path)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,6 +25,9 @@ from ..broker.configs.definition import ConfigError
 from .errors import CliError, discard_output
 from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
+
+if TYPE_CHECKING:
+    from .registry_child import RegistryChild
 
 log = logging.getLogger("odradek.broker")
 
@@ -115,6 +118,12 @@ class _Json(logging.Formatter):
     help="Listen by TLS and let in only users with a password: makes certificates and a first user, and prints the "
     "file that a client needs.",
 )
+@click.option(
+    "--registry",
+    metavar="[HOST:]PORT",
+    help="A schema registry beside the broker, a process of its own; a port alone listens on 127.0.0.1.  "
+    "[default: none]",
+)
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
@@ -138,6 +147,7 @@ def command(
     config_file: str | None,
     assignments: tuple[str, ...],
     secure: bool,
+    registry: str | None,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -152,6 +162,7 @@ def command(
       odradek serve
       odradek serve --listen 0.0.0.0:9092 --data-dir /var/lib/odradek
       odradek serve --http 9644
+      odradek serve --registry 8081
       odradek serve --config server.properties --set num.partitions=6
       odradek serve --listen 127.0.0.1:0 --log-format json
       odradek serve --secure --listen 0.0.0.0:9093
@@ -171,7 +182,28 @@ def command(
     for warning in warnings:
         log.warning(warning)
     _raise_file_limit()
-    _run(config)
+    logging_options = ("--log-format", log_format, "--log-level", log_level)
+    _run(config, None if registry is None else _registry(registry, config, texts, logging_options, secure=secure))
+
+
+def _registry(
+    listen: str, config: BrokerConfig, texts: Mapping[str, str], options: Sequence[str], *, secure: bool
+) -> RegistryChild:
+    from .registry_child import RegistryChild, secure_options
+
+    where = listen if ":" in listen else f"127.0.0.1:{listen}"
+    check_listen(where)
+    if not secure and not config.listeners[0].startswith("PLAINTEXT://"):
+        raise click.UsageError(
+            "--registry needs --secure, or a first listener that is PLAINTEXT: otherwise start `odradek registry`, and "
+            "say by -X how it logs in"
+        )
+    if not secure:
+        return RegistryChild(where, options)
+    from .secure_start import folder_of
+
+    more, configs = secure_options(folder_of(texts))
+    return RegistryChild(where, [*options, *more], configs)
 
 
 def texts_of(
@@ -230,15 +262,28 @@ def _raise_file_limit() -> None:
         log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
 
 
-def _run(config: BrokerConfig) -> None:
+def _run(config: BrokerConfig, registry: RegistryChild | None) -> None:
     from ..broker.log_dirs.data_dir import StartError
     from ..broker.server import serve
 
+    def announce(address: str) -> None:
+        _announce(address)
+        if registry is not None:
+            registry.start(address)
+
+    def announce_stop() -> None:
+        notify(STOPPING)
+        if registry is not None:
+            registry.begin_stop()
+
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, _announce, lambda: notify(STOPPING)))
+        run_loop(serve(config, announce, announce_stop))
     except StartError as error:
         raise CliError(str(error)) from error
+    finally:
+        if registry is not None:
+            registry.stop()
 
 
 def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:

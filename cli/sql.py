@@ -17,6 +17,7 @@ import click
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .output import Rows, chosen, row_options
+from .schema_options import SchemaFormats, schema_options
 from .session import unreachable, with_advice
 from .values import OneOf
 
@@ -40,9 +41,11 @@ from .values import OneOf
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
 @row_options
 @connection_options("sql")
+@schema_options(writes=False)
 def command(
-    query: str, schema: str | None, binary: bool, isolation: str, path: str, as_csv: bool, bootstrap_server: str
-) -> None:
+    query: str, schema: str | None, binary: bool, isolation: str, path: str, as_csv: bool, bootstrap_server: str,
+    formats: SchemaFormats,
+) -> None:  # fmt: skip
     """Query topics with SQL, as DuckDB has it.
 
     A topic is a table with the columns key, value, topic, partition, offset, timestamp and headers, and a column for
@@ -60,6 +63,8 @@ def command(
     """
     if as_csv and chosen("json"):
         raise click.UsageError("only one of --csv and --json")
+    if binary and formats:
+        raise click.UsageError("--binary has bytes, and --key-format and --value-format have JSON of them")
     from ..client.errors import KafkaError, NoBrokerReachable
 
     options = {
@@ -70,7 +75,7 @@ def command(
         **_client_configs(),
     }
     try:
-        _ask(query, options, schema, binary=binary, as_csv=as_csv)
+        _ask(query, options, schema, formats, binary=binary, as_csv=as_csv)
     except NoBrokerReachable as error:
         raise unreachable(error) from error
     except KafkaError as error:
@@ -84,7 +89,9 @@ def _client_configs() -> dict[str, str]:
     return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile | given).items()}
 
 
-def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: bool, as_csv: bool) -> None:
+def _ask(
+    query: str, options: dict[str, str], schema: str | None, formats: SchemaFormats, *, binary: bool, as_csv: bool
+) -> None:
     from ..client.errors import InvalidOption
     from ..client.sql import check_packages
 
@@ -96,7 +103,8 @@ def _ask(query: str, options: dict[str, str], schema: str | None, *, binary: boo
         fields = None if schema is None else parse_fields(schema)
     except InvalidOption as error:
         raise click.UsageError(error.message) from None
-    with TopicTables(options, fields=fields, is_binary=binary) as tables:
+    serializers = {name: each for name, each in (("key", formats.key), ("value", formats.value)) if each is not None}
+    with TopicTables(options, fields=fields, is_binary=binary, serializers=serializers) as tables:
         columns, portions = tables.run(query)
         if as_csv:
             _print_csv(columns, portions)

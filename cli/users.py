@@ -99,7 +99,7 @@ def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None
 @_mechanism_option
 @bootstrap_option
 def delete_user(user: str, mechanism: str) -> None:
-    """Delete the password of a user. Sessions that are open go on.
+    """Delete the password of a user. Sessions that began with it end.
 
     \b
     Examples:

@@ -2,7 +2,7 @@
 
 A config takes a unit if its name says what it counts: `.ms`, `.seconds`, `.minutes` and `.hours` take times (ms, s,
 min, h, d, w), names with `bytes` and `.buffer.size` take sizes (B, kB, MB, GB, TB by 1000; KiB, MiB, GiB, TiB by 1024),
-and so do three configs of producers.
+and so do three configs of producers and the quotas that end with `_byte_rate`.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _own_unit(name: str) -> int:
 def _units(name: str) -> dict[str, int]:
     if _own_name(name) in _NAMES_MS:
         return _TIMES_MS
-    if "bytes" in name.split(".") or name.endswith(".buffer.size") or name in _SIZES_OF_PRODUCERS:
+    if "bytes" in name.split(".") or name.endswith((".buffer.size", "_byte_rate")) or name in _SIZES_OF_PRODUCERS:
         return _SIZES | _BINARY_SIZES
     return {}
 

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
         OffsetAndMetadata,
         OffsetAndTimestamp,
         RecordMetadata,
+        ShareRecord,
         TopicPartition,
     )
+    from .share import ShareConsumer
     from .topic_table import read_topic
 
 __all__ = [
@@ -81,6 +83,8 @@ __all__ = [
     "RecordMetadata",
     "RoundRobinAssignor",
     "ScramPassword",
+    "ShareConsumer",
+    "ShareRecord",
     "SimpleConsumer",
     "StickyAssignor",
     "Stream",
@@ -129,6 +133,8 @@ _HOMES = {
     "RecordMetadata": "record",
     "RoundRobinAssignor": "assignors",
     "ScramPassword": "admin.users",
+    "ShareConsumer": "share",
+    "ShareRecord": "record",
     "SimpleConsumer": "consumer.simple_consumer",
     "StickyAssignor": "assignors",
     "Stream": "consumer.streams",

@@ -31,6 +31,7 @@ __all__ = [
     "ErrorCode",
     "GroupRequired",
     "HandlerFailed",
+    "InvalidAcknowledgement",
     "InvalidOption",
     "InvalidTransactionState",
     "ItemsFailed",
@@ -444,6 +445,13 @@ class ConcurrentPoll(KafkaError):
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INVALID_REQUEST, message)
+
+
+class InvalidAcknowledgement(KafkaError):
+    """A record of a share group cannot be acknowledged like that, or has to be acknowledged first."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD_STATE, message)
 
 
 class ListenerFailed(KafkaError):

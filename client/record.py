@@ -61,6 +61,20 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     headers: Headers
 
 
+class ShareRecord(NamedTuple, Generic[K, V]):
+    """One record that a share consumer acquired. `delivery_count` is 1 when it is delivered for the first time."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: K | None
+    value: V | None
+    headers: Headers
+    delivery_count: int = 1
+
+
 class RecordMetadata(NamedTuple):
     """The place of a record that a producer wrote.
 

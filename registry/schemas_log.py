@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from ..client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from ..client import Admin, ConfigResource, Consumer, NewTopic, Producer, TopicPartition
 from ..client.errors import ErrorCode, KafkaError, ProducerFenced, TransactionFailed, UnknownTopic
 from .changes import Change
 from .errors import RegistryError, not_permitted
@@ -121,8 +121,25 @@ class SchemasLog:
                 if options.read_only:
                     raise
                 return await self._create_topic(admin)
-        if len(found.partitions) != 1:
-            raise RegistryError(50001, f"{options.topic} has {len(found.partitions)} partitions, and must have one")
+            if len(found.partitions) != 1:
+                raise RegistryError(50001, f"{options.topic} has {len(found.partitions)} partitions, and must have one")
+            if not options.read_only:
+                await self._check_cleanup(admin)
+
+    async def _check_cleanup(self, admin: Admin) -> None:
+        """Raise RegistryError for a topic whose old records retention would delete: schemas that are in use."""
+        topic = self._options.topic
+        resource = ConfigResource.topic(topic)
+        try:
+            found = (await admin.describe_configs([resource], names=["cleanup.policy"]))[resource]
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            return _log.warning("whether %s keeps old schemas is not known: %s", topic, error.message)
+        policy = found["cleanup.policy"].value or ""
+        if policy != "compact":
+            text = f"{topic} has cleanup.policy={policy}, which deletes old schemas: set it to compact"
+            raise RegistryError(50001, text)
 
     async def _create_topic(self, admin: Admin) -> None:
         options = self._options

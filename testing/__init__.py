@@ -14,21 +14,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .cluster import KafkaCluster, kafka_cluster
     from .local import LocalKafka, kafka
     from .process import KafkaProcess
     from .record import Record
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
 
-__all__ = ["Kafka", "KafkaProcess", "LocalKafka", "LocalSchemaRegistry", "Record", "kafka"]
+__all__ = [
+    "Kafka",
+    "KafkaCluster",
+    "KafkaProcess",
+    "LocalKafka",
+    "LocalSchemaRegistry",
+    "Record",
+    "kafka",
+    "kafka_cluster",
+]
 
 _MODULES = {
     "Kafka": "remote",
+    "KafkaCluster": "cluster",
     "KafkaProcess": "process",
     "LocalKafka": "local",
     "LocalSchemaRegistry": "schema_registry",
     "Record": "record",
     "kafka": "local",
+    "kafka_cluster": "cluster",
 }
 
 

@@ -1,19 +1,22 @@
-"""What a test does to a broker, on the broker's loop."""
+"""What a test does to brokers, on their loop."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..broker.configs.definition import suggestion
+from ..broker.coordination.groups.consumer.events import MemberSilent
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
+from ..broker.coordination.groups.group import Group
 from ..broker.coordination.shards import Shards
 from ..broker.security.sasl.scram import HASHES, MIN_ITERATIONS, Credential, credential_of
 from ..broker.server import Broker
 from ..broker.services import Services
+from ..broker.topics.topic import Topic
 from ..protocol.errors import ErrorCode, KafkaError
 from .clock import MovableClock
 from .door import Door
@@ -24,7 +27,7 @@ _SETTLED_WITHIN_S = 60.0
 _SALT_BYTES = 24
 
 
-async def answer(broker: Broker) -> None:
+async def answer(brokers: Sequence[Broker]) -> None:
     """Do nothing: the caller wants to know whether the loop runs."""
 
 
@@ -74,13 +77,14 @@ def _credential(mechanism: str, password: str) -> Credential:
 # -- Time
 
 
-async def advance(broker: Broker, clock: MovableClock, added_ms: int) -> None:
+async def advance(brokers: Sequence[Broker], clock: MovableClock, added_ms: int) -> None:
     """Move the clock, run the timers that are due, and wait for the work that they begin."""
     clock.added_ms += added_ms
-    while broker.timers.is_due:
-        broker.timers.fire_due()
+    while any(each.timers.is_due for each in brokers):
+        for each in brokers:
+            each.timers.fire_due()
         await asyncio.sleep(0)
-    await _until(lambda: not _is_working(broker.services))
+    await _until(lambda: not any(_is_working(each.services) for each in brokers))
 
 
 def _is_working(services: Services) -> bool:
@@ -98,42 +102,64 @@ async def _until(true: Callable[[], bool]) -> None:
 # -- Groups
 
 
-async def rebalance(broker: Broker, group: str) -> None:
+async def rebalance(brokers: Sequence[Broker], group: str) -> None:
     """Let the members of a group join again."""
-    broker.services.groups.groups[group].feed(Rebalance())
+    for each in brokers:
+        actor = each.services.groups.groups.get(group)
+        if actor is not None and actor.state.consumer is not None:
+            why = f"group {group!r} is a consumer group (KIP-848), whose members never join again: use expire(member)"
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, why)
+        if actor is not None:
+            actor.feed(Rebalance())
 
 
-async def expire(broker: Broker, member: str, group: str | None) -> None:
+async def expire(brokers: Sequence[Broker], member: str, group: str | None) -> None:
     """End the session of a member. UNKNOWN_MEMBER_ID names the nearest one."""
-    groups = {key: actor for key, actor in broker.services.groups.groups.items() if group in (None, key)}
-    for actor in groups.values():
+    coordinated = [each.services.groups.groups for each in brokers]
+    actors = [actor for groups in coordinated for key, actor in groups.items() if group in (None, key)]
+    for actor in actors:
+        consumer = actor.state.consumer
         if member in actor.state.roster.members:
             actor.ring(SessionExpired(member))
             return
-    known = [each for actor in groups.values() for each in actor.state.roster.members]
+        if consumer is not None and member in consumer.members:
+            actor.ring(MemberSilent(member))
+            return
+    known = [each for actor in actors for each in _members(actor.state)]
     why = f"no group has a member {member!r}{suggestion(member, known)}; there are {known}"
     raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+
+
+def _members(group: Group) -> list[str]:
+    return [*group.roster.members, *(group.consumer.members if group.consumer is not None else ())]
 
 
 # -- Logs
 
 
-async def apply_retention(broker: Broker, topic: str | None) -> None:
+async def apply_retention(brokers: Sequence[Broker], topic: str | None) -> None:
     """Run a round of retention, after one that is under way."""
-    retention = broker.services.background.retention
-    await _until(lambda: not retention.is_busy)
-    retention.check(topic)
-    await _until(lambda: not retention.is_busy)
+    for each in brokers:
+        retention = each.services.background.retention
+        await _until(lambda retention=retention: not retention.is_busy)
+        retention.check(topic)
+        await _until(lambda retention=retention: not retention.is_busy)
 
 
-async def compact(broker: Broker, name: str) -> None:
+async def compact(brokers: Sequence[Broker], name: str) -> None:
     """Close the segments of a topic, and clean them. POLICY_VIOLATION where the topic is not compacted."""
-    services = broker.services
-    topic, cleaner = services.topics.get(name), services.background.cleaner
-    if topic is None or not topic.config.is_compacted:
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"topic {name!r} does not have cleanup.policy=compact")
+    for each in brokers:
+        topic = each.services.topics.get(name)
+        if topic is not None:
+            await _compact(each.services, topic)
+
+
+async def _compact(services: Services, topic: Topic) -> None:
+    if not topic.config.is_compacted:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, f"topic {topic.name!r} does not have cleanup.policy=compact")
+    cleaner = services.background.cleaner
     await _until(lambda: not cleaner.is_busy)
-    for partition in topic.partitions:
+    for partition in (each for each in services.topics.partitions() if each.topic == topic.name):
         partition.log.roll(services.clock.now_ms())
     cleaner.clean_now(topic)
     await _until(lambda: not cleaner.is_busy)

@@ -23,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from ..broker.network.connection import CloseConnection, Connection, Dispatch, Pending
 from ..broker.network.send_queue import EncodedResponse
+from ..broker.threads import in_thread
 from ..protocol import frame
 from ..protocol.apis import ApiKey, key_of, message
 from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
@@ -121,6 +122,10 @@ class Door:
         ]
 
     # -- Called by the broker's loop
+
+    def forget_loop(self) -> None:
+        """Be ready for another loop: of a broker that starts again."""
+        self._moved = None
 
     async def wake(self) -> None:
         """Let requests that stall look whether they still have to."""
@@ -245,7 +250,7 @@ class Door:
             return asyncio.run_coroutine_threadsafe(self._respond(dispatch, arrived, request), loop).result()
 
         try:
-            answer = await asyncio.to_thread(fault.handler, request, proceed)
+            answer = await _in_thread(partial(fault.handler, request, proceed))
         except KafkaError as error:
             meant = Fault(fault.what)
             return _encoded(
@@ -256,6 +261,22 @@ class Door:
             _log.exception("%s failed", fault.what)
             raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
         return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """Run a function of the test in a thread that keeps neither the broker nor the process from ending."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception:
+            raise
+        except BaseException as error:  # such as pytest.fail
+            raise AssertionError(f"{type(error).__name__}: {error}") from error
+
+    await in_thread(run, "odradek-test-handler")
+    return results[0]
 
 
 async def _dispatched(dispatch: Dispatch, arrived: _Arrived) -> EncodedResponse:

@@ -1,5 +1,5 @@
 """The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`,
-`schema_registry`.
+`kafka_cluster`, `schema_registry`.
 
 pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
 fixture. A worker of pytest-xdist has a broker of its own.
@@ -15,6 +15,7 @@ from uuid import uuid4
 import pytest
 
 if TYPE_CHECKING:
+    from .cluster import KafkaCluster
     from .local import LocalKafka
     from .process import KafkaProcess
     from .remote import Kafka
@@ -59,6 +60,8 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
 
     def shared() -> LocalKafka:
         if running and not running[0].is_alive:
+            # The test after it has another one.
+            running.pop()
             raise pytest.fail.Exception("the broker of an earlier test has died; see that test's report")
         if not running:
             running.append(LocalKafka())
@@ -156,6 +159,22 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 
 
 @pytest.fixture
+def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
+    """Three brokers without ZooKeeper: `move_leader`, `kill`, `isolate`, `heal`, `restart`, `move_coordinator`."""
+    from .cluster import KafkaCluster
+
+    _needs_own_broker(request, "kafka_cluster starts brokers")
+    marks = _marked(request.node)
+    _refuse(marks, _OWN - {"config"}, "kafka_cluster")
+    with KafkaCluster(marks.get("config")) as running:
+        request.node.stash.setdefault(_USED, []).append(running)
+        for name, partitions in _topics(marks).items():
+            running.create_topic(name, partitions)
+        yield running
+        running.end_faults()
+
+
+@pytest.fixture
 def schema_registry(kafka: Kafka) -> Iterator[LocalSchemaRegistry]:
     """A schema registry over `kafka`, without subjects."""
     from .schema_registry import LocalSchemaRegistry
@@ -171,12 +190,29 @@ def schema_registry(kafka: Kafka) -> Iterator[LocalSchemaRegistry]:
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Add what its brokers saw to the report of a failed test."""
     report = yield
-    if report.failed and call.when == "call":
+    # After its teardown a broker that has been stopped looks like one that has died.
+    if report.failed and call.when != "teardown":
         for kafka in item.stash.get(_USED, list[Any]()):
             from .report import sections
 
-            report.sections += sections(kafka)
+            for title, text in sections(kafka):
+                _add_section(report, title, text)
+        _add_log(item, report)
     return report
+
+
+def _add_section(report: Any, title: str, text: str) -> None:
+    """Add a section to what pytest prints, and to what it writes into JUnit files."""
+    if hasattr(report.longrepr, "addsection"):
+        report.longrepr.addsection(title, text)
+    else:
+        report.sections.append((title, text))
+
+
+def _add_log(item: pytest.Item, report: Any) -> None:
+    """Add the brokers' log to JUnit files, which by default have none. On the terminal pytest shows it anyway."""
+    if item.stash.get(_USED, None) and item.config.getoption("xmlpath", None) and report.caplog:
+        _add_section(report, "Kafka's log", report.caplog)
 
 
 def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:

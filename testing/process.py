@@ -96,6 +96,12 @@ class KafkaProcess(Kafka):
             self.stop()
         self._start()
 
+    @property
+    def death(self) -> str | None:
+        """How the process ended by itself; None while it runs, and where the test has ended it."""
+        status = self._process.poll() if self._process is not None else None
+        return None if status is None else f"the broker's process has ended by itself, with status {status}"
+
     def log_text(self) -> str:
         """Return the end of the broker's log."""
         return self._log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:] if self._log.exists() else ""
@@ -126,6 +132,8 @@ class KafkaProcess(Kafka):
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._running, None
         process.send_signal(number)
+        # One that is paused would take note of it only then.
+        process.send_signal(signal.SIGCONT)
         self._wait_for_end(process)
 
     def _wait_for_end(self, process: subprocess.Popen[str]) -> None:

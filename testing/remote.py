@@ -18,6 +18,7 @@ from ..client import LATEST, ConfigResource, ConsumerRecord, NewTopic, TopicPart
 from ..client.blocking import Admin, Consumer, Producer
 from ..client.core.descriptions import GroupRebalance
 from ..protocol.errors import ErrorCode, KafkaError
+from .errors import Unavailable
 from .record import Record, RecordLike, records_of, to_bytes
 from .security import Security
 
@@ -25,6 +26,8 @@ KIT_CLIENT_ID = "odradek-testing"
 # How often a wait looks again.
 _LOOK_AGAIN_S = 0.02
 _SHOWN_RECORDS = 20
+# How long a topic may take to be read: a broker that answers nothing must not hold a test up for ever.
+_READ_WITHIN_S = 120.0
 
 Offsets = dict[tuple[str, int], int]
 
@@ -119,7 +122,10 @@ class Kafka:
             consumer.assign(partitions)
             consumer.seek_to_beginning()
             found: list[ConsumerRecord[bytes, bytes]] = []
-            while any(consumer.position(each) < ends[each] for each in partitions):
+            deadline_s = time.monotonic() + _READ_WITHIN_S
+            while behind := [each for each in partitions if consumer.position(each) < ends[each]]:
+                if time.monotonic() > deadline_s:
+                    raise Unavailable(f"{behind} could not be read to the end within {_READ_WITHIN_S:g} s")
                 for batch in consumer.getmany(timeout_ms=50).values():
                     found += batch
         return sorted(found, key=lambda record: (record.partition, record.offset))

@@ -6,7 +6,7 @@ The log of a broker in the test's process is in pytest's own section of captured
 from __future__ import annotations
 
 from ..protocol.errors import KafkaError
-from .local import LocalKafka
+from .controlled import ControlledKafka
 from .process import KafkaProcess
 from .remote import Kafka
 
@@ -18,13 +18,13 @@ def sections(kafka: Kafka) -> list[tuple[str, str]]:
     """Return the sections of a report: title and text. Empty ones are left out."""
     found: list[tuple[str, str]] = []
     if isinstance(kafka, KafkaProcess):
-        found.append(("Kafka's log", kafka.log_text()))
-    elif isinstance(kafka, LocalKafka):
-        found += _of_local(kafka)
+        found += [("Kafka", kafka.death or ""), ("Kafka's log", kafka.log_text())]
+    elif isinstance(kafka, ControlledKafka):
+        found += _of_controlled(kafka)
     return [(title, text) for title, text in found if text]
 
 
-def _of_local(kafka: LocalKafka) -> list[tuple[str, str]]:
+def _of_controlled(kafka: ControlledKafka) -> list[tuple[str, str]]:
     requests = ("the last requests to Kafka", "\n".join(kafka.recent_requests()))
     failures = ("handlers that failed", "\n".join(kafka.handler_failures()))
     if not kafka.is_alive:
@@ -32,7 +32,7 @@ def _of_local(kafka: LocalKafka) -> list[tuple[str, str]]:
     return [requests, failures, ("Kafka's groups", _histories(kafka))]
 
 
-def _histories(kafka: LocalKafka) -> str:
+def _histories(kafka: ControlledKafka) -> str:
     lines: list[str] = []
     try:
         for group in kafka.groups()[:_SHOWN_GROUPS]:

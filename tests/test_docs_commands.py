@@ -46,6 +46,7 @@ SERVES = "odradek serve"
 FAILS = {
     "odradek config set preallocate=true --topic flights": "preallocate",
     "odradek consume -t flights": "No such option",
+    "printf PASSWORD | odradek users set broker --password-file - --config server.properties": "No such file",
     "odradek transactions abort --topic flights:0 --start-offset 100": "nothing was aborted",
 }
 # Commands that print until they are stopped.
@@ -259,7 +260,7 @@ PRINTS = {
     "odradek groups list --lag": r"\S+\t(Empty|Stable)\tclassic\tconsumer\t\d+\t\d+",
     "odradek groups reset-offsets g --to-earliest --execute": r"g\tt\t\d(\t(\d+|-)){5}",
     "odradek ping": "ADDRESS answered in N ms",
-    "odradek cluster health": r"(controller|leaders|replicas|min.insync.replicas|data directories)\tyes\t.+",
+    "odradek cluster health": r"[a-z. ]+\tyes\t.+",
     "odradek cluster info": r"\S{22}\t1\t127\.0\.0\.1\t\d+\t-\tyes\t\d+",
     "odradek consume t -X fetch.min.bytes=1000": _NUMBERS,
     "odradek completion bash": r"_odradek_completion.*|[ {}].*|",

@@ -11,7 +11,16 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.groups.consumer import regexes, target
 from odradek.broker.coordination.transactions import id_pattern
-from odradek.broker.handlers import acl_requests, fetch, metadata, odradek_lease_segments
+from odradek.broker.handlers import (
+    acl_requests,
+    alter_client_quotas,
+    alter_user_scram_credentials,
+    fetch,
+    metadata,
+    odradek_lease_segments,
+    share_acknowledge,
+    share_fetch,
+)
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import (
     connection_limits,
@@ -24,8 +33,10 @@ from odradek.broker.network import (
 )
 from odradek.broker.network.access import caller
 from odradek.broker.purgatory import KEYS_PER_TURN
+from odradek.broker.quotas import connection_rates, meters
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import signed_tokens
+from odradek.broker.share import sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -51,6 +62,12 @@ FIXED = {
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
+    "characters of the name of a user with a password": alter_user_scram_credentials.MAX_NAME_CHARS,
+    "salt of a password (bytes)": alter_user_scram_credentials.MAX_SALT_BYTES,
+    "entities that have quotas": alter_client_quotas.MAX_ENTITIES,
+    "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
+    "clients whose use of a quota is counted": meters.MOST_METERS,
+    "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
     "ACLs": acl_requests.MAX_ACLS,
     "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
     "ACLs that one request creates or deletes": acl_requests.MAX_CHANGED,
@@ -68,6 +85,10 @@ FIXED = {
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,
     "partitions of one session": fetch_sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all sessions": fetch_sessions.MAX_PARTITIONS,
+    "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
+    "partitions of all share sessions": sessions.MAX_PARTITIONS,
+    "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
+    "partitions that one turn looks at": share_fetch.PARTITIONS_PER_TURN,
     "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,

@@ -18,7 +18,19 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WINGS = ("cli", "testing", "broker", "registry", "client", "storage", "zookeeper", "protocol", "kernel")
+WINGS = (
+    "cli",
+    "testing",
+    "broker",
+    "console",
+    "registry",
+    "client",
+    "storage",
+    "zookeeper",
+    "web",
+    "protocol",
+    "kernel",
+)
 TREE_BEGIN, TREE_END = "<!-- tree -->", "<!-- /tree -->"
 _COLUMN = 34
 

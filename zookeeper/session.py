@@ -229,6 +229,12 @@ class Session:
                 return await _in_thread(self._client.restart)
 
 
+# Opens a session: `Session`, or what a test puts in its place.
+OpenSession = Callable[
+    [str, float, float, Callable[[str], None], Callable[[Contact], None], ZooKeeperSecurity], Session
+]
+
+
 def _in_thread(work: Callable[[], None]) -> asyncio.Future[None]:
     """Run `work` in a thread that does not keep the process from exiting: ZooKeeper may hang for ever."""
     done: concurrent.futures.Future[None] = concurrent.futures.Future()

@@ -19,7 +19,7 @@ from ..configs.broker_config import BrokerConfig
 from ..replication.controller_door import ControllerDoor
 from ..replication.metadata_cache import MetadataCache
 from ..replication.peer import PeerLost
-from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 VERSION = 7
 # Topics that one broker asks for at a time.
@@ -82,7 +82,25 @@ class AutoCreation:
                 "segment.bytes": str(config.transaction_state_log_segment_bytes),
                 "min.insync.replicas": str(config.transaction_state_log_min_isr),
             }
+        elif name == SHARE_STATE_TOPIC:
+            return self._share_state_topic()
         else:
             return CreatableTopic(name, config.num_partitions, config.default_replication_factor)
         configs["cleanup.policy"] = "compact"
         return CreatableTopic(name, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()])
+
+    def _share_state_topic(self) -> CreatableTopic:
+        config = self._config
+        numbers = (
+            config.share_coordinator_state_topic_num_partitions,
+            config.share_coordinator_state_topic_replication_factor,
+        )
+        configs = {
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+        }
+        return CreatableTopic(
+            SHARE_STATE_TOPIC, *numbers, configs=[CreatableTopicConfig(*each) for each in configs.items()]
+        )

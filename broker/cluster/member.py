@@ -25,7 +25,7 @@ from ...storage.checkpoints import MetaProperties
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
 from ...zookeeper.operations import Create, SessionExpired, create, read, write
-from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
+from ...zookeeper.session import Contact, OpenSession, Session, ZooKeeperUnreachable
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST
@@ -87,7 +87,7 @@ class BrokerParts:
 class Member:
     """The membership of one broker. `join`, `register`, and at the end `leave` and `stop`."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, open_session: OpenSession | None = None) -> None:
         assert config.zookeeper_connect is not None
         self.broker_id = config.node_id
         self.cluster_id = ""
@@ -95,7 +95,7 @@ class Member:
         self._clock = clock
         session_ms = config.zookeeper_session_timeout_ms
         connection_ms = config.zookeeper_connection_timeout_ms
-        self.zookeeper = Session(
+        self.zookeeper = (open_session or Session)(
             config.zookeeper_connect,
             session_ms,
             session_ms if connection_ms is None else connection_ms,
@@ -134,14 +134,16 @@ class Member:
     # -- Join
 
     @classmethod
-    async def join(cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK) -> Member:
+    async def join(
+        cls, config: BrokerConfig, clock: Clock, disk: Disk = DISK, open_session: OpenSession | None = None
+    ) -> Member:
         """Open the session, and find the cluster's id and the broker's number. Raises StartError."""
         try:
             meta = checkpoints.read_meta_properties(config.data_dir, disk)
         except (OSError, StorageError) as error:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
         try:
-            member = cls(config, clock)
+            member = cls(config, clock, open_session)
         except StoreError as error:
             raise StartError(f"ZooKeeper cannot be reached: {error}") from error
         try:

@@ -65,6 +65,8 @@ class ClusterSecurity:
         self._acls: dict[Acl, None] = {}
         self._by_pattern: dict[Pattern, dict[Acl, None]] = {}
         self._passwords: dict[str, dict[str, Credential]] = {}
+        # Called with the user and the mechanism of each password that was deleted.
+        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
         self._quotas: dict[Entity, dict[str, float]] = {}
         # The last notification that was acted on, by the znode that it is under.
         self._seen = dict.fromkeys((ACL_CHANGES, EXTENDED_ACL_CHANGES) if authorizer is not None else (), "")
@@ -257,9 +259,11 @@ class ClusterSecurity:
         """Take the passwords of a user over; None: they cannot be read, and stay as they were."""
         if passwords is None:
             return
-        self._passwords.pop(user, None)
+        before = self._passwords.pop(user, {})
         if passwords:
             self._passwords[user] = passwords
+        for mechanism in before.keys() - passwords.keys():
+            self.when_deleted(user, mechanism)
 
 
 def _with_passwords(changes: list[PasswordChange], present: Mapping[str, str]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from .definition import ConfigError
@@ -16,6 +17,8 @@ _ENDPOINT = re.compile(
 ANY_HOST = ("", "0.0.0.0", "::")
 # Where http.listener listens if it names no host: only programs of this machine reach it.
 LOOPBACK = "127.0.0.1"
+
+_ADDRESS_LIMITS = "must be ADDRESS:NUMBER, separated by commas, with IP addresses and numbers of 0 or more"
 
 
 class SecurityProtocol(StrEnum):
@@ -78,6 +81,26 @@ def check_http_listener(text: str) -> str | None:
     except ConfigError:
         return "must be HOST:PORT or a port, with a port from 0 to 65535"
     return None
+
+
+def check_address_limits(text: str) -> str | None:
+    """Return why a max.connections.per.ip.overrides cannot be used, or None."""
+    try:
+        parse_address_limits(text)
+    except (ValueError, ConfigError):
+        return _ADDRESS_LIMITS
+    return None
+
+
+def parse_address_limits(text: str) -> dict[str, int]:
+    """Return the limits of a max.connections.per.ip.overrides by address. Raises ConfigError or ValueError."""
+    limits: dict[str, int] = {}
+    for pair in filter(None, map(str.strip, text.split(","))):
+        address, _, number = pair.rpartition(":")
+        if not (number.isascii() and number.isdigit()):
+            raise ConfigError("max.connections.per.ip.overrides", text, _ADDRESS_LIMITS)
+        limits[str(ip_address(address.strip("[]")))] = int(number)
+    return limits
 
 
 def check_protocol_map(text: str) -> str | None:

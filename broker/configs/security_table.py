@@ -1,6 +1,6 @@
-"""The table of the configs of TLS, SASL and how brokers reach each other.
+"""The table of the configs of listeners: TLS, SASL, new connections, and how brokers reach each other.
 
-A listener may have any of the ssl and sasl configs for itself, as `listener.name.NAME.` and the name, and some of them
+A listener may have most of these configs for itself, as `listener.name.NAME.` and the name, and some of them
 for one mechanism of SASL (`listener_config.py`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import BOOLEAN, CLASS, INT, LIST, LONG, PASSWORD, STRING, define
+from .definition import BOOLEAN, CLASS, INT, INT_MAX, LIST, LONG, PASSWORD, STRING, define
 
 # Kafka's names of what checks OAuth tokens by the keys of their issuer. The second one is that of Kafka 3.
 TOKEN_VALIDATORS = (
@@ -121,6 +121,11 @@ class SecurityTable:
     sasl_oauthbearer_sub_claim_name: str = define(STRING, "sub",
         doc="The claim of a token that has the user's name.")
 
+    # -- New connections
+    max_connection_creation_rate: int = define(INT, INT_MAX, low=0, dynamic=True,
+        doc="New connections a second of the whole broker, or with its prefix of a listener. Those above wait for "
+            "their turn; one that would wait for more than 10 seconds is closed.")
+
     # -- Brokers among each other
     inter_broker_listener_name: str | None = define(STRING, None,
         doc="The listener at which the brokers of a cluster reach each other. Unset: the first one.")
@@ -153,4 +158,5 @@ RELOADED = (
     "ssl.truststore.location",
     "ssl.truststore.password",
     "ssl.truststore.certificates",
+    "max.connection.creation.rate",
 )

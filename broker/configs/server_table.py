@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
-from .endpoint import check_endpoints, check_http_listener, check_protocol_map
+from .endpoint import check_address_limits, check_endpoints, check_http_listener, check_protocol_map
 
 # Kafka's names of the two rules by which a leader tells a consumer where to read.
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
@@ -108,6 +108,8 @@ class ServerTable:
         doc="Connections above this number are refused.")
     max_connections_per_ip: int = define(INT, INT_MAX, low=0, dynamic=True,
         doc="Connections from one address above this number are refused.")
+    max_connections_per_ip_overrides: str = define(STRING, "", check=check_address_limits, dynamic=True,
+        doc="ADDRESS:NUMBER, separated by commas: addresses with another number than max.connections.per.ip.")
     fetch_max_bytes: int = define(INT, 55 << 20, low=1024,
         doc="The most bytes of records in a Fetch response. Its first batch may be larger.")
     max_incremental_fetch_session_cache_slots: int = define(INT, 1000, low=0,

@@ -35,14 +35,6 @@ _NOT_NEEDED = (
 )
 # What would have to tell certificates of ZooKeeper that were taken back.
 _REVOCATION = ("zookeeper.ssl.crl.enable", "zookeeper.ssl.ocsp.enable")
-# How many copies of the topics of share groups there are, and how many must have a record. Kafka's own
-# server.properties sets all of them to 1.
-_COPIES = frozenset(
-    {
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.replication.factor",
-    }
-)
 
 _NAMES = """
 add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms advertised.listeners
@@ -205,8 +197,6 @@ def warning(
     """
     if name in _REVOCATION and text.strip().lower() not in ("", "false"):
         raise ConfigError(name, text, "certificates are not looked up in lists of revoked ones")
-    if name in _COPIES:
-        return None if text.strip() == "1" else f"config {name}: there is one copy of every record, not {text.strip()}"
     if name in _KNOWN:
         return None if name.startswith(_NOT_NEEDED) else f"config {name}: known to Kafka, not acted on by Odradek yet"
     if name.startswith(_OF_A_LISTENER):

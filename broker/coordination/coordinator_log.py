@@ -1,4 +1,4 @@
-"""The log of a coordinator: the internal topic that holds its records, `__consumer_offsets` or `__transaction_state`.
+"""The log of a coordinator: the internal topic that holds its records, such as `__consumer_offsets`.
 
 A record is committed once its partition has it, in a cluster every replica in the ISR, and, if the topic requires an
 fsync, once that is done.
@@ -7,6 +7,7 @@ fsync, once that is done.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -19,6 +20,8 @@ from ..topics.remote_partition import RemotePartition
 from ..topics.topics import Topics
 from .interfaces import Clock, OnCommitted, TopicPartition
 from .replay import Ended, Written
+
+_log = logging.getLogger(__name__)
 
 
 class CoordinatorLog:
@@ -35,6 +38,7 @@ class CoordinatorLog:
         clock: Clock,
         new_partition_count: int,
         create_topic: Callable[[str], object],
+        delete_records: Callable[[Partition, int], None],
     ) -> None:
         self._name = topic_name
         self._topics = topics
@@ -42,6 +46,7 @@ class CoordinatorLog:
         self._clock = clock
         self._new_partition_count = new_partition_count
         self._create_topic = create_topic
+        self._delete_records = delete_records
 
     def partition_count(self) -> int:
         """Return the number of partitions that the topic has, or will have when it is created."""
@@ -165,7 +170,22 @@ class CoordinatorLog:
             producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
             for record in records:
                 if record.key is not None:
-                    yield Written(record.key, record.value, producer_id)
+                    yield Written(record.key, record.value, producer_id, record.offset)
+
+    def end_offset(self, partition: int) -> int:
+        """Return the offset of the next record; 0 if the topic does not exist."""
+        found = self._find(partition)
+        return 0 if found is None or not found.is_online else found.log.log_end_offset
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete what is below the offset. A partition that cannot be deleted from now is left for the next time."""
+        found = self._find(partition)
+        if found is None or not found.is_online or found.log.log_start_offset >= offset:
+            return
+        try:
+            self._delete_records(found, min(offset, found.high_watermark))
+        except KafkaError as error:
+            _log.warning("%s-%d: old records are not deleted: %s", self._name, partition, error.message)
 
     def _find(self, index: int) -> Partition | None:
         topic = self._topics.get(self._name)

@@ -8,6 +8,9 @@ served at either level.
 At level 1 of `group.version`, where a new cluster begins, clients may join consumer groups of KIP-848. At level 0 their
 heartbeats and descriptions are UNSUPPORTED_VERSION.
 
+At level 1 of `share.version`, where a new cluster begins, there may be share groups. At level 0 the requests about them
+are UNSUPPORTED_VERSION.
+
 A change is in the metadata journal before it takes effect. Its epoch is higher than the last one, so clients know which
 levels are newer.
 """
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"
+SHARE_VERSION = "share.version"
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +43,7 @@ class Levels(NamedTuple):
 
 
 # Kafka also has level 0 of `transaction.version`: an older format of records, for software that cannot read the newer.
-SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2), GROUP_VERSION: Levels(0, 1, 1)}
+SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2), GROUP_VERSION: Levels(0, 1, 1), SHARE_VERSION: Levels(0, 1, 1)}
 
 
 class UpgradeType(IntEnum):

@@ -18,6 +18,8 @@ class Written(NamedTuple):
     key: bytes
     value: bytes | None
     producer_id: int = -1
+    # Its offset, where that is known.
+    offset: int = -1
 
 
 class Ended(NamedTuple):

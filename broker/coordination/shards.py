@@ -16,7 +16,7 @@ from .actor import Actor, Runtime
 from .interfaces import Clock, StateLog, Timers
 from .outcome import Loaded
 from .partition_hash import partition_for
-from .replay import Replay, Written
+from .replay import Ended, Replay, Written
 
 # The key of a record has two bytes for the length of an id, though newer requests can carry longer ids.
 MAX_ID_BYTES = 2**15 - 1
@@ -43,11 +43,18 @@ class Companion(Protocol):
         ...
 
 
+class Replayed(Protocol):
+    """What a load reads a partition into: the records that matter, in an order that leads to the same states."""
+
+    def take(self, each: Written | Ended, /) -> None: ...
+    def outcome(self) -> Iterator[Written]: ...
+
+
 class Shards(Generic[ActorT, RecordT]):
     """The partitions that one coordinator owns, and those that it loads.
 
     `new_actor` makes the actor of an id. `decode` returns a record with its id, or None for an unknown type of record;
-    it is given the partition too.
+    it is given the partition too. `new_replay` makes what a load reads into.
     """
 
     def __init__(
@@ -59,12 +66,14 @@ class Shards(Generic[ActorT, RecordT]):
         logger: logging.Logger,
         new_actor: Callable[[str, int, Runtime], ActorT],
         decode: Callable[[Written, int], tuple[str, RecordT] | None],
+        new_replay: Callable[[], Replayed] = Replay,
     ) -> None:
         self._topic = topic
         self._log = log
         self._logger = logger
         self._new_actor = new_actor
         self._decode = decode
+        self._new_replay = new_replay
         self._runtime = Runtime(log, timers, clock, self._note, self._forget)
         # Invariant: holds only ids of `owned` partitions.
         self.actors: dict[str, ActorT] = {}
@@ -120,7 +129,7 @@ class Shards(Generic[ActorT, RecordT]):
     def _load(self, partition: int) -> Iterator[None]:
         """Load a partition; each step reads some records."""
         self.loading.add(partition)
-        replay = Replay()
+        replay = self._new_replay()
         try:
             for number, entry in enumerate(self._log.entries(partition), 1):
                 replay.take(entry)

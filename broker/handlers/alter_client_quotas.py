@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Quotas are in memory, and each start reads them. Kafka has no such bounds.
 MAX_ENTITIES: Final = 20_000
-MAX_NAME_CHARS: Final = 4_096
+MAX_NAME_CHARS: Final = 1_024
 
 _Names = dict[str, "str | None"]
 
@@ -53,7 +53,7 @@ async def _alter(services: Services, request: AlterClientQuotasRequest) -> Alter
             entity = entity_of(names)
             if who in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise InvalidQuota(f"Ignoring duplicate entity {entity}")
-            changes[entity], of_entities[entity] = _changed(services, entity, entry.ops), result
+            changes[entity], of_entities[entity] = _changed(services, entity, entry.ops, len(changes)), result
         except InvalidQuota as error:
             result.error_code, result.error_message = int(ErrorCode.INVALID_REQUEST), str(error)
         except KafkaError as error:
@@ -66,7 +66,7 @@ async def _alter(services: Services, request: AlterClientQuotasRequest) -> Alter
     return AlterClientQuotasResponse(entries=list(results.values()))
 
 
-def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str, float]:
+def _changed(services: Services, entity: Entity, ops: list[OpData], others: int) -> dict[str, float]:
     """Return all quotas of an entity after its changes. Raises InvalidQuota, or KafkaError for a bound of ours."""
     quotas = services.security.quotas
     values = dict(quotas.get(entity, {}))
@@ -81,7 +81,7 @@ def _changed(services: Services, entity: Entity, ops: list[OpData]) -> dict[str,
     if sum(map(len, entity.names.values())) > MAX_NAME_CHARS:
         why = f"The names of an entity have at most {MAX_NAME_CHARS} characters together."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
-    if len(quotas) >= MAX_ENTITIES:
+    if len(quotas) + others >= MAX_ENTITIES:
         why = f"There are {len(quotas)} entities with quotas, and at most {MAX_ENTITIES} can be. A default covers many."
         raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
     return values

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+# No name that is longer can log in. Kafka has no such bounds.
+MAX_NAME_CHARS = 1_000
+MAX_SALT_BYTES = 1_024
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
@@ -80,6 +83,9 @@ def _checked(services: Services, change: _Change, times: int) -> tuple[str, str,
         if mechanism not in services.security.passwords.get(change.name, {}):
             raise missing_password()
         return change.name, mechanism, None
+    if len(change.name) > MAX_NAME_CHARS or max(len(change.salt), len(change.salted_password)) > MAX_SALT_BYTES:
+        why = f"A name has at most {MAX_NAME_CHARS} characters, salt and salted password have {MAX_SALT_BYTES} bytes"
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)
     if change.iterations < MIN_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:

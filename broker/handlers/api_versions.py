@@ -40,7 +40,7 @@ _SOFTWARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def handle(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     """Return the table of routes. INVALID_REQUEST for an invalid software name or version."""
     is_ours = context.api_version >= 3 and request.client_software_name == OWN_SOFTWARE
-    routes = [route for route in routes_of(services) if is_ours or not route.is_own]
+    routes = [route for route in routes_of(services) if route.is_listed and (is_ours or not route.is_own)]
     offered = [ApiVersion(int(route.key), route.versions[0], route.versions[-1]) for route in routes]
     own = next(each for each in offered if each.api_key == ApiKey.API_VERSIONS)
     if not own.min_version <= context.api_version <= own.max_version:

@@ -1,7 +1,8 @@
-"""FindCoordinator, API key 10: the broker that coordinates a group or a transactional id.
+"""FindCoordinator, API key 10: the broker that coordinates a group, a transactional id or a share state.
 
-Share groups have no coordinator here. Their keys get INVALID_REQUEST, because a client retries after
-COORDINATOR_NOT_AVAILABLE until its own time-out.
+The members of a share group have the coordinator of groups. The key of a share state is for the brokers of a cluster:
+GROUP:TOPIC_ID:PARTITION, since version 6. A key that has no coordinator gets INVALID_REQUEST, because a client retries
+after COORDINATOR_NOT_AVAILABLE until its own time-out.
 """
 
 from __future__ import annotations
@@ -12,20 +13,21 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ..topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ..coordination.share.coordinator import key_of
+from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from ..network.request import RequestContext
     from ..services import Services
 
 # The topic in which the coordinators of each key type keep their state.
-TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
+TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}
+SHARE_STATE = 2
 SEVERAL_KEYS_VERSION = 4
+SHARE_STATES_VERSION = 6
 NO_NODE = -1
 
 _log = logging.getLogger(__name__)
-
-_REJECTIONS = {2: "Share groups are not served by this broker."}
 
 
 def handle(
@@ -33,6 +35,8 @@ def handle(
 ) -> FindCoordinatorResponse | asyncio.Future[FindCoordinatorResponse]:
     """Return the coordinator of each key, once the topic of the coordinators exists: this broker, if it is alone."""
     topic = TOPICS.get(request.key_type)
+    if request.key_type == SHARE_STATE and not _names_share_states(context.api_version, request):
+        topic = None
     if topic is not None and services.topics.get(topic) is None:
         return asyncio.ensure_future(_create_topic(services, context, request, topic))
     return _respond(services, context, request, ErrorCode.NONE)
@@ -56,10 +60,11 @@ async def _create_topic(
 def _respond(
     services: Services, context: RequestContext, request: FindCoordinatorRequest, error: ErrorCode
 ) -> FindCoordinatorResponse:
-    several = context.api_version >= SEVERAL_KEYS_VERSION
+    version = context.api_version
+    several = version >= SEVERAL_KEYS_VERSION
     keys = request.coordinator_keys if several else [request.key]
-    if request.key_type not in TOPICS:
-        why = _REJECTIONS.get(request.key_type, f"There are no coordinators of type {request.key_type}.")
+    if request.key_type not in TOPICS or (request.key_type == SHARE_STATE and version < SHARE_STATES_VERSION):
+        why = f"There are no coordinators of type {request.key_type}."
         found = [Coordinator(key, NO_NODE, "", NO_NODE, ErrorCode.INVALID_REQUEST, why) for key in keys]
     elif error:
         found = [Coordinator(key, NO_NODE, "", NO_NODE, error, error.text) for key in keys]
@@ -82,14 +87,28 @@ def _respond(
 
 def _coordinator(services: Services, context: RequestContext, key_type: int, key: str) -> Coordinator:
     """Return the broker that leads the key's partition."""
+    if key_type == SHARE_STATE and not _is_share_state(key):
+        return Coordinator(key, NO_NODE, "", NO_NODE, ErrorCode.INVALID_REQUEST, "")
     if services.replicas is None:
         host, port = context.advertised_address
         return Coordinator(key, services.config.node_id, host, port, ErrorCode.NONE, "")
-    topic = TOPICS[key_type]
-    shards = services.groups.shards if topic == OFFSETS_TOPIC else services.transactions.shards
-    leader = services.replicas.view.leader(topic, shards.partition_of(key))
+    shards = (services.groups.shards, services.transactions.shards, services.share_states.shards)[key_type]
+    leader = services.replicas.view.leader(TOPICS[key_type], shards.partition_of(key))
     address = leader.address(context.listener_name) if leader is not None else None
     if leader is None or address is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key, NO_NODE, "", NO_NODE, error, error.text)
     return Coordinator(key, leader.id, *address, ErrorCode.NONE, "")
+
+
+def _names_share_states(version: int, request: FindCoordinatorRequest) -> bool:
+    """Return whether a request names a share state, so that their topic is needed."""
+    return version >= SHARE_STATES_VERSION and any(_is_share_state(key) for key in request.coordinator_keys)
+
+
+def _is_share_state(key: str) -> bool:
+    try:
+        key_of(key)
+    except KafkaError:
+        return False
+    return True

@@ -54,13 +54,13 @@ def handle(
     member = member_of(request)
     if request.share_session_epoch == NEW_EPOCH:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-    session = services.share_sessions.go_on(*member, request.share_session_epoch)
+    session = services.share_leader.sessions.go_on(*member, request.share_session_epoch)
 
     async def respond() -> ShareAcknowledgeResponse:
         said = await begin(services, context, member, request.topics, request.is_renew_ack)
         results = await said.written()
         if request.share_session_epoch == FINAL_EPOCH:
-            await asyncio.shield(services.share_sessions.end(session))
+            await asyncio.shield(services.share_leader.sessions.end(session))
         return _response(services, context, member, results)
 
     return asyncio.ensure_future(respond())
@@ -137,8 +137,8 @@ def _acknowledge(
     said = checked(batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal)
     if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    services.share_partitions.partition(place)
-    actor = services.share_partitions.find(member.group_id, place)
+    services.share_leader.partitions.partition(place)
+    actor = services.share_leader.partitions.find(member.group_id, place)
     if actor is None or actor.machine is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return actor.acknowledge(member.member_id, said)
@@ -149,7 +149,7 @@ def _response(
 ) -> ShareAcknowledgeResponse:
     response = ShareAcknowledgeResponse()
     if context.api_version >= FIRST_WITH_RENEWALS:
-        response.acquisition_lock_timeout_ms = services.share_settings(member.group_id).limits.lock_ms
+        response.acquisition_lock_timeout_ms = services.share_leader.settings_of(member.group_id).limits.lock_ms
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), error in results.items():
         data = PartitionData(index)

@@ -85,7 +85,7 @@ def _check(request: ShareFetchRequest) -> None:
 
 def _session(services: Services, context: RequestContext, member: Member, request: ShareFetchRequest) -> ShareSession:
     """Return the session of the request, brought up to date. Raises KafkaError."""
-    sessions = services.share_sessions
+    sessions = services.share_leader.sessions
     named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
     if request.share_session_epoch == NEW_EPOCH:
         if any(each.acknowledgement_batches for topic in request.topics for each in topic.partitions):
@@ -124,7 +124,7 @@ class _ShareFetch:
         self._request = request
         self._member = member
         self._session = session
-        self._settings = services.share_settings(member.group_id)
+        self._settings = services.share_leader.settings_of(member.group_id)
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
@@ -143,10 +143,11 @@ class _ShareFetch:
         said = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
         is_final = request.share_session_epoch == FINAL_EPOCH
         if not is_final and request.max_records > 0 and self._max_bytes > 0:
+            # While the acknowledgements are written: what the member releases is for others.
             await self._fetch()
         results = await said.written()
         if is_final:
-            await asyncio.shield(self._services.share_sessions.end(self._session))
+            await asyncio.shield(self._services.share_leader.sessions.end(self._session))
         return self._response(results, has_news=not is_final and not request.is_renew_ack)
 
     # -- When to respond ---------------------------------------------------------------------------------
@@ -165,12 +166,9 @@ class _ShareFetch:
             time_ms = deadline_ms - clock.monotonic_ms()
             has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
             if has_found or is_over or time_ms <= 0:
-                if self._acquire(looks) or is_over or time_ms <= 0:
-                    return
-                if any(look.actor.has_moved(look.offset) for look in looks):
-                    # What was there is archived now, as aborted transactions are: look behind it.
-                    await asyncio.sleep(0)
-                    continue
+                # Nothing may come of it: as in Kafka, where all that was found belongs to aborted transactions.
+                self._acquire(looks)
+                return
             self._disk_reads.clear()
             changed = purgatory.changed_since(seen_wakes)
             # A partition may get its records behind the look, between two turns.
@@ -221,13 +219,13 @@ class _ShareFetch:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if not self._context.may(Operation.READ, ResourceType.TOPIC, topic.name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = services.share_partitions.partition(place)
-        actor = services.share_partitions.open(group_id, place, partition)
+        partition = services.share_leader.partitions.partition(place)
+        actor = services.share_leader.partitions.open(group_id, place, partition)
         if actor.failure is not None:
-            services.share_partitions.drop(actor)
+            services.share_leader.partitions.drop(actor)
             raise actor.failure
         self._keys += (partition, actor)
-        machine = actor.acquirable()
+        machine = actor.acquirable(self._settings)
         return None if machine is None else (actor, machine)
 
     async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
@@ -242,7 +240,7 @@ class _ShareFetch:
                 self._note_error(place, error)
                 if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
                     # The log has lost its end: the state is loaded again, without what is lost.
-                    self._services.share_partitions.drop(actor)
+                    self._services.share_leader.partitions.drop(actor)
                 continue
             if look is not None:
                 looks.append(look)
@@ -257,7 +255,7 @@ class _ShareFetch:
         self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
     ) -> _Look | None:
         offset = machine.next_fetch_offset()
-        reach = machine.reach(self._request.max_records)
+        reach = machine.reach(self._request.max_records, self._settings.limits)
         known = self._disk_reads.get(place)
         if known is not None and known[0] == offset:
             batches = known[1]
@@ -272,13 +270,13 @@ class _ShareFetch:
                 return None
         return None if batches is None else _Look(place, actor, offset, batches)
 
-    def _acquire(self, looks: list[_Look]) -> bool:
-        """Acquire what was found; return whether the member gets anything."""
+    def _acquire(self, looks: list[_Look]) -> None:
+        """Acquire what was found."""
         request, left = self._request, self._request.max_records
         for look in looks:
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
             try:
-                acquired = look.actor.acquire(wish, look.offset, look.batches.spans)
+                acquired = look.actor.acquire(wish, look.offset, look.batches.spans, self._settings)
             except KafkaError as error:
                 self._note_error(look.place, error)
                 continue
@@ -290,7 +288,6 @@ class _ShareFetch:
                 left -= sum(each.last - each.first + 1 for each in acquired)
             if left <= 0:
                 break
-        return left < request.max_records
 
     def _note_error(self, place: Place, error: KafkaError) -> None:
         data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)

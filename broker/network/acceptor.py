@@ -17,8 +17,10 @@ from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST, Endpoint
 from ..configs.listener_config import ListenerConfig, listener_of
 from ..log_dirs.data_dir import StartError
+from ..quotas.connection_rates import ConnectionRates
 from ..security.listener_tls import ListenerTls
 from ..security.pem import StoreError
+from ..security.principals import user
 from ..security.sasl.logins import FindCredential, Logins
 from ..threads import Workers
 from ..timers import Timers
@@ -54,6 +56,7 @@ class Acceptor:
         responses: ConnectionMemory,
         workers: Workers,
         find_credential: FindCredential,
+        rates: ConnectionRates,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -66,7 +69,7 @@ class Acceptor:
         self._tls: dict[str, ListenerTls] = {}
         self._doors: dict[str, TlsDoor] = {}
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
-        limits = self._limits = ConnectionLimits(config)
+        limits = self._limits = ConnectionLimits(config, rates)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
         self.processors = [
             Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses)
@@ -172,6 +175,14 @@ class Acceptor:
                 use()
 
         return apply
+
+    def end_sessions(self, name: str, mechanism: str) -> None:
+        """Close the connections of a user whose password was deleted, behind the responses that are under way."""
+        deleted = user(name)
+        for processor in self.processors:
+            for connection in list(processor.connections):
+                if connection.mechanism == mechanism and connection.principal == deleted:
+                    connection.end_session()
 
     async def _bind(self, endpoint: Endpoint, listener: Listener) -> None:
         server = await asyncio.get_running_loop().create_server(

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from ..clock import Clock
 from ..configs.endpoint import SecurityProtocol
 from ..purgatory import Parked
+from ..quotas.connection_rates import Entry
 from ..security.listener_tls import Unmapped
 from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
@@ -33,6 +34,8 @@ from .small_responses import has_small_response
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64
+# How long a request of a user that was deleted may still wait, for data perhaps.
+MOST_FAREWELL_MS = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +129,8 @@ class Connection(asyncio.BufferedProtocol):
         self.name = "?"
         # Who the client is. SASL and TLS change it when the client has proved that it is somebody.
         self.principal = ANONYMOUS
+        # The mechanism of SASL by which it did.
+        self.mechanism = ""
         # What stands before dispatch while the client logs in, and while its session has an end.
         self.login: LoginStep | None = None
         self.most_request_bytes = owner.bounds.max_request_bytes
@@ -209,9 +214,9 @@ class Connection(asyncio.BufferedProtocol):
         elif self.listener.login is not None:
             self.listener.login(self)
 
-    def let_in(self, principal: Principal) -> None:
+    def let_in(self, principal: Principal, mechanism: str) -> None:
         """Let a client that has logged in send any request."""
-        self.principal, self.login = principal, None
+        self.principal, self.mechanism, self.login = principal, mechanism, None
         self.most_request_bytes = self._owner.bounds.max_request_bytes
 
     def _identify(self, transport: asyncio.BaseTransport) -> bool:
@@ -302,6 +307,13 @@ class Connection(asyncio.BufferedProtocol):
             self._muted.cancel()
         self._close_if_done()
 
+    def end_session(self) -> None:
+        """Close because the client's user is gone: behind the response under way, at the latest after a second."""
+        _log.info("%s: closed: %s was deleted", self.name, self.principal, extra=self.log_fields)
+        self._owner.timers.after(MOST_FAREWELL_MS, self.abort)
+        self.stop_reading()
+        self.close_when_answered()
+
     def abort(self) -> None:
         """Close now; responses that are not yet written are lost."""
         if self._transport is not None and not self._closed:
@@ -311,14 +323,27 @@ class Connection(asyncio.BufferedProtocol):
         """Handle no further request for so long after the response to the one under way, which is sent at once."""
         self.muted_ms = max(self.muted_ms, delay_ms)
 
-    def _rest(self) -> None:
-        """Begin the time of `mute`. It ends early where the connection is closed."""
+    def _rest(self, comes_back: bool = True) -> None:
+        """Begin the time of `mute`, after which the connection `comes_back` or closes. It ends early with this one."""
         delay_ms, self.muted_ms = self.muted_ms, 0
         future: asyncio.Future[EncodedResponse] = asyncio.get_running_loop().create_future()
-        timer = self._owner.timers.after(delay_ms, lambda: None if future.done() else future.set_result(None))
+
+        def end() -> None:
+            if not future.done():
+                future.set_result(None) if comes_back else future.cancel()
+
+        timer = self._owner.timers.after(delay_ms, end)
         future.add_done_callback(lambda _: timer.cancel())
         self._muted = future
         self._wait(Pending(future))
+
+    def enter(self, entry: Entry) -> None:
+        """Come in, which may be later, or not at all."""
+        if entry.rejection:
+            _log.warning("%s: refused: %s", self.name, entry.rejection, extra=self.log_fields)
+        if entry.delay_ms or entry.rejection:
+            self.muted_ms = entry.delay_ms
+            self._rest(comes_back=not entry.rejection)
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""

@@ -10,24 +10,34 @@ from __future__ import annotations
 import resource
 from typing import Protocol
 
+from ..configs.endpoint import parse_address_limits
+from ..quotas.connection_rates import AT_ONCE, ConnectionRates, Entry
+from ..security.principals import address_text
+
 # Connections leave one in so many descriptors to files, and to the connections to other brokers.
 KEPT_FOR_FILES = 10
 
 
 class LimitsConfig(Protocol):
-    """The configs that limit connections; both may change while the broker runs."""
+    """The configs that limit connections; all may change while the broker runs."""
 
     @property
     def max_connections(self) -> int: ...
     @property
     def max_connections_per_ip(self) -> int: ...
+    @property
+    def max_connections_per_ip_overrides(self) -> str: ...
 
 
 class ConnectionLimits:
     """The number of open connections, in total and by client address."""
 
-    def __init__(self, config: LimitsConfig) -> None:
+    def __init__(self, config: LimitsConfig, rates: ConnectionRates | None = None) -> None:
         self._config = config
+        self._rates = rates
+        # What `_overrides` was made of.
+        self._overrides_text = ""
+        self._overrides: dict[str, int] = {}
         self._open = 0
         # Invariant: every count is positive, and together they are `_open`.
         self._by_address: dict[str, int] = {}
@@ -46,11 +56,25 @@ class ConnectionLimits:
         if self._open >= config.max_connections:
             return f"max.connections is {config.max_connections}"
         count = self._by_address.get(address, 0)
-        if count >= config.max_connections_per_ip:
-            return f"max.connections.per.ip is {config.max_connections_per_ip}"
+        most_of_address = self._most_of(address)
+        if count >= most_of_address:
+            return f"max.connections.per.ip is {most_of_address}"
         self._open += 1
         self._by_address[address] = count + 1
         return None
+
+    def enter(self, listener: str, address: str) -> Entry:
+        """Say when a connection that was counted comes in."""
+        return AT_ONCE if self._rates is None else self._rates.enter(listener, address)
+
+    def _most_of(self, address: str) -> int:
+        text, most = self._config.max_connections_per_ip_overrides, self._config.max_connections_per_ip
+        if not text:
+            return most
+        if text != self._overrides_text:
+            self._overrides_text = text
+            self._overrides = {address_text(each): number for each, number in parse_address_limits(text).items()}
+        return self._overrides.get(address, most)
 
     def release(self, address: str) -> None:
         """Forget one connection that `acquire` counted."""

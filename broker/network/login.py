@@ -239,7 +239,7 @@ class Login:
         connection, door = self._connection, self._door
         session_ms = door.logins.session_ms(self._mechanism, identity.expires_ms)
         response = answer(identity._replace(expires_ms=session_ms))
-        connection.let_in(principal)
+        connection.let_in(principal, self._mechanism)
         _log.debug("%s: %s has logged in by %s", connection.name, principal, self._mechanism)
         if session_ms:
             self._session_end_ms = door.clock.monotonic_ms() + session_ms

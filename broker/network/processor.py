@@ -73,6 +73,8 @@ class Processor:
             _log.warning("%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
             return False
         self.connections.add(connection)
+        if not connection.is_counted:
+            connection.enter(self._limits.enter(connection.listener.name, connection.client_host))
         _log.debug(
             "%s: connected to listener %s", connection.name, connection.listener.name, extra=connection.log_fields
         )

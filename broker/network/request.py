@@ -8,7 +8,7 @@ from ...protocol.apis import key_of
 from ..configs.endpoint import SecurityProtocol
 from ..metrics.request_counts import api_name
 from ..security.acls import ALL_OPERATIONS, Operation, ResourceType
-from ..security.principals import Principal
+from ..security.principals import ANONYMOUS, Principal
 from .connection import Connection
 
 
@@ -37,19 +37,19 @@ class RequestContext:
     @property
     def log_fields(self) -> dict[str, str]:
         """The fields of a line in the JSON log that is about this request."""
-        # A request of this broker to itself comes by no connection.
         connection = getattr(self.connection, "name", "")
         return {"connection": connection, "client_id": self.client_id, "api": api_name(key_of(self.api_key))}
 
     @property
     def principal(self) -> Principal:
         """Who sends the request: `User:ANONYMOUS` where the client did not authenticate."""
-        return self.connection.principal
+        # A request of this broker to itself comes by no connection.
+        return getattr(self.connection, "principal", ANONYMOUS)
 
     @property
     def client(self) -> tuple[str, str]:
         """Whose quotas count: the user and the client id."""
-        return self.connection.principal.name, self.client_id
+        return self.principal.name, self.client_id
 
     @property
     def client_address(self) -> str:

@@ -18,7 +18,7 @@ from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ..security.acls import Operation
 from .access import cluster as cluster_access
-from .access import groups, topics, transactions
+from .access import groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
@@ -48,6 +48,8 @@ class Route:
     portions: tuple[Portions, ...] = ()
     # Whether a request with more is handled as a whole, by a handler that takes turns itself.
     is_whole: bool = False
+    # Whether ApiVersions names it. What is served and not complete yet is not named.
+    is_listed: bool = True
 
     @property
     def is_own(self) -> bool:
@@ -108,6 +110,16 @@ _DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name)
 _DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name)
 _DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
 _ALTERED_CONFIGS = Portions("resources", "responses")
+_SHARE_STATES = (Portions("topics", "results", Portions("partitions", "partitions")),)
+_DESCRIBED_OFFSETS = Portions("groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")))
+_ALTERED_OFFSETS = Portions("topics", "responses", Portions("partitions", "partitions"))
+_DELETED_OFFSETS = Portions("topics", "responses")
+# A batch costs about a twentieth of what its partition does.
+_WRITTEN_STATES = (
+    Portions(
+        "topics", "results", Portions("partitions", "partitions", weight=lambda part: 1 + len(part.state_batches) // 20)
+    ),
+)
 _NEW_PARTITIONS = Portions("topics", "results")
 _ELECTED = Portions("topic_partitions", "replica_election_results", Portions("partitions", "partition_result"))
 _REASSIGNED = Portions("topics", "responses", Portions("partitions", "partitions"))
@@ -118,6 +130,8 @@ VALUE_BYTES = 2048
 _MANY = 10_000
 # And where each value costs about a millisecond.
 _FEW = 20
+# And where each value is a record that is written, or a topic that is looked up.
+_STATES = 200
 
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
@@ -281,13 +295,89 @@ ROUTES = (
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
 )
 
-# Not served before the share coordinator is.
-SHARE_ROUTES = (
-    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
-)
-
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+# Share groups.
+SHARE_ROUTES = (
+    Route(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        groups.consumer_member(),
+        lambda services: services.groups.share.heartbeat,
+        max_values=_MANY,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
+        lambda services: services.groups.share.describe,
+        portions=(_DESCRIBED_CONSUMER_GROUPS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        share_groups.describe_offsets(),
+        max_values=500,
+        portions=(_DESCRIBED_OFFSETS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
+        lambda services: services.groups.share.alter_offsets,
+        max_values=500,
+        portions=(_ALTERED_OFFSETS,),
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+        share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
+        lambda services: services.groups.share.delete_offsets,
+        max_values=500,
+        portions=(_DELETED_OFFSETS,),
+        is_listed=False,
+    ),
+    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True, is_listed=False),
+    Route(
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.initialize,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.READ_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.read,
+        max_values=_FEW,
+        portions=_SHARE_STATES,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.write,
+        max_values=_STATES,
+        portions=_WRITTEN_STATES,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.delete,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+        is_listed=False,
+    ),
+    Route(
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+        _AMONG_BROKERS,
+        lambda services: services.share_states.summarize,
+        max_values=_STATES,
+        portions=_SHARE_STATES,
+        is_listed=False,
+    ),
+)
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
     Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
@@ -321,13 +411,13 @@ OWN_ROUTES: tuple[Route, ...] = (
 
 
 # What a broker serves that is alone.
-ALONE_ROUTES = (*ROUTES, *OWN_ROUTES)
+ALONE_ROUTES = (*ROUTES, *SHARE_ROUTES, *OWN_ROUTES)
 
 
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
     kafkas = ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
-    return (*kafkas, *OWN_ROUTES)
+    return (*kafkas, *SHARE_ROUTES, *OWN_ROUTES)
 
 
 def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:

@@ -152,6 +152,16 @@ class TlsDoor:
             arrival.socket.close()
             return
         self._arrivals[arrival] = None
+        entry = self._limits.enter(self._name, arrival.host)
+        if entry.rejection:
+            _log.warning("%s: refused: %s", arrival.address, entry.rejection)
+            arrival.again = self._timers.after(entry.delay_ms, lambda: self._drop(arrival))
+        elif entry.delay_ms:
+            arrival.again = self._timers.after(entry.delay_ms, lambda: self._greet(arrival))
+        else:
+            self._greet(arrival)
+
+    def _greet(self, arrival: _Arrival) -> None:
         arrival.deadline = self._timers.after(HANDSHAKE_MS, lambda: self._expire(arrival))
         self._await_bytes(arrival)
 

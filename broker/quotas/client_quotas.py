@@ -7,7 +7,7 @@ milliseconds, 0 within the quota: the response goes out at once, and the connect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
@@ -24,23 +24,11 @@ from .entities import (
 from .meters import Meters
 from .rates import Rate, TokenBucket
 
+# All quotas of one entity after a change; none: it has none any more.
+Change = tuple[Entity, Mapping[str, float]]
 # What a response has room for.
 MOST_MS: Final = 2**31 - 1
 _NS_PER_PERCENT = 1e7
-
-# The quotas of one entity after a change; none: it has none any more.
-Change = tuple[Entity, Mapping[str, float]]
-
-
-class QuotaStore(Protocol):
-    """Where quotas are kept: the metadata journal, or ZooKeeper."""
-
-    # Of all entities that have one.
-    quotas: dict[Entity, dict[str, float]]
-
-    def put_quotas(self, changes: Iterable[Change]) -> None:
-        """Replace the quotas of these entities. They are durable when this returns. Raises KafkaError."""
-        ...
 
 
 class ClientQuotas:

@@ -73,7 +73,7 @@ class Leads(Protocol):
         """Note that this broker leads the partition no longer."""
         ...
 
-    def deleted(self, topic: str) -> None:
+    def deleted(self, topic: Topic) -> None:
         """Note that a topic was deleted."""
         ...
 
@@ -499,7 +499,7 @@ class Replicas:
     def _forget(self, topic: Topic) -> None:
         """Know a topic no longer, because it was deleted and nothing of it is here."""
         self._topics.forget(topic)
-        self._leads.deleted(topic.name)
+        self._leads.deleted(topic)
 
     # -- Parts -----------------------------------------------------------------------------------------
 

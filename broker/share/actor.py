@@ -109,20 +109,16 @@ class Actor:
 
     # -- Deliver -----------------------------------------------------------------------------------------
 
-    def acquirable(self) -> SharePartition | None:
+    def acquirable(self, settings: Settings) -> SharePartition | None:
         """Return the machine if a member may acquire anything; None also while it is loaded."""
         if self._machine is None or self.is_fenced:
             return None
         self._machine.advance_start(self.partition.log.log_start_offset)
-        return self._machine if self._machine.can_acquire(self.settings.limits) else None
+        return self._machine if self._machine.can_acquire(settings.limits) else None
 
-    def has_moved(self, offset: int) -> bool:
-        """Return whether the next fetch begins elsewhere than at `offset`."""
-        return self._machine is not None and self._machine.next_fetch_offset() != offset
-
-    def acquire(self, wish: Wish, offset: int, spans: Sequence[Span]) -> list[Acquired]:
+    def acquire(self, wish: Wish, offset: int, spans: Sequence[Span], settings: Settings) -> list[Acquired]:
         """Give a member records; see SharePartition.acquire."""
-        machine, settings, now_ms = self._loaded(), self.settings, self._clock.monotonic_ms()
+        machine, now_ms = self._loaded(), self._clock.monotonic_ms()
         acquired = machine.acquire(wish, offset, spans, settings.limits, now_ms)
         if acquired:
             self._arm(now_ms + settings.limits.lock_ms)
@@ -153,7 +149,7 @@ class Actor:
 
     def _write(self, change: Change, *, is_certain: bool = False) -> asyncio.Future[None] | None:
         """Have a change written. A certain one is kept even where that fails, because nobody can take it back."""
-        if not change.runs:
+        if not change.stretches:
             return None
         assert self._machine is not None
         return self._begin(self._settle(self._machine, change, is_certain))
@@ -219,10 +215,13 @@ class Actor:
         while self._work:
             await asyncio.wait(self._work)
 
-    async def close(self) -> None:
-        """Fence it, and wait for what is being written."""
+    async def close(self, deadline_s: float) -> None:
+        """Fence it, and wait for what is being written; what is not written by the deadline never is."""
         self.fence()
-        await self.settled()
+        if self._work:
+            _, late = await asyncio.wait(self._work, timeout=deadline_s)
+            for task in late:
+                task.cancel()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

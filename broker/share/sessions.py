@@ -191,10 +191,10 @@ class ShareSessions:
         task.add_done_callback(self._ends.discard)
         return task
 
-    async def close(self) -> None:
-        """End every session, and wait until what the members held is given back."""
+    async def close(self, deadline_s: float) -> None:
+        """End every session, and wait at most `deadline_s` until what the members held is given back."""
         for session in list(self._sessions.values()):
             self.end(session)
         if self._ends:
-            await asyncio.wait(self._ends)
-        await self._partitions.close()
+            await asyncio.wait(self._ends, timeout=deadline_s)
+        await self._partitions.close(deadline_s)

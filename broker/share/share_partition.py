@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.share.persister import StateBatch
-from .runs import Batch, Before, RecordState, Run, Runs
+from .stretches import Before, InFlightBatch, RecordState, Stretch, Stretches
 
 
 class AcknowledgeType(IntEnum):
@@ -102,17 +102,21 @@ class Change:
     """A change that is not kept yet."""
 
     # Invariant: each has its `before` set, until the change is kept or taken back.
-    runs: list[Run] = field(default_factory=list[Run])
+    stretches: list[Stretch] = field(default_factory=list[Stretch])
 
     def batches(self) -> list[StateBatch]:
         """Return what is to be written, in order; neighbours alike are one."""
         found: list[StateBatch] = []
-        for run in sorted(self.runs, key=lambda run: run.first):
+        for stretch in sorted(self.stretches, key=lambda stretch: stretch.first):
             last = found[-1] if found else None
-            if last is not None and last.last_offset + 1 == run.first and last[2:] == (run.state, run.delivery_count):
-                found[-1] = last._replace(last_offset=run.last)
+            if (
+                last is not None
+                and last.last_offset + 1 == stretch.first
+                and last[2:] == (stretch.state, stretch.delivery_count)
+            ):
+                found[-1] = last._replace(last_offset=stretch.last)
             else:
-                found.append(StateBatch(run.first, run.last, run.state, run.delivery_count))
+                found.append(StateBatch(stretch.first, stretch.last, stretch.state, stretch.delivery_count))
         return found
 
 
@@ -122,13 +126,13 @@ class SharePartition:
     def __init__(self, start_offset: int, batches: Iterable[StateBatch] = ()) -> None:
         # The first record that is not done with.
         self.start_offset = start_offset
-        self._runs = Runs()
+        self._stretches = Stretches()
         # Invariant: no record below it can be acquired now.
         self._search_from = start_offset
         for first, last, state, count in batches:
             if last >= start_offset:
                 first = max(first, start_offset)
-                self._runs.add(Run(first, last, RecordState(state), count, Batch(first, last)))
+                self._stretches.add(Stretch(first, last, RecordState(state), count, InFlightBatch(first, last)))
         self._move_start()
 
     # -- What there is -----------------------------------------------------------------------------------
@@ -136,24 +140,28 @@ class SharePartition:
     @property
     def end_offset(self) -> int:
         """The last record that was ever delivered; `start_offset - 1` where none was."""
-        end = self._runs.end
+        end = self._stretches.end
         return self.start_offset - 1 if end is None else end
 
     @property
     def delivery_complete_count(self) -> int:
         """How many records behind the start offset are done with, changes under way included."""
         done = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
-        return sum(run.size for run in self._runs if run.state in done)
+        return sum(stretch.size for stretch in self._stretches if stretch.state in done)
 
-    def runs(self) -> Iterable[Run]:
-        """Return the runs, in order of their offsets."""
-        return self._runs
+    def stretches(self) -> Iterable[Stretch]:
+        """Return the stretches, in order of their offsets."""
+        return self._stretches
 
     def next_fetch_offset(self) -> int:
         """Return the first record that can be acquired, if the log has it."""
         offset = max(self._search_from, self.start_offset)
-        while (run := self._runs.reaching(offset)) is not None and run.first <= offset and not run.is_available:
-            offset = run.last + 1
+        while (
+            (stretch := self._stretches.reaching(offset)) is not None
+            and stretch.first <= offset
+            and not stretch.is_available
+        ):
+            offset = stretch.last + 1
         self._search_from = offset
         return offset
 
@@ -163,9 +171,10 @@ class SharePartition:
             self.next_fetch_offset() <= self.end_offset
         )
 
-    def reach(self, max_records: int) -> int:
+    def reach(self, max_records: int, limits: Limits) -> int:
         """Return the last record that a fetch of so many may acquire, up to the end of its batch."""
-        return max(self.end_offset, self.next_fetch_offset() + max_records - 1)
+        following = max(self.end_offset + 1, self.next_fetch_offset())
+        return following + min(max_records, limits.max_locks) - 1
 
     # -- Acquire -----------------------------------------------------------------------------------------
 
@@ -180,13 +189,25 @@ class SharePartition:
         wanted, last = bounds
         self._archive(offset, spans[0].first - 1)
         first = max(min(offset, spans[0].first), self.start_offset)
+        acquisition = _Acquisition(self._stretches, wish._replace(max_records=wanted), spans, limits, now_ms)
+        acquisition.walk(first, last)
+        acquired = acquisition.acquired
         for span in spans:
-            if span.is_aborted and span.first <= max(self.end_offset, offset + wanted - 1):
-                self._archive(max(span.first, first), min(span.last, last))
-        acquisition = _Acquisition(self._runs, wish._replace(max_records=wanted), spans, limits, now_ms)
-        acquisition.run(first, last)
+            if span.is_aborted:
+                acquired = [part for each in acquired for part in self._without(each, span)]
         self._move_start()
-        return acquisition.acquired
+        return acquired
+
+    def _without(self, acquired: Acquired, aborted: Span) -> list[Acquired]:
+        """Archive what was acquired of an aborted batch, and return the rest. As in Kafka it counts as acquired."""
+        first, last = max(acquired.first, aborted.first), min(acquired.last, aborted.last)
+        if first > last:
+            return [acquired]
+        for stretch in self._stretches.cut(first, last):
+            stretch.state, stretch.member = RecordState.ARCHIVED, ""
+        self._stretches.join_done(first, last)
+        parts = acquired._replace(last=first - 1), acquired._replace(first=last + 1)
+        return [part for part in parts if part.first <= part.last]
 
     def _bounds(self, wish: Wish, offset: int, spans: Sequence[Span], limits: Limits) -> tuple[int, int] | None:
         """Return how many records, and up to which one; None where nothing may be acquired."""
@@ -206,13 +227,15 @@ class SharePartition:
         first = max(first, self.start_offset)
         if first > last:
             return
-        for gap_first, gap_last in self._runs.gaps(first, last):
-            self._runs.add(Run(gap_first, gap_last, RecordState.ARCHIVED, 0, Batch(gap_first, gap_last)))
-        for run in self._runs.over(first, last):
-            if run.is_available:
-                for part in self._runs.cut(max(run.first, first), min(run.last, last)):
+        for gap_first, gap_last in self._stretches.gaps(first, last):
+            self._stretches.add(
+                Stretch(gap_first, gap_last, RecordState.ARCHIVED, 0, InFlightBatch(gap_first, gap_last))
+            )
+        for stretch in self._stretches.over(first, last):
+            if stretch.is_available:
+                for part in self._stretches.cut(max(stretch.first, first), min(stretch.last, last)):
                     part.state = RecordState.ARCHIVED
-        self._runs.join_done(first, last)
+        self._stretches.join_done(first, last)
 
     # -- Acknowledge and release -------------------------------------------------------------------------
 
@@ -223,49 +246,49 @@ class SharePartition:
         What lies below the start offset is passed over: it is done with.
         """
         change = Change()
-        renewed: list[Run] = []
+        renewed: list[Stretch] = []
         try:
             for each in said:
                 self._check_known(each)
                 for first, last, kind in _pieces(each, self.start_offset):
-                    runs = self._held_by(member, first, last)
+                    stretches = self._held_by(member, first, last)
                     if kind is AcknowledgeType.RENEW:
                         if not limits.may_renew:
                             why = "the config share.renew.acknowledge.enable of the group does not allow renewals"
                             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
-                        renewed += runs
+                        renewed += stretches
                     else:
-                        self._begin(change, runs, _STATES[kind], limits)
+                        self._begin(change, stretches, _STATES[kind], limits)
         except KafkaError:
             self.undo(change)
             raise
-        for run in renewed:
-            run.deadline_ms = now_ms + limits.lock_ms
+        for stretch in renewed:
+            stretch.deadline_ms = now_ms + limits.lock_ms
         return change
 
     def release(self, member: str, limits: Limits) -> Change:
         """Begin to give back everything that a member holds."""
         change = Change()
-        held = [run for run in self._runs if run.is_held and run.member == member]
+        held = [stretch for stretch in self._stretches if stretch.is_held and stretch.member == member]
         self._begin(change, held, RecordState.AVAILABLE, limits)
         return change
 
     def expire(self, limits: Limits, now_ms: int) -> Change:
         """Begin to give back everything whose lock has ended."""
         change = Change()
-        ended = [run for run in self._runs if run.is_held and run.deadline_ms <= now_ms]
+        ended = [stretch for stretch in self._stretches if stretch.is_held and stretch.deadline_ms <= now_ms]
         self._begin(change, ended, RecordState.AVAILABLE, limits)
         return change
 
     def next_deadline_ms(self) -> int | None:
         """Return when the next lock ends; None where nobody holds a record."""
-        return min((run.deadline_ms for run in self._runs if run.is_held), default=None)
+        return min((stretch.deadline_ms for stretch in self._stretches if stretch.is_held), default=None)
 
     def _check_known(self, said: Acknowledgement) -> None:
         """Reject records that were never delivered."""
         if said.last < self.start_offset:
             return
-        first = next(iter(self._runs), None)
+        first = next(iter(self._stretches), None)
         is_below = first is None or said.first < first.first
         if is_below and not said.first < self.start_offset:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "The batch cannot be acknowledged. It is not in flight.")
@@ -273,42 +296,45 @@ class SharePartition:
             why = f"offset {said.last} was not delivered: the last one that was is {self.end_offset}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
 
-    def _held_by(self, member: str, first: int, last: int) -> list[Run]:
-        """Return the runs of exactly these records. Raises INVALID_RECORD_STATE where the member does not hold one."""
-        runs = self._runs.over(first, last)
-        is_covered = not self._runs.gaps(first, last)
-        if not is_covered or not all(run.is_held and run.member == member for run in runs):
+    def _held_by(self, member: str, first: int, last: int) -> list[Stretch]:
+        """Return the stretches of exactly these records. INVALID_RECORD_STATE where the member does not hold one."""
+        stretches = self._stretches.over(first, last)
+        is_covered = not self._stretches.gaps(first, last)
+        if not is_covered or not all(stretch.is_held and stretch.member == member for stretch in stretches):
             why = "The batch cannot be acknowledged. The member does not hold all of its records."
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, why)
-        return self._runs.cut(first, last)
+        return self._stretches.cut(first, last)
 
-    def _begin(self, change: Change, runs: Iterable[Run], state: RecordState, limits: Limits) -> None:
-        for run in runs:
-            is_last = run.delivery_count >= limits.max_deliveries
-            run.before = Before(run.state, run.member)
-            run.state = RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
-            run.member = ""
-            change.runs.append(run)
+    def _begin(self, change: Change, stretches: Iterable[Stretch], state: RecordState, limits: Limits) -> None:
+        for stretch in stretches:
+            is_last = stretch.delivery_count >= limits.max_deliveries
+            stretch.before = Before(stretch.state, stretch.member)
+            stretch.state = RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
+            stretch.member = ""
+            change.stretches.append(stretch)
 
     # -- The second step ---------------------------------------------------------------------------------
 
     def keep(self, change: Change) -> None:
         """Keep a change: it is written."""
-        for run in change.runs:
-            run.before = None
-            if run.state is RecordState.AVAILABLE:
-                self._search_from = min(self._search_from, run.first)
-        if change.runs:
-            first, last = min(run.first for run in change.runs), max(run.last for run in change.runs)
-            self._runs.join_done(first, last)
+        for stretch in change.stretches:
+            stretch.before = None
+            if stretch.state is RecordState.AVAILABLE:
+                self._search_from = min(self._search_from, stretch.first)
+        if change.stretches:
+            first, last = (
+                min(stretch.first for stretch in change.stretches),
+                max(stretch.last for stretch in change.stretches),
+            )
+            self._stretches.join_done(first, last)
             self._move_start()
 
     def undo(self, change: Change) -> None:
         """Take a change back: the members hold the records again, with the locks that they had."""
-        for run in change.runs:
-            assert run.before is not None
-            run.state, run.member = run.before
-            run.before = None
+        for stretch in change.stretches:
+            assert stretch.before is not None
+            stretch.state, stretch.member = stretch.before
+            stretch.before = None
 
     # -- The start ---------------------------------------------------------------------------------------
 
@@ -316,53 +342,55 @@ class SharePartition:
         """Forget what the log does not have any more."""
         if log_start_offset > self.start_offset:
             self.start_offset = log_start_offset
-            self._runs.drop_below(log_start_offset)
+            self._stretches.drop_below(log_start_offset)
             self._move_start()
 
     def _move_start(self) -> None:
         """Move the start offset over records that are done with."""
         start = self.start_offset
-        for run in self._runs:
-            if run.first > start or not run.is_done:
+        for stretch in self._stretches:
+            if stretch.first > start or not stretch.is_done:
                 break
-            start = run.last + 1
+            start = stretch.last + 1
         if start > self.start_offset:
             self.start_offset = start
-            self._runs.drop_below(start)
+            self._stretches.drop_below(start)
 
 
 class _Acquisition:
     """One fetch as it acquires records of one partition."""
 
-    def __init__(self, runs: Runs, wish: Wish, spans: Sequence[Span], limits: Limits, now_ms: int) -> None:
+    def __init__(self, stretches: Stretches, wish: Wish, spans: Sequence[Span], limits: Limits, now_ms: int) -> None:
         self.acquired: list[Acquired] = []
-        self._runs = runs
+        self._stretches = stretches
         self._wish = wish
         self._spans = spans
         self._limits = limits
         self._deadline_ms = now_ms + limits.lock_ms
         self._left = wish.max_records
 
-    def run(self, offset: int, last: int) -> None:
+    def walk(self, offset: int, last: int) -> None:
         """Acquire from `offset` up to `last`: what is available again, and what was never delivered."""
         while offset <= last and self._left > 0:
-            run = self._runs.reaching(offset)
-            if run is None or run.first > offset:
-                end = last if run is None else min(last, run.first - 1)
+            stretch = self._stretches.reaching(offset)
+            if stretch is None or stretch.first > offset:
+                end = last if stretch is None else min(last, stretch.first - 1)
                 self._acquire_new(offset, end)
                 offset = end + 1
                 continue
-            end = min(run.batch.last, last)
-            parts = [each for each in self._runs.over(offset, end) if each.is_available and each.batch == run.batch]
+            end = min(stretch.batch.last, last)
+            parts = [
+                each for each in self._stretches.over(offset, end) if each.is_available and each.batch == stretch.batch
+            ]
             if any(part.delivery_count >= self._limits.suspect_deliveries for part in parts):
                 # Suspects come alone: what else a member has with them would be delivered again if it broke.
                 if not self.acquired:
                     self._acquire_suspects(parts, offset, end)
                 return
             self._acquire_again(parts, offset, end)
-            offset = max(run.last, max((part.last for part in parts), default=offset)) + 1
+            offset = max(stretch.last, max((part.last for part in parts), default=offset)) + 1
 
-    def _acquire_again(self, parts: Iterable[Run], first: int, last: int) -> None:
+    def _acquire_again(self, parts: Iterable[Stretch], first: int, last: int) -> None:
         for part in parts:
             end = min(part.last, last)
             if self._wish.is_strict:
@@ -371,59 +399,67 @@ class _Acquisition:
                 end = min(end, max(part.first, first) + self._left - 1)
             self._take(max(part.first, first), end)
 
-    def _acquire_suspects(self, parts: Iterable[Run], first: int, last: int) -> None:
-        """Acquire half of a batch, with each delivery half as many, and a record alone at its last delivery."""
-        taken, allowed = 0, self._left if self._wish.is_strict else None
+    def _acquire_suspects(self, parts: Iterable[Stretch], first: int, last: int) -> None:
+        """Acquire half of a batch, with each delivery half as many, and a record alone at its last delivery.
+
+        As in Kafka the first suspect of the batch sets the limit, and what comes before it may exceed it.
+        """
+        taken = 0
+        bounds = [self._left] if self._wish.is_strict else []
+        is_limited = False
         for part in parts:
             count, at, end = part.delivery_count, max(part.first, first), min(part.last, last)
             is_last = count + 1 >= self._limits.max_deliveries
             if is_last and taken:
                 return
-            if count >= self._limits.suspect_deliveries:
-                halved = max(1, part.batch.size >> (count - self._limits.suspect_deliveries + 1))
-                allowed = halved if allowed is None else min(allowed, halved)
+            if count >= self._limits.suspect_deliveries and not is_limited:
+                is_limited = True
+                bounds.append(max(1, part.batch.size >> (count - self._limits.suspect_deliveries + 1)))
             if is_last:
                 end = at
-            elif allowed is not None:
-                end = min(end, at + allowed - taken - 1)
+            # A limit stops where it is reached exactly.
+            end = min([end, *(at + bound - taken - 1 for bound in bounds if bound > taken)])
             self._take(at, end)
             taken += end - at + 1
-            if is_last or (allowed is not None and taken >= allowed):
+            if is_last or taken in bounds:
                 return
 
     def _take(self, first: int, last: int) -> None:
         """Acquire available records again."""
-        for part in self._runs.cut(first, last):
+        for part in self._stretches.cut(first, last):
             part.state, part.member, part.deadline_ms = RecordState.ACQUIRED, self._wish.member, self._deadline_ms
             part.delivery_count += 1
             self._note(part.first, part.last, part.delivery_count)
 
     def _acquire_new(self, first: int, last: int) -> None:
         """Acquire records for the first time."""
-        if last - first + 1 > self._left:
-            last = min(last, self._end_of(first + self._left - 1))
+        left = self._left
+        if last - first + 1 > left:
+            last = min(last, self._end_of(first + left - 1))
         for batch in self._batches(first, last):
-            state, member = RecordState.ACQUIRED, self._wish.member
-            self._runs.add(Run(*batch, state, 1, batch, member, self._deadline_ms))
-            self._note(*batch, 1)
+            end = min(batch.last, first + left - 1) if self._wish.is_strict else batch.last
+            member, deadline_ms = self._wish.member, self._deadline_ms
+            self._stretches.add(Stretch(batch.first, end, RecordState.ACQUIRED, 1, batch, member, deadline_ms))
+            if end < batch.last:
+                # The rest of a batch of the log belongs to it, although it was not delivered yet.
+                self._stretches.add(Stretch(end + 1, batch.last, RecordState.AVAILABLE, 0, batch))
+            self._note(batch.first, end, 1)
 
     def _end_of(self, offset: int) -> int:
-        """Return the last record that is acquired with `offset`: that of its batch in the log, or itself."""
-        if self._wish.is_strict:
-            return offset
+        """Return where the batch of the log ends that holds `offset`."""
         return next((span.last for span in self._spans if span.last >= offset), offset)
 
-    def _batches(self, first: int, last: int) -> list[Batch]:
+    def _batches(self, first: int, last: int) -> list[InFlightBatch]:
         """Cut the records where a batch of the log begins, so that each part has `batch_size` or a little more."""
-        found: list[Batch] = []
+        found: list[InFlightBatch] = []
         if not self._wish.is_strict and last - first + 1 > self._wish.batch_size:
             for span in self._spans:
                 if span.first > last:
                     break
                 if span.first - first >= self._wish.batch_size:
-                    found.append(Batch(first, span.first - 1))
+                    found.append(InFlightBatch(first, span.first - 1))
                     first = span.first
-        return [*found, Batch(first, last)]
+        return [*found, InFlightBatch(first, last)]
 
     def _note(self, first: int, last: int, delivery_count: int) -> None:
         self._left -= last - first + 1

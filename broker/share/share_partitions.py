@@ -15,7 +15,7 @@ from ..topics.partition import Partition
 from ..topics.topics import Topics
 from .actor import Actor, Surroundings
 
-# Partitions that a release looks at in one turn of the event loop: each has up to some thousand runs.
+# Partitions that a release looks at in one turn of the event loop: each has up to some thousand stretches.
 RELEASED_A_TURN = 20
 # The id of a topic and the index of a partition.
 Place = tuple[bytes, int]
@@ -102,8 +102,10 @@ class SharePartitions:
             if count % RELEASED_A_TURN == 0:
                 await asyncio.sleep(0)
 
-    async def close(self) -> None:
-        """Serve nobody any more, and wait for what is being written."""
+    async def close(self, deadline_s: float) -> None:
+        """Serve nobody any more, and wait at most `deadline_s` for what is being written."""
         actors = [actor for actors in self._by_group.values() for actor in actors.values()]
         self._by_group.clear()
-        await asyncio.gather(*(actor.close() for actor in actors))
+        for actor in actors:
+            actor.fence()
+        await asyncio.gather(*(actor.close(deadline_s) for actor in actors))

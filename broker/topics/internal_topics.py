@@ -1,4 +1,8 @@
-"""Internal topics (`__consumer_offsets`, `__transaction_state`): created at first need, and always compacted."""
+"""Internal topics: created at first need, with the cleanup policy that their coordinator needs.
+
+`__consumer_offsets` and `__transaction_state` are always compacted. Of `__share_group_state` the coordinator deletes
+what no state needs, and nothing else may.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from ..configs.broker_config import BrokerConfig
 from .creation import Creation
 from .metadata_journal import Metadata
 from .topic import Topic
-from .topic_names import INTERNAL_TOPICS, TRANSACTIONS_TOPIC
+from .topic_names import INTERNAL_TOPICS, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics import Topics
 
 _log = logging.getLogger(__name__)
@@ -42,29 +46,35 @@ class InternalTopics:
         return self._topics.begin(name, _partition_count(self._config, name), _configs(self._config, name))
 
 
-def restore_compaction(metadata: Metadata) -> None:
-    """Give every internal topic cleanup.policy=compact, including ones that a client created.
+def restore_cleanup_policies(metadata: Metadata) -> None:
+    """Give every internal topic its cleanup policy, including ones that a client created.
 
     With another policy such a topic would grow for ever, or lose records that a coordinator needs.
     """
     for name in INTERNAL_TOPICS & metadata.topics.keys():
-        record = metadata.topics[name]
-        if record.configs.get("cleanup.policy") != "compact":
-            _log.warning("%s has cleanup.policy=compact from now on", name)
-            metadata.put_topic(replace(record, configs={**record.configs, "cleanup.policy": "compact"}))
+        record, policy = metadata.topics[name], _policy(name)
+        if record.configs.get("cleanup.policy") != policy["cleanup.policy"]:
+            _log.warning("%s has cleanup.policy=%s from now on", name, policy["cleanup.policy"])
+            metadata.put_topic(replace(record, configs={**record.configs, **policy}))
+
+
+def _policy(name: str) -> dict[str, str]:
+    if name == SHARE_STATE_TOPIC:
+        return {"cleanup.policy": "delete", "retention.ms": "-1"}
+    return {"cleanup.policy": "compact"}
 
 
 def _partition_count(config: BrokerConfig, name: str) -> int:
     if name == TRANSACTIONS_TOPIC:
         return config.transaction_state_log_num_partitions
+    if name == SHARE_STATE_TOPIC:
+        return config.share_coordinator_state_topic_num_partitions
     return config.offsets_topic_num_partitions
 
 
 def _configs(config: BrokerConfig, name: str) -> dict[str, str]:
     if name == TRANSACTIONS_TOPIC:
-        return {"cleanup.policy": "compact", "segment.bytes": str(config.transaction_state_log_segment_bytes)}
-    return {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config.offsets_topic_segment_bytes),
-    }
+        return {**_policy(name), "segment.bytes": str(config.transaction_state_log_segment_bytes)}
+    share_bytes, offsets_bytes = config.share_coordinator_state_topic_segment_bytes, config.offsets_topic_segment_bytes
+    segment_bytes = share_bytes if name == SHARE_STATE_TOPIC else offsets_bytes
+    return {**_policy(name), "compression.type": "producer", "segment.bytes": str(segment_bytes)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...protocol.errors import KafkaError
 from ..quotas.client_quotas import Change, ClientQuotas
@@ -21,6 +21,8 @@ class OwnSecurity:
         self._metadata = metadata
         self._client_quotas = client_quotas
         self._authorizer = authorizer
+        # Called with the user and the mechanism of each password that was deleted.
+        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
 
     @property
     def acls(self) -> Mapping[Acl, None]:
@@ -66,6 +68,9 @@ class OwnSecurity:
             self._metadata.put_scram(changes)
         except KafkaError as error:
             return {user: error for user, _, _ in changes}
+        for user, mechanism, credential in changes:
+            if credential is None:
+                self.when_deleted(user, mechanism)
         return {}
 
     async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:

@@ -5,7 +5,7 @@ Changes are durable when they return, and count for every request that comes to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -20,6 +20,9 @@ PasswordChange = tuple[str, str, Credential | None]
 
 class SecurityStore(Protocol):
     """Both kinds of store."""
+
+    # Called with the user and the mechanism of each password that was deleted.
+    when_deleted: Callable[[str, str], None]
 
     @property
     def acls(self) -> Mapping[Acl, None]:

@@ -11,7 +11,8 @@ from ...protocol.primitives import ZERO_UUID
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 # Kafka's rule: 249 leaves room for "-partition" and ".log" suffixes within a file name's 255 bytes.
 MAX_NAME_LENGTH = 249
 # A bound on what one request may create, so that a typing error does not open a million files.

@@ -26,7 +26,7 @@ from ..core.lifetime import Lifetime
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, backups, brokers, configs, groups, share_groups, topics, transactions, users
+from . import acls, backups, brokers, configs, groups, health, share_groups, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,6 +122,9 @@ class Admin(KnowsOtherNames):
     begin_backup = _call(backups.begin_backup)
     renew_backup = _call(backups.renew_backup)
     describe_features = _call(brokers.describe_features)
+
+    check_health = _call(health.check_health)
+    placed_partitions = _call(health.placed_partitions)
     update_features = _call(brokers.update_features)
 
     describe_user_scram_credentials = _call(users.describe_user_scram_credentials)

@@ -1,7 +1,6 @@
 """Descriptions of groups of each kind: DescribeGroups (key 15), ConsumerGroupDescribe (69), ShareGroupDescribe (77).
 
-A group is asked for as a consumer group first, because nothing but the answers says what it is. To DescribeGroups a
-group of a newer kind does not exist, and old brokers call it Dead.
+Only the answers say what a group is. To DescribeGroups a group of a newer kind does not exist, and is called Dead.
 """
 
 from __future__ import annotations
@@ -21,23 +20,35 @@ from ...protocol.messages.describe_groups import (
 from ..core.coordinator import Coordinator
 from ..core.descriptions import GroupDescription, GroupMember
 from ..core.metadata import Node
-from ..errors import UnsupportedVersion
 from ..record import TopicPartition
 
 # The group is of another kind, or the broker knows none of this kind.
 _OTHER_KIND = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
+_DEAD = "Dead"
 _MEMBER_PROTOCOLS = {0: "classic", 1: "consumer"}
 
 
 async def describe_group(coordinator: Coordinator) -> GroupDescription:
     """Return a group of any kind. Raises KafkaError."""
+    missing: KafkaError | None = None
+    try:
+        classic = await _describe_classic_group(coordinator)
+        if classic.state != _DEAD:
+            return classic
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        classic, missing = None, error
     for describe in (_describe_consumer_group, _describe_share_group):
         try:
             return await describe(coordinator)
         except KafkaError as error:
-            if error.code not in _OTHER_KIND and not isinstance(error, UnsupportedVersion):
+            if error.code not in _OTHER_KIND:
                 raise
-    return await _describe_classic_group(coordinator)
+    if classic is None:
+        assert missing is not None
+        raise missing
+    return classic
 
 
 # -- Classic groups

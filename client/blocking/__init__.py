@@ -14,6 +14,7 @@ from .consumer import Consumer, SimpleConsumer, Stream
 from .derivation import waiting_function
 from .loop_thread import ClientForked, LoopThreadCall
 from .producer import Producer, Transaction
+from .share_consumer import ShareConsumer
 
 wait_for_broker = waiting_function(cluster.wait_for_broker)
 read_topic = waiting_function(topic_table.read_topic)
@@ -26,6 +27,7 @@ __all__ = [
     "OffsetStore",
     "Producer",
     "RebalanceListener",
+    "ShareConsumer",
     "SimpleConsumer",
     "Stream",
     "ThreadedOffsetStore",

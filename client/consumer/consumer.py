@@ -429,7 +429,8 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
                 while state.position is None:
                     if state.error is not None:
-                        raise state.error
+                        session.signals.fetch.set()
+                        raise state.take_error()
                     await session.signals.wait_for_positions()
                     self._running()
                     state = self._state(partition)

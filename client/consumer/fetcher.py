@@ -96,7 +96,10 @@ class Fetcher:
             self._checks.check_topic(state)
             if state.muted_until_ms > now_ms:
                 continue
-            if state.reset is not None:
+            if state.find_again:
+                state.find_again = False
+                self._cluster.spawn(self._finder.find_for_polls([state]), "find a position again")
+            elif state.reset is not None:
                 self._finder.request_resets()
             elif state.error is None and self._checks.is_due(state):
                 unchecked.append(state)

@@ -122,7 +122,10 @@ def _check_protocol(given: Mapping[str, Any]) -> None:
     """Raise InvalidOption for an option of the other protocol, which nothing would act on."""
     if given["group_protocol"] == "consumer" and (classic := _classic_options(given)):
         raise InvalidOption(f"{classic[0]} is for group_protocol='classic': with 'consumer', the broker decides that")
-    if given["group_remote_assignor"] is not None and given["group_protocol"] != "consumer":
+    assignor = given["group_remote_assignor"]
+    if assignor is not None and not isinstance(assignor, str):
+        raise InvalidOption(f"group_remote_assignor takes the name of a broker's assignor, not {assignor!r}")
+    if assignor is not None and given["group_protocol"] == "classic":
         raise InvalidOption("group_remote_assignor needs group_protocol='consumer': the classic protocol has none")
 
 

@@ -64,10 +64,8 @@ class FetchCollector:
                 without.append(state)
                 continue
             if state.error is not None and not state.fetched:
-                error, state.error = state.error, None
-                # What is wrong may be over, or comes again: either shows with the next fetch.
                 self._signals.fetch.set()
-                raise error
+                raise state.take_error()
             found = self._taken(state, take) if state.fetched else None
             if found:
                 for each in without:

@@ -54,6 +54,8 @@ class PartitionState:
     fetched: deque[CompletedFetch] = field(default_factory=deque[CompletedFetch])
     # An error that the next poll raises, after the fetched records.
     error: KafkaError | None = None
+    # Whether the error of a search for the position was raised: the position is searched again.
+    find_again: bool = False
     # Failed requests in a row, and the pause after the last one.
     failures: int = 0
     muted_until_ms: float = 0.0
@@ -90,6 +92,13 @@ class PartitionState:
         """The size of what was fetched ahead."""
         return sum(fetch.size_bytes for fetch in self.fetched)
 
+    def take_error(self) -> KafkaError:
+        """Return the error to raise it. What is wrong may be over, or comes again with the next request."""
+        error, self.error = self.error, None
+        assert error is not None
+        self.find_again = self.position is None and self.reset is None
+        return error
+
     def move_to(self, offset: int, leader_epoch: int = -1) -> None:
         """Continue from `offset`, and drop what was fetched ahead."""
         self._move(offset, leader_epoch, None)
@@ -120,6 +129,7 @@ class PartitionState:
         self.fetched.clear()
         self.waits = False
         self.error = None
+        self.find_again = False
         self.failures = 0
         self.muted_until_ms = 0.0
 

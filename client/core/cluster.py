@@ -332,6 +332,15 @@ class Cluster:
         tried = ", ".join(f"{where} ({why})" for where, why in failures.items())
         raise NoBrokerReachable(tried, listens=listens)
 
+    def certificate_ends(self) -> dict[str, float]:
+        """Return when the certificate of each broker with an open connection ends, in seconds since 1970.
+
+        By address; empty without TLS, and where certificates are not checked.
+        """
+        ready = self._connections.all_ready(GENERAL)
+        ends = {each.address: each.certificate_end_s for each in ready}
+        return {address: end_s for address, end_s in ends.items() if end_s is not None}
+
     # -- Requests
 
     async def request(self, node_id: int, request: Message, response: type[R], purpose: str = GENERAL) -> R:

@@ -310,6 +310,12 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._room.clear()
 
+    @property
+    def certificate_end_s(self) -> float | None:
+        """When the broker's certificate ends, in seconds since 1970; None without TLS or where it is not checked."""
+        found = self._transport.get_extra_info("peercert") if self._transport is not None else None
+        return float(ssl.cert_time_to_seconds(found["notAfter"])) if found else None
+
     # -- Callbacks of the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -31,7 +31,11 @@ class Avro(RegisteredSerializer):
 
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return a schema as fastavro wants it, with what it refers to. Raises InvalidOption."""
-        return self._once(("parsed", schema), lambda: _parsed(schema.text, registry.referenced(schema)))
+        return self._once(("parsed", schema), lambda: parsed_schema(registry, schema))
+
+    def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
+        """Return the own schema as fastavro wants it. Raises InvalidOption."""
+        return self.parsed(registry, schema)
 
     def _name_of(self, schema: Schema) -> str:
         if schema.references:
@@ -56,12 +60,15 @@ class Avro(RegisteredSerializer):
 
     def _decoder(self, registry: SchemaRegistry, writer: Schema, reader: Schema | None) -> Callable[[memoryview], Any]:
         parsed = self.parsed(registry, writer)
-        resolved = None if reader is None else self.parsed(registry, reader)
+        resolved = None if reader is None else self.resolved(registry, reader)
         read = reader_of(parsed)
 
         def decode(content: memoryview) -> Any:
             stream = io.BytesIO(content)
-            value = read(stream, parsed, resolved)
+            try:
+                value = read(stream, parsed, resolved)
+            except Exception as error:  # its exceptions of bad bytes have no class in common
+                raise BadAvro(f"{type(error).__name__} {error!s:.300}") from error
             if stream.tell() != len(content):
                 raise BadAvro("bytes are left after the value")
             return value
@@ -83,13 +90,18 @@ def reader_of(parsed: Any) -> Callable[[io.BytesIO, Any, Any], Any]:
     return _fastavro().schemaless_reader
 
 
-def _parsed(text: str, references: dict[str, str]) -> Any:
+def parsed_schema(registry: SchemaRegistry, schema: Schema, change: Callable[[Any], Any] = lambda each: each) -> Any:
+    """Return what fastavro makes of a schema and of those that it refers to, after a change. Raises InvalidOption."""
+    return _parsed(schema.text, registry.referenced(schema), change)
+
+
+def _parsed(text: str, references: dict[str, str], change: Callable[[Any], Any] = lambda each: each) -> Any:
     fastavro = _fastavro()
     named: dict[str, Any] = {}
     try:
         for each in references.values():
-            fastavro.parse_schema(_json(each), named_schemas=named)
-        return fastavro.parse_schema(_json(text), named_schemas=named)
+            fastavro.parse_schema(change(_json(each)), named_schemas=named)
+        return fastavro.parse_schema(change(_json(text)), named_schemas=named)
     except InvalidOption:
         raise
     except Exception as error:  # its exceptions of schemas have no class in common

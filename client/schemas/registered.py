@@ -34,6 +34,11 @@ def schema_id_of(content: bytes) -> int:
     return _FRAME.unpack_from(content)[1]
 
 
+def frame(schema_id: int) -> bytes:
+    """Return what stands in front of a key or value."""
+    return _FRAME.pack(_MAGIC, schema_id)
+
+
 class RegisteredSerializer(ABC):
     """A `key_serializer`, `value_serializer`, `key_deserializer` or `value_deserializer`."""
 
@@ -99,12 +104,17 @@ class RegisteredSerializer(ABC):
         """Return what the bytes stand for. Raises BadFrame, or another error of bytes."""
         return self._decoded(self.registry, content, topic, field)
 
+    def writer(self, schema_id: int, schema: Schema) -> Callable[[Any], bytes]:
+        """Return what writes contents by a schema whose id is known."""
+        encode = self._encoder(self.registry, schema)
+        return lambda content: frame(schema_id) + encode(content)
+
     # -- Parts
 
     def _encoded(self, registry: SchemaRegistry, content: Any, topic: str, field: str) -> bytes:
         schema_id, schema = self._writer(registry, topic, field)
         encode = self._once((schema,), lambda: self._encoder(registry, schema))
-        return _FRAME.pack(_MAGIC, schema_id) + encode(content)
+        return frame(schema_id) + encode(content)
 
     def _writer(self, registry: SchemaRegistry, topic: str, field: str) -> tuple[int, Schema]:
         subject = self._subject(topic, field, self._name)

@@ -35,7 +35,7 @@ _PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "str
 SUPPORTED = {
     "json": (*_PLAIN, "timestamp_ntz", "decimal", "array", "struct"),
     "msgpack": (*_PLAIN, "decimal", "binary", "array", "struct"),
-    "avro": (*_PLAIN, "decimal", "binary", "array", "struct"),
+    "avro": (*_PLAIN, "timestamp_ntz", "decimal", "binary", "array", "map", "struct"),
 }
 # How the names of types begin that have no form outside of Spark: Arrow has a variant as bytes of Spark's own.
 _NEVER_WRITTEN = ("variant", "interval", "time(", "geometry", "geography")
@@ -66,6 +66,10 @@ class Format(NamedTuple):
     schema: str | None = None
     # The schema of Avro's writer, in JSON.
     avro_schema: str | None = None
+    # What reads Avro by a schema registry, a `TableAvro`.
+    registered: Any = None
+    # DDL: the type that the registry says, of which a column need not be a struct.
+    type: str | None = None
 
 
 class Column(NamedTuple):
@@ -86,6 +90,8 @@ def default_ddl(include_headers: bool, formats: Mapping[str, Format] | None = No
 
 
 def _typed_ddl(wanted: Format) -> str:
+    if wanted.type is not None:
+        return wanted.type
     schema = (wanted.schema or "string").strip()
     return schema if wanted.schema is None or schema.lower().startswith("struct<") else f"struct<{schema}>"
 
@@ -116,10 +122,12 @@ def _column(field: StructField) -> Column:
 def _typed(field: StructField, wanted: Format) -> Column:
     kind: Any = field.dataType
     expected = "string" if wanted.name == "string" else "struct"
-    if kind.typeName() != expected:
+    if wanted.registered is not None and kind.typeName() != "struct":
+        check_type(field.name, wanted.name, kind)
+    elif kind.typeName() != expected:
         why = f"with {field.name}Format={wanted.name} column '{field.name}' is a {expected}"
         raise SchemaError(f"{why}, not {kind.simpleString()}")
-    if expected == "struct":
+    elif expected == "struct":
         check_type(field.name, wanted.name, kind)
         _check_corrupt(field.name, kind)
     return Column(field.name, field.nullable, format=wanted, kind=kind)
@@ -149,6 +157,10 @@ def check_type(place: str, format_name: str, kind: Any) -> None:
         raise SchemaError(f"{has}, which {format_name} values cannot have: they have {known}")
     if name == "array":
         check_type(f"{place}.element", format_name, kind.elementType)
+    if name == "map":
+        if kind.keyType.typeName() != "string":
+            raise SchemaError(f"{place} is a map whose keys are no strings, which Avro does not have")
+        check_type(f"{place}.value", format_name, kind.valueType)
     if name == "struct":
         if not kind.fields:
             raise SchemaError(f"{place} is a struct without fields")
@@ -177,6 +189,8 @@ def arrow_type(kind: Any) -> Any:
         return pa.list_(pa.field("element", arrow_type(kind.elementType), nullable=kind.containsNull))
     if name == "struct":
         return pa.struct([pa.field(each.name, arrow_type(each.dataType), each.nullable) for each in kind.fields])
+    if name == "map":
+        return pa.map_(pa.string(), pa.field("value", arrow_type(kind.valueType), nullable=kind.valueContainsNull))
     if name == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
     return {
@@ -203,4 +217,6 @@ def as_read(format_name: str, kind: Any) -> Any:
         return pa.list_(pa.field("element", as_read(format_name, kind.elementType), nullable=kind.containsNull))
     if name == "struct":
         return pa.struct([(each.name, as_read(format_name, each.dataType)) for each in kind.fields])
+    if name == "map":
+        return pa.map_(pa.string(), as_read(format_name, kind.valueType))
     return pa.string() if name in _AS_TEXT[format_name] else arrow_type(kind)

@@ -203,21 +203,24 @@ def format_of(given: Mapping[str, Any], column: str) -> str | None:
     """Return the format of the column `key` or `value`, whose schemas must fit it. Raises OptionError."""
     name, avro_schema = given[f"{column}Format"], given[f"{column}AvroSchema"]
     if name is None:
-        for option in (f"{column}Schema", f"{column}AvroSchema"):
+        for option in (f"{column}Schema", f"{column}AvroSchema", f"{column}Subject"):
             if given.get(option) is not None:
                 raise OptionError(option, f"needs {column}Format")
+    elif given[f"{column}Subject"] is not None and (name != "avro" or given["schemaRegistry"] is None):
+        raise OptionError(f"{column}Subject", f"needs schemaRegistry, and {column}Format=avro")
     elif name == "avro":
-        _check_avro(column, avro_schema)
+        _check_avro(column, avro_schema, given["schemaRegistry"] is not None)
     elif avro_schema is not None:
         raise OptionError(f"{column}AvroSchema", f"is not for {name}")
     return name
 
 
-def _check_avro(column: str, schema: str | None) -> None:
-    if schema is None:
-        raise OptionError(f"{column}AvroSchema", "must be given: the schema of the writer, in JSON")
+def _check_avro(column: str, schema: str | None, has_registry: bool) -> None:
+    if schema is None and not has_registry:
+        why = "must be given: the schema of the writer, in JSON; or schemaRegistry, which has it"
+        raise OptionError(f"{column}AvroSchema", why)
     try:
-        loads(schema)
+        loads("null" if schema is None else schema)
     except ValueError as error:
         raise OptionError(f"{column}AvroSchema", f"is not JSON: {error}") from None
     if find_spec("fastavro") is None:

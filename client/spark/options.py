@@ -8,6 +8,7 @@
     path                fetch, direct or auto: from the broker, or from its files (ours)
     maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay, groupIdPrefix, commitOffsets       streams
     value/keyFormat, value/keySchema, value/keyAvroSchema, mode                typed values (ours)
+    schemaRegistry, schemaRegistryUser/Password/Ca, value/keySubject           their schemas in a registry (ours)
 
 The table of options has their values and defaults, and `option_texts.py` reads them.
 """
@@ -28,6 +29,7 @@ from .columns import Format
 from .errors import OptionError
 from .offsets import OffsetLimit, compile_pattern, parse_assign, parse_limit, parse_times
 from .option_texts import check_names, format_of, security_of, servers_of, values_of
+from .registered_columns import RegistryOptions, parse_registry
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
 _SEARCH = "kafka.default.api.timeout.ms bounds the search for offsets, and kafka.retry.backoff.ms is its pause"
@@ -92,6 +94,8 @@ class SourceOptions(ReadOptions):
     stream: StreamOptions = StreamOptions()
     # The formats of the columns `value` and `key`, where they are not bytes.
     formats: Mapping[str, Format] = field(default_factory=dict[str, Format])
+    # The schema registry that has the schemas of formats in Avro.
+    registry: RegistryOptions | None = field(default=None, compare=False)
     # What the user should know, a sentence each.
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
@@ -116,6 +120,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Sourc
         slice=Slice(*(values[each] for each in ("minOffset", "maxOffset", "minTimestamp", "maxTimestamp", "limit"))),
         stream=_stream(values, streaming=streaming),
         formats=_formats(values, has_mode="mode" in texts),
+        registry=parse_registry(values),
         path=ReadPath(values["path"]),
         warnings=tuple(warnings),
     )
@@ -230,7 +235,12 @@ def _format(values: Mapping[str, Any], column: str) -> Format | None:
     name, schema = format_of(values, column), values[f"{column}Schema"]
     if name is None:
         return None
-    if (schema is None) != (name == "string"):
+    by_registry = name == "avro" and values["schemaRegistry"] is not None
+    if by_registry and values[f"{column}AvroSchema"] is not None:
+        raise OptionError(
+            f"{column}AvroSchema", "is not for a read with schemaRegistry, which has the writers' schemas"
+        )
+    if (schema is None) != (name == "string") and not (by_registry and schema is None):
         missing = f"must be given for {name}: fields and types, as 'id BIGINT'"
         raise OptionError(f"{column}Schema", missing if schema is None else "is not for strings")
     return Format(name, values["mode"], schema, values[f"{column}AvroSchema"])

@@ -228,7 +228,8 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
     if name in columns.names and name in options.formats:
         # Heavy, and few sinks need it.
         encode = import_module("..typed_values", __name__).encode
-        return encode(options.formats[name], batch.column(name), options.avro_schemas.get(name))
+        registered = options.registered.get(name)
+        return encode(options.formats[name], batch.column(name), options.avro_schemas.get(name), registered)
     found = _list(batch, name, columns)
     if name not in columns.texts:
         return found

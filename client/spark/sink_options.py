@@ -14,6 +14,7 @@ from ..producer.options import MAX_IDEMPOTENT_IN_FLIGHT
 from ..producer.producer import Producer
 from .errors import OptionError
 from .option_texts import NAMES, check_names, format_of, security_of, servers_of, values_of
+from .registered_columns import RegisteredWriter, parse_registry, writers_of
 
 _IDEMPOTENCE = (
     "kafka.acks=all, kafka.enable.idempotence=true and at most"
@@ -37,6 +38,8 @@ class SinkOptions:
     formats: Mapping[str, str] = field(default_factory=dict[str, str])
     # The schemas of columns in Avro, in JSON.
     avro_schemas: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The schemas of a registry by which columns in Avro are written.
+    registered: Mapping[str, RegisteredWriter] = field(default_factory=dict[str, RegisteredWriter], compare=False)
     # The arguments of TLS and SASL, which every client takes. Secrets are not in the options' text.
     security: SecurityArguments = field(default_factory=SecurityArguments, repr=False)
     # What the user should know, a sentence each.
@@ -55,13 +58,15 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     transactional = _transactional(values["transactional"], producer, warnings)
     security = security_of(texts)
     _check_producer(producer, security)
+    avro_schemas = {column: values[f"{column}AvroSchema"] for column, name in formats.items() if name == "avro"}
     return SinkOptions(
         topic=values["topic"],
         timestamp_column=values["timestampColumn"],
         producer=producer,
         transactional=transactional,
         formats=formats,
-        avro_schemas={column: values[f"{column}AvroSchema"] for column, name in formats.items() if name == "avro"},
+        avro_schemas=avro_schemas,
+        registered=writers_of(formats, avro_schemas, parse_registry(values), values["topic"]),
         security=security,
         warnings=tuple(warnings),
     )

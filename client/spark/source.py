@@ -43,6 +43,7 @@ from .errors import OptionError
 from .options import parse_options
 from .plan import plan
 from .progress import start_committed
+from .registered_columns import with_schemas
 from .stream import MicroBatches
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ..arrow.decoder import ArrowBatch
-    from .columns import Column
+    from .columns import Column, Format
     from .options import SourceOptions
 
 # The ranges that one task reads, one after the other.
@@ -79,17 +80,17 @@ class OdradekSource(DataSource):
                 options = parse_options(self.options, streaming=True)
             except OptionError:
                 raise error from None
-        return default_ddl(options.include_headers, options.formats)
+        return default_ddl(options.include_headers, _formats(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of one batch read. Raises OptionError, SchemaError."""
         options = _parse(self.options, streaming=False)
-        return BatchReader(options, columns_of(schema, options.formats))
+        return BatchReader(options, columns_of(schema, _formats(options)))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of one stream. Raises OptionError, SchemaError."""
         options = _parse(self.options, streaming=True)
-        return StreamReader(options, columns_of(schema, options.formats))
+        return StreamReader(options, columns_of(schema, _formats(options)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
@@ -102,6 +103,11 @@ class OdradekSource(DataSource):
         from .writers import stream_writer
 
         return stream_writer(self.options, schema, overwrite=overwrite)
+
+
+def _formats(options: SourceOptions) -> dict[str, Format]:
+    named = options.subscription
+    return with_schemas(options.formats, options.registry, {*named.topics, *(each.topic for each in named.partitions)})
 
 
 def _parse(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:

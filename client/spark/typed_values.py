@@ -67,12 +67,23 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
     bad = np.zeros(len(column), np.bool_)
     if wanted.name == "string":
         return Decoded(_texts(column, bad), bad)
+    if kind.typeName() != "struct":
+        return _of_any_type(column, wanted, kind, bad)
     fields = [each for each in kind.fields if each.name != CORRUPT]
     raw = pa.struct([(each.name, as_read(wanted.name, each.dataType)) for each in fields])
     final = pa.struct([(each.name, arrow_type(each.dataType)) for each in fields])
     pieces = _READERS[wanted.name](column, raw, final, bad, wanted)
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
-    return Decoded(_with_corrupt(rows, column, bad, kind), bad)
+    text = _base64 if wanted.registered is not None else _text
+    return Decoded(_with_corrupt(rows, column, bad, kind, text), bad)
+
+
+def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decoded:
+    """Return a column of a type that is no struct, as a registry has them for keys."""
+    raw, final = (pa.struct([("", each)]) for each in (as_read(wanted.name, kind), arrow_type(kind)))
+    pieces = _from_rows(column, raw, final, bad, lambda value: {"": wanted.registered.decode(value)})
+    rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
+    return Decoded(rows.flatten()[0], bad)
 
 
 def fail_on(decoded: Decoded, name: str, offsets: Array) -> None:
@@ -85,11 +96,13 @@ def fail_on(decoded: Decoded, name: str, offsets: Array) -> None:
 # -- Rows
 
 
-def _with_corrupt(rows: Array, column: Array, bad: Marks, kind: Any) -> Array:
+def _with_corrupt(
+    rows: Array, column: Array, bad: Marks, kind: Any, text: Callable[[bytes | None], str | None]
+) -> Array:
     """Return the struct with nulls where the column has none, and with the texts of bad rows."""
     arrays = dict(zip([each.name for each in rows.type], rows.flatten(), strict=True))
     if any(each.name == CORRUPT for each in kind.fields):
-        texts = [_text(column[row].as_py()) if is_bad else None for row, is_bad in enumerate(bad.tolist())]
+        texts = [text(column[row].as_py()) if is_bad else None for row, is_bad in enumerate(bad.tolist())]
         arrays[CORRUPT] = pa.array(texts, pa.string())
     null = column.is_null()
     names = [each.name for each in kind.fields]
@@ -98,6 +111,11 @@ def _with_corrupt(rows: Array, column: Array, bad: Marks, kind: Any) -> Array:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode(errors="replace")
+
+
+def _base64(value: bytes | None) -> str | None:
+    # Avro is no text: what is kept of a bad record must be all of it.
+    return None if value is None else base64.b64encode(value).decode()
 
 
 def _texts(column: Array, bad: Marks) -> Array:
@@ -176,12 +194,14 @@ def _from_msgpack(column: Array, raw: Any, final: Any, bad: Marks, wanted: Forma
 
 
 def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
-    library = import_module("fastavro")
-    schema = library.parse_schema(json.loads(wanted.avro_schema or ""))
+    if wanted.registered is not None:
+        return _from_rows(column, raw, final, bad, wanted.registered.decode)
+    schema = import_module("fastavro").parse_schema(json.loads(wanted.avro_schema or ""))
+    read = import_module("..schemas.avro", __package__).reader_of(schema)
 
     def unpack(value: bytes) -> Any:
         stream = io.BytesIO(value)
-        row = library.schemaless_reader(stream, schema, None)
+        row = read(stream, schema, None)
         if stream.tell() != len(value):
             raise BadRecord("bytes are left after the record")
         return row
@@ -211,6 +231,8 @@ def _fits(value: Any, kind: Any) -> bool:
     """Return whether pyarrow changes no number: in silence it cuts fractions off, and takes true for 1.0."""
     if isinstance(value, dict) and pa.types.is_struct(kind):
         return all(_fits(value.get(each.name), each.type) for each in kind)
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return all(_fits(each, kind.item_type) for each in value.values())
     if isinstance(value, list) and pa.types.is_list(kind):
         return all(_fits(each, kind.value_type) for each in value)
     if isinstance(value, float) and pa.types.is_integer(kind):
@@ -284,8 +306,18 @@ def _is_object(value: bytes) -> bool:
 # -- Encoding
 
 
-def encode(name: str, column: Array, avro_schema: str | None = None) -> list[bytes | None]:
-    """Return the rows of an Arrow array as bytes of a format. Raises InvalidOption, SerializationFailed."""
+def encode(name: str, column: Array, avro_schema: str | None = None, registered: Any = None) -> list[bytes | None]:
+    """Return the rows of an Arrow array as bytes of a format. Raises InvalidOption, SerializationFailed.
+
+    `registered` is a `RegisteredWriter`, for Avro by a schema registry.
+    """
+    if registered is not None:
+        try:
+            return registered.encode(column.to_pylist(maps_as_pydicts="strict"))
+        except InvalidOption:
+            raise
+        except Exception as error:  # fastavro's exceptions have no class in common
+            raise SerializationFailed(f"a row cannot be written as {name}: {error}") from error
     encoded = _avro_encoder(avro_schema) if name == "avro" and avro_schema is not None else _ENCODERS.get(name)
     if encoded is None:
         raise InvalidOption(f"format '{name}' is none of {', '.join(_ENCODERS)}, avro (with a schema)")

@@ -16,7 +16,7 @@ finds the bounds, whatever the filter is made of. Where Arrow does not know, it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,11 +57,20 @@ class Span:
 class TopicDataset(ds.Dataset):
     """The records of `ranges`, all of one topic. DuckDB calls `scanner` for each scan."""
 
-    def __init__(self, ranges: Sequence[OffsetRange], options: ReadOptions, *, is_binary: bool) -> None:
+    def __init__(
+        self,
+        ranges: Sequence[OffsetRange],
+        options: ReadOptions,
+        *,
+        is_binary: bool,
+        decoders: Mapping[str, Callable[[bytes], str]] | None = None,
+    ) -> None:
+        """`decoders` make the texts of keys and values, by column."""
         # The base class has an initialiser that fails: datasets come from factories. Nothing of it is used here.
         self._ranges = ranges
         self._options = options
         self._is_binary = is_binary
+        self._decoders = decoders or {}
         self._schema = _schema(COLUMNS, is_binary=is_binary)
         # What a scan has failed with: DuckDB would make a text of it.
         self.failure: Exception | None = None
@@ -129,12 +138,18 @@ class TopicDataset(ds.Dataset):
             return batch
         schema = _schema(batch.schema.names, is_binary=False)
         try:
-            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            arrays = [self._cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
         except pa.ArrowInvalid:
             where = f"{wanted.topic}-{wanted.partition}"
             why = f"{where} has a key or value that is no UTF-8 text: give --binary to have bytes"
             raise NotText(why) from None
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _cast(self, column: Any, field: Any) -> Any:
+        decode = self._decoders.get(field.name)
+        if decode is None:
+            return column.cast(field.type)
+        return pa.array([None if each is None else decode(each) for each in column.to_pylist()], field.type)
 
 
 class TopicScan:

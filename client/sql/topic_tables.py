@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions, ReadPath, client_options
@@ -27,6 +27,9 @@ from ..errors import InvalidOption, UnknownTopic
 from . import check_packages
 from .json_fields import as_read, checked, columns_of, quoted
 from .topic_dataset import NotText, TopicDataset
+
+if TYPE_CHECKING:
+    from ..schemas.registered import RegisteredSerializer
 
 # The columns of a table, in the order of `select *`.
 _SHOWN = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
@@ -47,11 +50,17 @@ class TopicTables:
     """A DuckDB connection whose tables are topics. A context manager, which closes it."""
 
     def __init__(
-        self, options: Mapping[str, str], *, fields: Mapping[str, str] | None = None, is_binary: bool = False
+        self,
+        options: Mapping[str, str],
+        *,
+        fields: Mapping[str, str] | None = None,
+        is_binary: bool = False,
+        serializers: Mapping[str, RegisteredSerializer] | None = None,
     ) -> None:
         """`options` are `kafka.` with a config of Kafka's clients, and `path`: fetch, direct or auto.
 
-        `fields` are the types of the fields of JSON values. Raises InvalidOption.
+        `fields` are the types of the fields of JSON values. `serializers` read the columns `key` and `value` where a
+        schema registry has their schemas. Raises InvalidOption.
         """
         check_packages()
         import duckdb
@@ -60,6 +69,7 @@ class TopicTables:
         self._brokers = Brokers(self._options.client)
         self._fields = fields
         self._is_binary = is_binary
+        self._serializers = serializers or {}
         self._connection: Any = duckdb.connect()
         self._error: type[Exception] = duckdb.Error
         self._datasets: dict[str, TopicDataset] = {}
@@ -147,11 +157,13 @@ class TopicTables:
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
         ranges = [each for each in whole_topic(topic, self._brokers) if each.size]
-        dataset = self._datasets[topic] = TopicDataset(ranges, self._options, is_binary=self._is_binary)
+        dataset = self._datasets[topic] = TopicDataset(
+            ranges, self._options, is_binary=self._is_binary, decoders=self._decoders(topic)
+        )
         raw = quoted(f"records of {topic}")
         self._connection.register(f"records of {topic}", dataset)
         shown = ", ".join(map(quoted, _SHOWN))
-        structure = self._structure(dataset)
+        structure = self._structure(topic, dataset)
         if not name.startswith('"') and "." in name:
             if name.count(".") > 1:
                 raise InvalidOption(f"a name with two dots needs quotes: {quoted(topic)}")
@@ -168,12 +180,25 @@ class TopicTables:
         view = f"CREATE VIEW {name} AS SELECT {shown} FROM {source}"
         self._guarded(lambda: self._connection.execute(view).fetchall())
 
-    def _structure(self, dataset: TopicDataset) -> dict[str, Any]:
-        """Return the fields of JSON values with their types: those given, or those of the first values."""
+    def _decoders(self, topic: str) -> dict[str, Callable[[bytes], str]]:
+        if not self._serializers:
+            return {}
+        from .registered_fields import decoder_of
+
+        return {field: decoder_of(topic, field, each) for field, each in self._serializers.items()}
+
+    def _structure(self, topic: str, dataset: TopicDataset) -> dict[str, Any]:
+        """Return the fields of values with their types: those given, the subject's, or those of the first values."""
         if self._fields is not None:
             return {name: self._type(kind) for name, kind in self._fields.items()}
         if self._is_binary:
             return {}
+        if "value" in self._serializers:
+            from .registered_fields import fields_of
+
+            registered = fields_of(topic, self._serializers["value"])
+            if registered is not None:
+                return columns_of(registered)
         return columns_of(self._sampled(dataset))
 
     def _type(self, kind: str) -> str:

@@ -13,13 +13,14 @@ from typing import Any, cast
 
 import pytest
 from click.testing import CliRunner
-from odradek.cli.cluster import _SHARE, _partitions, _Placed, _share
+from odradek.cli.cluster import _SHARE, _share
 from odradek.cli.cluster_moves import listed, plan_drain, throttled
 from odradek.cli.errors import CliError
 from odradek.cli.lag import replica_lags
 from odradek.cli.topics import _trouble, _troubled
 from odradek.cli.topics import command as topics_command
 from odradek.client import Admin, ConfigResource, OffsetAndTimestamp, TopicPartition
+from odradek.client.admin.health import PlacedPartition, check_partitions
 from odradek.client.core.descriptions import ClusterDescription, ConfigEntry
 from odradek.client.core.metadata import Node, PartitionInfo, TopicInfo
 from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
@@ -205,7 +206,7 @@ async def test_a_lag_is_left_out_where_a_replica_does_not_answer() -> None:
     lags = await replica_lags(cast("Admin", Ends()), placed)
     assert lags == {(1, first): 0, (2, first): 3, (1, second): 0}
     assert _trouble(first, placed[first], lags)[-1] == [0, 3, None]
-    share = _share(2, None, 1, [_Placed(each.topic, info, 1) for each, info in placed.items()], lags)
+    share = _share(2, None, 1, [PlacedPartition(each.topic, info, 1) for each, info in placed.items()], lags)
     assert share[-1] == 3
 
 
@@ -221,7 +222,7 @@ def test_describe_says_what_does_not_go_together(arguments: tuple[str, ...], why
 
 def test_a_share_counts_what_a_broker_leads_holds_and_lacks() -> None:
     partitions = [PartitionInfo(0, 1, 0, (1, 2), (1, 2)), PartitionInfo(1, 1, 0, (2, 1), (1,))]
-    placed = [_Placed("t", each, 2) for each in partitions]
+    placed = [PlacedPartition("t", each, 2) for each in partitions]
     expected = {"broker": 2, "rack": "r", "controller": False, "leaders": 0, "preferred": 1, "replicas": 2}
     expected |= {"out_of_sync": 1, "under_replicated": 0, "under_min_isr": 0, "max_lag": None}
     assert dict(zip(_SHARE, _share(2, "r", 1, placed, {}), strict=True)) == expected
@@ -231,12 +232,12 @@ def test_a_share_counts_what_a_broker_leads_holds_and_lacks() -> None:
 
 def test_health_names_the_partitions_that_reject_acks_all() -> None:
     placed = [
-        _Placed("strict", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 2),
-        _Placed("loose", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 1),
+        PlacedPartition("strict", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 2),
+        PlacedPartition("loose", PartitionInfo(0, 1, 0, (1, 2, 3), (1,)), 1),
         # More than there are replicas is never asked for.
-        _Placed("single", PartitionInfo(0, 1, 0, (1,), (1,)), 2),
+        PlacedPartition("single", PartitionInfo(0, 1, 0, (1,), (1,)), 2),
     ]
-    found = {each.check: (each.healthy, each.finding) for each in _partitions(placed)}
+    found = {each.check: (each.healthy, each.finding) for each in check_partitions(placed)}
     assert found["min.insync.replicas"] == (False, "1 that reject acks=all: strict-0")
     assert found["replicas"] == (False, "2 with replicas missing: strict-0, loose-0")
     assert found["leaders"] == (True, "all 3 partitions have one")

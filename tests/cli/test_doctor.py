@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs.properties import load
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.log_dirs.log_dirs import LogDirs
 from odradek.cli import doctor as diagnoses
+from odradek.cli.doctor import check_cluster_security, check_config
 from odradek.kernel import door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -25,6 +27,8 @@ from odradek.protocol.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
+from odradek.protocol.messages.list_groups import ListGroupsResponse
+from odradek.protocol.messages.list_transactions import ListTransactionsResponse
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -182,6 +186,9 @@ def test_a_healthy_cluster_has_status_0(tmp_path: Path) -> None:
         ["replicas", "yes"],
         ["min.insync.replicas", "yes"],
         ["data directories", "yes"],
+        ["disk space", "yes"],
+        ["retention", "yes"],
+        ["transactions", "yes"],
     ]
 
 
@@ -212,6 +219,14 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
             config = DescribeConfigsResourceResult("min.insync.replicas", "1")
             return DescribeConfigsResponse(results=[DescribeConfigsResult(0, None, 2, "t", [config])])
 
+        async def groups(call: Call) -> ListGroupsResponse:
+            return ListGroupsResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+        async def transactions(call: Call) -> ListTransactionsResponse:
+            return ListTransactionsResponse()
+
+        fake.defaults[ApiKey.LIST_GROUPS] = groups
+        fake.defaults[ApiKey.LIST_TRANSACTIONS] = transactions
         fake.defaults[ApiKey.DESCRIBE_CONFIGS] = configs
         fake.defaults[ApiKey.METADATA] = metadata
         fake.defaults[ApiKey.DESCRIBE_LOG_DIRS] = log_dirs
@@ -219,11 +234,12 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
         ended = await asyncio.to_thread(run, "cluster", "health", "-b", fake.address)
     assert ended.exit_code == 1
     found = [line.split("\t") for line in ended.stdout.splitlines()]
-    assert [line[1] for line in found] == ["no"] * 5
+    assert [line[1] for line in found] == ["no"] * 5 + ["yes"] * 3
+    assert found[6][2].startswith("not looked at: ") and found[6][3] == "warning"
     assert "1 without a leader: t-0" in found[1][2]
     assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[4][2]
     assert "the disk of /full of broker 1 is full: 0.0 MB are free" in found[4][2] and "/roomy" not in found[4][2]
-    assert found[3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
+    assert found[3][:3] == ["min.insync.replicas", "no", "1 that reject acks=all: t-0"]
 
 
 def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,3 +251,27 @@ def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert found["result"] == "warning" and "install Odradek again" in found["remedy"]
     monkeypatch.setattr(door, "is_built", lambda: False)
     assert doctor()[1]["records"]["result"] == "ok"
+
+
+def test_what_keeps_a_broker_from_its_cluster_is_found(tmp_path: Path) -> None:
+    lines = {
+        "zookeeper.connect": "127.0.0.1:2181",
+        "broker.id": "1",
+        "log.dirs": str(tmp_path / "data"),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "java.security.auth.login.config": str(tmp_path / "missing"),
+    }
+    file = tmp_path / "server.properties"
+
+    def checked(**more: str) -> list[tuple[str, str]]:
+        file.write_text("".join(f"{name}={value}\n" for name, value in {**lines, **more}.items()))
+        config, _ = check_config(load(file))
+        assert config is not None
+        return [(each.result, each.finding) for each in check_cluster_security(config)]
+
+    (_, stranger), (_, missing) = checked()
+    assert "User:ANONYMOUS" in stranger and "missing: no such file" in missing
+    del lines["java.security.auth.login.config"]
+    assert checked(**{"super.users": "User:ANONYMOUS"}) == [
+        ("ok", "brokers reach each other at PLAINTEXT (PLAINTEXT) as User:ANONYMOUS")
+    ]

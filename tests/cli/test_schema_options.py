@@ -97,3 +97,29 @@ def test_a_line_that_the_schema_does_not_allow_is_named(kafka: LocalKafka, regis
 def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], why: str) -> None:
     refused = completed("produce", "t", *options)
     assert refused.returncode in (1, 2) and why in refused.stderr
+
+
+def test_sql_has_the_columns_of_the_subject(kafka: LocalKafka, registry: LocalSchemaRegistry) -> None:
+    pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
+    registry.register("sql-value", FLIGHT)
+    avro = ("--value-format", "avro", "--registry", registry.url)
+    lines = b'{"number":1}\n{"number":2,"at":"2026-11-24T10:00:00+00:00"}\n'
+    assert odradek(kafka, "produce", "sql", *avro, stdin=lines).returncode == 0
+    kafka.put("sql", [b"bad", None])
+    query = 'select number, "at", _corrupt_record from sql order by "offset"'
+    asked = completed("sql", query, "-b", kafka.address, "--json", *avro)
+    assert [json.loads(line) for line in asked.stdout.splitlines()] == [
+        {"number": 1, "at": None, "_corrupt_record": None},
+        {"number": 2, "at": "2026-11-24T10:00:00+00:00", "_corrupt_record": None},
+        {"number": None, "at": None, "_corrupt_record": "YmFk"},
+        {"number": None, "at": None, "_corrupt_record": None},
+    ], asked.stderr
+    wider = json.loads(FLIGHT)
+    wider["fields"].append({"name": "carrier", "type": "string", "default": "?"})
+    registry.register("sql-value", json.dumps(wider))
+    asked = completed("sql", "select carrier, typeof(number) from sql limit 1", "-b", kafka.address, *avro)
+    assert asked.stdout == "?\tINTEGER\n"
+    registry.register("json2-value", '{"type":"object"}', "JSON")
+    form = ("--value-format", "json-schema", "--registry", registry.url)
+    assert odradek(kafka, "produce", "json2", *form, stdin=b'{"a":5}\n').returncode == 0
+    assert completed("sql", "select a from json2", "-b", kafka.address, *form).stdout == "5\n"

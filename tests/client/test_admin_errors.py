@@ -303,6 +303,41 @@ CASES: dict[str, Case] = {
         (A, B),
         key=ApiKey.OFFSET_DELETE,
     ),
+    "list_share_group_offsets": Case(
+        lambda admin: admin.list_share_group_offsets("g"),
+        lambda m, q, code: m.DescribeShareGroupOffsetsResponse(
+            groups=[m.DescribeShareGroupOffsetsResponseGroup("g", [], code(None))]
+        ),
+        key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ),
+    "alter_share_group_offsets": Case(
+        lambda admin: admin.alter_share_group_offsets("g", {A: 1, B: 2}),
+        lambda m, q, code: m.AlterShareGroupOffsetsResponse(
+            responses=[
+                m.AlterShareGroupOffsetsResponseTopic(
+                    topic.topic_name,
+                    partitions=[
+                        m.AlterShareGroupOffsetsResponsePartition(
+                            each.partition_index, code(TopicPartition(topic.topic_name, each.partition_index))
+                        )
+                        for each in topic.partitions
+                    ],
+                )
+                for topic in q.topics
+            ]
+        ),
+        (A, B),
+    ),
+    "delete_share_group_offsets": Case(
+        lambda admin: admin.delete_share_group_offsets("g", ["a", "b"]),
+        lambda m, q, code: m.DeleteShareGroupOffsetsResponse(
+            responses=[
+                m.DeleteShareGroupOffsetsResponseTopic(each.topic_name, error_code=code(each.topic_name))
+                for each in q.topics
+            ]
+        ),
+        ("a", "b"),
+    ),
     "remove_group_members": Case(
         lambda admin: admin.remove_group_members("g", "a", "b"),
         lambda m, q, code: m.LeaveGroupResponse(

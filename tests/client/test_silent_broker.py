@@ -27,7 +27,9 @@ from odradek.client import (
     SimpleConsumer,
     TopicPartition,
 )
+from odradek.client.admin.backups import HeldFiles
 from odradek.client.admin.transactions import ActiveProducer
+from odradek.client.core.metadata import PartitionInfo, TopicInfo
 from odradek.client.errors import RequestTimedOut
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.proxy import Proxy
@@ -38,6 +40,8 @@ Call = Callable[[Any], Awaitable[object]]
 P = TopicPartition("t", 0)
 ACL = Acl("User:u", "read", "topic", "t")
 TOPIC = ConfigResource.topic("t")
+# With a replica that is missing, so that its config is asked for.
+LACKING = TopicInfo("t", bytes(16), (PartitionInfo(0, 1, 0, (1, 2), (1,)),))
 
 
 async def begin_behind_a_commit(producer: Producer) -> None:
@@ -77,6 +81,7 @@ ADMIN: dict[str, Call] = {
     "alter_group_offsets": lambda each: each.alter_group_offsets("g", {P: OffsetAndMetadata(1)}),
     "alter_partition_reassignments": lambda each: each.alter_partition_reassignments({P: [1]}),
     "alter_replica_log_dirs": lambda each: each.alter_replica_log_dirs({(1, P): "/x"}),
+    "alter_share_group_offsets": lambda each: each.alter_share_group_offsets("g", {P: 1}),
     "alter_user_scram_credentials": lambda each: each.alter_user_scram_credentials(ScramPassword("u", password="p")),
     "create_acls": lambda each: each.create_acls(ACL),
     "create_partitions": lambda each: each.create_partitions({"t": 3}),
@@ -85,12 +90,17 @@ ADMIN: dict[str, Call] = {
     "delete_group_offsets": lambda each: each.delete_group_offsets("g", [P]),
     "delete_groups": lambda each: each.delete_groups("g"),
     "delete_records": lambda each: each.delete_records({P: 1}),
+    "delete_share_group_offsets": lambda each: each.delete_share_group_offsets("g", ["t"]),
     "delete_topics": lambda each: each.delete_topics("t"),
     "describe_acls": lambda each: each.describe_acls(),
     "describe_client_quotas": lambda each: each.describe_client_quotas(),
     "describe_cluster": lambda each: each.describe_cluster(),
     "describe_configs": lambda each: each.describe_configs([TOPIC]),
     "describe_features": lambda each: each.describe_features(),
+    "begin_backup": lambda each: each.begin_backup(),
+    "renew_backup": lambda each: each.renew_backup(HeldFiles((), "", 1, 1)),
+    "check_health": lambda each: each.check_health(),
+    "placed_partitions": lambda each: each.placed_partitions([LACKING]),
     "describe_groups": lambda each: each.describe_groups("g"),
     "describe_log_dirs": lambda each: each.describe_log_dirs(),
     "describe_producers": lambda each: each.describe_producers(P),
@@ -106,6 +116,7 @@ ADMIN: dict[str, Call] = {
     "list_offsets of a node": lambda each: each.list_offsets({P: -1}, node_id=1),
     "list_partition_reassignments": lambda each: each.list_partition_reassignments(),
     "list_queries": lambda each: each.list_queries(),
+    "list_share_group_offsets": lambda each: each.list_share_group_offsets("g"),
     "list_topics": lambda each: each.list_topics(),
     "list_transactions": lambda each: each.list_transactions(),
     "remove_group_members": lambda each: each.remove_group_members("g", "m"),

@@ -182,3 +182,47 @@ async def test_the_topic_has_what_confluent_reads(broker: Broker, ask: Client) -
         found = await consumer.getone()
     assert found.key == b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
     assert found.value == b'{"subject":"s","version":1,"id":1,"schema":"\\"string\\"","deleted":false}'
+
+
+async def test_the_mode_import_takes_ids_and_versions_as_they_are(ask: Client) -> None:
+    path, schema = "/subjects/s/versions", {"schema": '"int"'}
+    assert (await ask("POST", path, {**schema, "id": 7}))[1]["error_code"] == 42205
+    assert (await ask("PUT", "/mode/s", {"mode": "IMPORT"}))[0] == 200
+    assert (await ask("POST", path, schema))[1]["error_code"] == 42205
+    assert await ask("POST", path, {**schema, "id": 7, "version": 3}) == (200, {"id": 7})
+    assert await ask("POST", path, {**schema, "id": 7, "version": 3}) == (200, {"id": 7})
+    assert (await ask("POST", path, {"schema": '"long"', "id": 7}))[1]["error_code"] == 42207
+    assert (await ask("POST", path, {"schema": '"long"', "id": 8, "version": 3}))[1]["error_code"] == 42205
+    # Nothing is compared: what is moved was taken by another registry.
+    assert await ask("POST", path, {"schema": '"bytes"', "id": 2}) == (200, {"id": 2})
+    assert await ask("GET", path) == (200, [3, 4])
+    for wrong in (-1_000, 1 << 31):
+        assert (await ask("POST", path, {"schema": '"float"', "id": wrong}))[1]["error_code"] == 42201
+    assert (await ask("PUT", "/mode/s", {"mode": "READWRITE"}))[0] == 200
+    assert await ask("POST", "/subjects/t/versions", {"schema": '"double"'}) == (200, {"id": 8})
+
+
+async def test_import_of_a_subject_that_is_there_must_be_forced(ask: Client) -> None:
+    await ask("POST", "/subjects/s/versions", {"schema": '"int"'})
+    assert (await ask("PUT", "/mode/s", {"mode": "IMPORT"}))[1]["error_code"] == 42205
+    assert (await ask("PUT", "/mode", {"mode": "IMPORT"}))[1]["error_code"] == 42205
+    assert await ask("PUT", "/mode/s?force=true", {"mode": "IMPORT"}) == (200, {"mode": "IMPORT"})
+
+
+async def test_a_read_only_mode_of_all_is_above_that_of_a_subject_if_it_overrides(ask: Client) -> None:
+    await ask("PUT", "/mode/s", {"mode": "READWRITE"})
+    await ask("PUT", "/mode", {"mode": "READONLY"})
+    assert (await ask("POST", "/subjects/t/versions", {"schema": '"int"'}))[1]["error_code"] == 42205
+    assert (await ask("PUT", "/config", {"compatibility": "NONE"}))[1]["error_code"] == 42205
+    assert (await ask("POST", "/subjects/s/versions", {"schema": '"int"'}))[0] == 200
+    await ask("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
+    for method, path, body in (
+        ("POST", "/subjects/s/versions", {"schema": '"long"'}),
+        ("PUT", "/config/s", {"compatibility": "NONE"}),
+        ("DELETE", "/subjects/s/versions/1", None),
+        ("DELETE", "/subjects/s", None),
+    ):
+        assert (await ask(method, path, body))[1]["error_code"] == 42205
+    assert await ask("GET", "/mode/s?defaultToGlobal=true") == (200, {"mode": "READONLY_OVERRIDE"})
+    assert (await ask("PUT", "/mode", {"mode": "READWRITE"}))[0] == 200
+    assert await ask("DELETE", "/subjects/s") == (200, [1])

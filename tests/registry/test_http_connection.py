@@ -57,3 +57,42 @@ async def test_an_answer_beyond_the_bound_is_refused_and_not_cut(ask: Client, mo
     monkeypatch.setattr(api, "MAX_LISTED_CHARACTERS", 8)
     assert (await ask("GET", "/schemas"))[0] == 413
     assert len((await ask("GET", "/schemas?limit=1"))[1]) == 1
+
+
+async def test_a_change_whose_client_goes_away_is_made_all_the_same(registry: Registry, ask: Client) -> None:
+    _, writer = await open_to(registry)
+    body = b'{"schema":"int"}'
+    writer.write(
+        b"POST /subjects/gone/versions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body)
+    )
+    await writer.drain()
+    writer.transport.abort()
+    while (await ask("GET", "/subjects"))[1] != ["gone"]:
+        await asyncio.sleep(0.01)
+    assert await ask("POST", "/subjects/gone/versions", {"schema": '"int"'}) == (200, {"id": 1})
+
+
+JAVA = (
+    b"content-type: application/vnd.schemaregistry.v1+json\r\n"
+    b"accept: application/vnd.schemaregistry.v1+json, application/vnd.schemaregistry+json, application/json\r\n"
+    b"user-agent: Java/17.0.12\r\nx-forward: true\r\nhost: x\r\nconnection: keep-alive\r\n"
+)
+
+
+async def test_the_requests_of_javas_serializer_are_answered(registry: Registry) -> None:
+    """As CachedSchemaRegistryClient of Confluent's kafka-schema-registry-client sends them (its documented API)."""
+    reader, writer = await open_to(registry)
+    body = b'{"schema":"\\"int\\"","schemaType":"AVRO","references":[],"metadata":null,"ruleSet":null}'
+
+    async def java(line: bytes, data: bytes = b"") -> bytes:
+        writer.write(line + b" HTTP/1.1\r\n" + JAVA + b"content-length: %d\r\n\r\n%s" % (len(data), data))
+        return await answer(reader)
+
+    found = b'{"subject":"t-value","version":1,"id":1,"schema":"\\"int\\""}'
+    assert await java(b"POST /subjects/t-value/versions?normalize=false", body) == b'HTTP/1.1 200  {"id":1}'
+    assert await java(b"POST /subjects/t-value?normalize=false&deleted=false", body) == b"HTTP/1.1 200  " + found
+    by_id = await java(b"GET /schemas/ids/1?fetchMaxId=false&subject=t-value")
+    assert by_id == b'HTTP/1.1 200  {"schema":"\\"int\\""}'
+    assert await java(b"GET /subjects/t-value/versions/latest?deleted=false") == b"HTTP/1.1 200  " + found
+    assert (await java(b"GET /schemas/ids/9?fetchMaxId=false")).endswith(b'"message":"Schema 9 not found"}')
+    writer.close()

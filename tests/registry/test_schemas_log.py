@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from odradek.broker import Broker
+from odradek.client import Admin, NewTopic
 from odradek.registry import LogOptions, schemas_log
 from odradek.registry.changes import Change, Schema, register
 from odradek.registry.errors import RegistryError
@@ -64,3 +65,16 @@ async def test_nothing_is_applied_while_a_thread_still_reads_the_state(broker: B
         await looking
     assert await log.change(lambda state: register(state, "s", Schema("AVRO", '"int"'))) == {"id": 1}
     await log.stop()
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+async def test_a_topic_that_deletes_old_schemas_is_refused(broker: Broker, policy: str) -> None:
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("_schemas", 1, -1, {"cleanup.policy": policy})])
+    log = SchemasLog(LogOptions(broker.address))
+    with pytest.raises(RegistryError, match=f"cleanup.policy={policy}, which deletes old schemas"):
+        await log.start()
+    await log.stop()
+    reading = SchemasLog(LogOptions(broker.address, read_only=True))
+    await reading.start()
+    await reading.stop()

@@ -21,13 +21,15 @@ from typing import Any, NamedTuple
 
 from odradek.broker.coordination.groups.coordinator import GroupCoordinator
 from odradek.broker.coordination.replay import Ended, Written
+from odradek.broker.coordination.share.coordinator import ShareCoordinator
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.broker.replication.coordinator_moves import CoordinatorMoves
 from odradek.broker.replication.role import Role
-from odradek.broker.topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from odradek.broker.topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support import simulated_clients as clients
+from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.replica_simulation import STEPS, Node, Simulation
 
 BUGS = (
@@ -91,6 +93,12 @@ class SimulatedLog:
         entries = [Written(key, value, producer_id) for key, value in records]
         self._simulation.append(self._node, self._topic, entries, on_committed)
 
+    def end_offset(self, _: int) -> int:
+        return self._node.end
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Keep everything."""
+
     def entries(self, _: int) -> Iterator[Written | Ended]:
         bug = self._simulation.bug
         if bug == "do not load":
@@ -121,6 +129,20 @@ class Configs:
     group_consumer_assignors = ("uniform", "range")
     group_consumer_migration_policy = "bidirectional"
     group_coordinator_rebalance_protocols = ("classic", "consumer")
+    share_coordinator_snapshot_update_records_per_snapshot = 500
+    share_coordinator_state_topic_prune_interval_ms = 300_000
+    share_coordinator_cold_partition_snapshot_interval_ms = 300_000
+    group_share_session_timeout_ms = 45_000
+    group_share_min_session_timeout_ms = 1
+    group_share_max_session_timeout_ms = 60_000
+    group_share_heartbeat_interval_ms = 5000
+    group_share_min_heartbeat_interval_ms = 1
+    group_share_max_heartbeat_interval_ms = 15_000
+    group_share_assignment_interval_ms = 1000
+    group_share_min_assignment_interval_ms = 0
+    group_share_max_assignment_interval_ms = 15_000
+    group_share_assignors = ("simple",)
+    group_share_max_size = 200
     offset_metadata_max_bytes = 100
     offsets_retention_minutes = 10_000
     offsets_retention_check_interval_ms = 10_000_000
@@ -163,6 +185,7 @@ class Coordinators:
             self,
             self,
             topics,
+            MemoryPersister(),
             _quiet,
             simulation.new_member_id,
         )
@@ -178,7 +201,9 @@ class Coordinators:
             lambda _: False,
             _quiet,
         )
-        self.moves = CoordinatorMoves(self.groups, self.transactions)
+        states_log = SimulatedLog(simulation, node, SHARE_STATE_TOPIC)
+        share_states = ShareCoordinator(config, states_log, self, self, topics, _quiet)
+        self.moves = CoordinatorMoves(self.groups, self.transactions, share_states)
 
     # -- The clock and the timers
 

@@ -25,6 +25,7 @@ from odradek.protocol.records.batch import read_header
 from .fake_group import FakeGroup
 from .fake_log import FakeLog
 from .fake_reads import FakeReads
+from .fake_share_group import FakeShareGroup
 from .fake_transactions import FakeTransactions
 from .wire import Call, Step, Wire
 
@@ -46,6 +47,7 @@ class FakeCluster(Wire):
         self.group = FakeGroup()
         self.transactions = FakeTransactions(self)
         self.reads = FakeReads()
+        self.share_group = FakeShareGroup()
         # How often a topic was deleted and created again.
         self.remade: dict[str, int] = {}
         self.racks: dict[int, str] = {}
@@ -56,6 +58,7 @@ class FakeCluster(Wire):
             **self.group.defaults(self),
             **self.transactions.defaults(),
             **self.reads.defaults(self),
+            **self.share_group.defaults(self),
         }
 
     def log(self, topic: str, partition: int = 0) -> FakeLog:

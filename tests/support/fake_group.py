@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse, DescribedGroup
 from odradek.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatResponse,
@@ -30,6 +31,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from odradek.protocol.messages.share_group_describe import DescribedGroup as SharedGroup
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 
 from .wire import Call, Step
@@ -66,6 +69,8 @@ class FakeGroup:
             ApiKey.SYNC_GROUP: self._sync,
             ApiKey.HEARTBEAT: self._heartbeat,
             ApiKey.CONSUMER_GROUP_HEARTBEAT: self._consumer_heartbeat,
+            ApiKey.CONSUMER_GROUP_DESCRIBE: self._describe_none,
+            ApiKey.SHARE_GROUP_DESCRIBE: self._describe_none,
             ApiKey.LEAVE_GROUP: self._leave,
             ApiKey.OFFSET_COMMIT: self._commit,
             ApiKey.OFFSET_FETCH: self._fetch,
@@ -111,6 +116,13 @@ class FakeGroup:
 
     async def _heartbeat(self, call: Call) -> Any:
         return HeartbeatResponse(error_code=self._check(call, call.request.generation_id, call.request.member_id))
+
+    async def _describe_none(self, call: Call) -> Any:
+        """Groups of the newer kinds that are not there."""
+        code, ids = ErrorCode.GROUP_ID_NOT_FOUND, call.request.group_ids
+        if call.key is ApiKey.SHARE_GROUP_DESCRIBE:
+            return ShareGroupDescribeResponse(groups=[SharedGroup(error_code=code, group_id=each) for each in ids])
+        return ConsumerGroupDescribeResponse(groups=[DescribedGroup(error_code=code, group_id=each) for each in ids])
 
     async def _consumer_heartbeat(self, call: Call) -> Any:
         request = call.request

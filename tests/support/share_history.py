@@ -12,7 +12,6 @@ from random import Random
 
 from odradek.broker.coordination.share.batches import combine
 from odradek.broker.coordination.share.persister import ShareState, StateBatch
-from odradek.broker.share.runs import RecordState
 from odradek.broker.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
@@ -22,6 +21,7 @@ from odradek.broker.share.share_partition import (
     Span,
     Wish,
 )
+from odradek.broker.share.stretches import RecordState
 from odradek.protocol.errors import KafkaError
 
 MEMBERS = ("ann", "bob", "cat")
@@ -146,9 +146,9 @@ class History:
     def _states(self) -> list[object]:
         """Return what stands of every record."""
         return [
-            (record, run.state, run.member, run.delivery_count, run.before)
-            for run in self.partition.runs()
-            for record in range(run.first, run.last + 1)
+            (record, stretch.state, stretch.member, stretch.delivery_count, stretch.before)
+            for stretch in self.partition.stretches()
+            for record in range(stretch.first, stretch.last + 1)
         ]
 
     def release(self) -> None:
@@ -163,12 +163,12 @@ class History:
 
     def _begun(self, change: Change) -> None:
         held: dict[int, str] = {}
-        for run in change.runs:
-            for record in range(run.first, run.last + 1):
+        for stretch in change.stretches:
+            for record in range(stretch.first, stretch.last + 1):
                 if record not in self.holders:
                     raise Broken(f"{record} changes, and nobody holds it")
                 held[record] = self.holders.pop(record)
-        if change.runs:
+        if change.stretches:
             self.changes.append((change, held))
 
     def settle(self) -> None:
@@ -224,16 +224,16 @@ class History:
         if skipped:
             raise Broken(f"{sorted(skipped)} are skipped, and not done with")
         following = partition.start_offset
-        for run in partition.runs():
-            if run.first < following or run.last < run.first:
-                raise Broken(f"runs overlap at {run}")
-            following = run.last + 1
-            for record in range(run.first, run.last + 1):
-                self._check_record(record, run.is_held, run.member if run.is_held else "")
-                if run.is_done and record not in self.done | self.gone:
-                    raise Broken(f"{record} was never written, and counts as {run.state.name}")
-        if len(list(partition.runs())) > self.limits.max_locks + 20:
-            raise Broken("too many runs")
+        for stretch in partition.stretches():
+            if stretch.first < following or stretch.last < stretch.first:
+                raise Broken(f"stretches overlap at {stretch}")
+            following = stretch.last + 1
+            for record in range(stretch.first, stretch.last + 1):
+                self._check_record(record, stretch.is_held, stretch.member if stretch.is_held else "")
+                if stretch.is_done and record not in self.done | self.gone:
+                    raise Broken(f"{record} was never written, and counts as {stretch.state.name}")
+        if len(list(partition.stretches())) > self.limits.max_locks + 20:
+            raise Broken("too many stretches")
 
     def _check_record(self, record: int, is_held: bool, member: str) -> None:
         if is_held != (record in self.holders) or (is_held and self.holders[record] != member):

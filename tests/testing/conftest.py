@@ -15,6 +15,9 @@ from odradek.testing.plugin import (
     kafka_clock as kafka_clock,
 )
 from odradek.testing.plugin import (
+    kafka_cluster as kafka_cluster,
+)
+from odradek.testing.plugin import (
     kafka_factory as kafka_factory,
 )
 from odradek.testing.plugin import (
@@ -23,3 +26,6 @@ from odradek.testing.plugin import (
 from odradek.testing.plugin import (
     kafka_topic as kafka_topic,
 )
+
+# A project of its own, which test_sample_project.py runs.
+collect_ignore = ["sample_project"]

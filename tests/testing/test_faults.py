@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka.admin import AdminClient
+from odradek import testing
 from odradek.client import KafkaError, Producer
 from odradek.protocol.errors import ErrorCode
 from odradek.testing import LocalKafka
@@ -148,6 +150,60 @@ def test_a_function_of_the_test_raises_or_passes_on(kafka: LocalKafka) -> None:
 
     assert produce(kafka, "t", b"v") is None
     assert answer.fired == 3
+
+
+def test_a_function_that_fails_a_test_closes_the_connection_and_is_reported(kafka: LocalKafka) -> None:
+    kafka.create_topic("t")
+
+    @kafka.on("Produce", times=1)
+    def answer(request: Any, proceed: Callable[[], Any]) -> None:
+        pytest.fail("no order may be sent")
+
+    assert produce(kafka, "t", b"v") is None
+    assert any("no order may be sent" in each for each in kafka.handler_failures())
+
+
+def test_a_function_that_never_returns_does_not_hold_the_broker_up() -> None:
+    waiting = threading.Event()
+    with testing.kafka() as kafka:
+
+        @kafka.on("Metadata")
+        def answer(request: Any, proceed: Callable[[], Any]) -> None:
+            waiting.set()
+            threading.Event().wait()
+
+        producer = ConfluentProducer({"bootstrap.servers": kafka.address})
+        producer.produce("t", b"v")
+        assert waiting.wait(20)
+        producer.purge()
+        producer.flush(1)
+
+
+def test_a_stall_outlasts_a_restart(kafka_factory: Callable[..., LocalKafka]) -> None:
+    kafka = kafka_factory()
+    kafka.create_topic("t")
+    kafka.stall("Produce")
+    producer = ConfluentProducer({"bootstrap.servers": kafka.address})
+    producer.produce("t", b"v")
+    assert producer.flush(0.5) == 1
+    kafka.restart()
+    assert producer.flush(0.5) == 1
+    kafka.resume()
+    assert producer.flush(20) == 0
+
+
+def test_faults_of_several_threads_end_with_their_blocks(kafka: LocalKafka) -> None:
+    def make() -> None:
+        for _ in range(50):
+            with kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER"), kafka.requests():
+                pass
+
+    threads = [threading.Thread(target=make) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert produce(kafka, "t", b"v") is None
 
 
 def test_a_recording_has_bodies_and_answers(kafka: LocalKafka) -> None:

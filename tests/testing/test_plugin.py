@@ -101,6 +101,40 @@ def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
 
 
+def test_junit_files_have_the_report(tmp_path: Path) -> None:
+    run(tmp_path, FAULTY, "--junit-xml=report.xml")
+    report = (tmp_path / "report.xml").read_text()
+    assert "the last requests to Kafka" in report and "g: committed" in report
+    assert "Kafka&#x27;s log" in report or "Kafka's log" in report
+    assert "topic t created" in report
+
+
+DEAD = """
+import pytest
+
+def test_dies(kafka):
+    async def die():
+        import asyncio
+        asyncio.get_running_loop().stop()
+    with pytest.raises(Exception):
+        kafka.broker.call(die)
+    assert kafka.records("t") == []
+
+def test_after(kafka):
+    pass
+
+def test_long_after(kafka):
+    assert kafka.topics() == []
+"""
+
+
+def test_a_broker_that_has_died_is_named_as_the_cause(tmp_path: Path) -> None:
+    said = run(tmp_path, DEAD, "-W", "ignore")
+    assert "the broker has died: what follows from it is no fault of the test" in said
+    assert "the broker of an earlier test has died; see that test's report" in said
+    assert "1 failed, 1 passed, 1 error" in said
+
+
 def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory: object) -> None:
     with LocalKafka() as other:
         other.create_topic("kept")

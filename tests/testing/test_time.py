@@ -14,10 +14,10 @@ from odradek.testing.errors import Unavailable
 
 
 @contextmanager
-def member_of(kafka: LocalKafka, group: str, topic: str) -> Iterator[ConfluentConsumer]:
+def member_of(kafka: LocalKafka, group: str, topic: str, **options: str) -> Iterator[ConfluentConsumer]:
     """A member of a group that has its assignment."""
     assigned: list[object] = []
-    consumer = ConfluentConsumer({"bootstrap.servers": kafka.address, "group.id": group})
+    consumer = ConfluentConsumer({"bootstrap.servers": kafka.address, "group.id": group, **options})
     consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.append(partitions))
     while not assigned:
         consumer.poll(0.05)
@@ -63,6 +63,16 @@ def test_a_test_ends_the_session_of_a_member(kafka: LocalKafka) -> None:
         assert member not in [each.member_id for each in kafka.members("g")]
         with pytest.raises(KafkaError, match="no group has a member 'nobody'"):
             kafka.expire("nobody")
+
+
+def test_a_test_ends_the_session_of_a_member_of_a_consumer_group(kafka: LocalKafka) -> None:
+    kafka.create_topic("t")
+    with member_of(kafka, "g", "t", **{"group.protocol": "consumer"}):
+        (member,) = kafka.members("g")
+        with pytest.raises(KafkaError, match="whose members never join again"):
+            kafka.rebalance("g")
+        kafka.expire(member.member_id)
+        assert kafka.members("g") == []
 
 
 def test_a_test_lets_a_group_rebalance(kafka: LocalKafka) -> None:

@@ -44,6 +44,7 @@ from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
+from ..share.persister import Persister
 from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
@@ -54,6 +55,8 @@ from .consumer.events import Rejection
 from .group import Group
 from .limits import GroupLimits, GroupsConfig, limits_of
 from .records import NO_PRODUCER, OffsetRecord, Record
+from .share import target as share_target
+from .share.coordinator import ShareGroups
 
 _log = logging.getLogger(__name__)
 
@@ -83,12 +86,13 @@ class GroupCoordinator:
         timers: Timers,
         clock: Clock,
         topics: Topics,
+        persister: Persister,
         logger: logging.Logger = _log,
         new_member_id: Callable[[str], str] = new_member_id,
         aside: Aside = at_once,
         own_configs: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """`own_configs` has the configs of the groups that have some of their own, by group id."""
+        """`persister` keeps the states of share groups; `own_configs` has the own configs of groups, by group id."""
         self._config = config
         self._clock = clock
         self._topics = topics
@@ -107,6 +111,7 @@ class GroupCoordinator:
         self.groups = self.shards.actors
         # The groups that a producer's open transaction may have offsets of, by partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
+        self.share = ShareGroups(self, topics, persister, config.group_share_assignors)
         self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
 
     def set_version(self, group_version: int) -> None:
@@ -126,6 +131,7 @@ class GroupCoordinator:
     def stop(self) -> None:
         """Tell waiting members to look for another coordinator (NOT_COORDINATOR). Idempotent."""
         self._expiry.stop()
+        self.share.stop()
         for partition in list(self.shards.owned):
             self.unload(partition)
         self.shards.stop()
@@ -137,9 +143,10 @@ class GroupCoordinator:
             del self._in_transactions[key]
 
     def _new_actor(self, group_id: str, partition: int, runtime: Runtime) -> GroupActor:
-        return Actor(group_id, partition, Group(group_id, self._limits(group_id), self._topics), GROUPS, runtime)
+        return Actor(group_id, partition, Group(group_id, self.limits(group_id), self._topics), GROUPS, runtime)
 
-    def _limits(self, group_id: str) -> GroupLimits:
+    def limits(self, group_id: str) -> GroupLimits:
+        """Return the configs that apply to a group now."""
         return limits_of(self._config, self._own_configs.get(group_id, {}))
 
     def _decode(self, written: Written, partition: int) -> tuple[str, Record] | None:
@@ -172,7 +179,7 @@ class GroupCoordinator:
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
         if actor.state.consumer is not None:
-            self._compute_target(actor)
+            self.compute_target(actor)
         return call.result()
 
     def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
@@ -197,7 +204,7 @@ class GroupCoordinator:
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
         if actor.state.consumer is not None:
-            self._compute_target(actor)
+            self.compute_target(actor)
         return call.result()
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
@@ -223,13 +230,13 @@ class GroupCoordinator:
         if not self._serves_consumer_protocol:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         actor = self.groups.get(request.group_id)
-        limits = self._limits(request.group_id)
+        limits = self.limits(request.group_id)
         respond = consumer_requests.heartbeat_response(limits.consumer.heartbeat_interval_ms)
         rejection = consumer_requests.rejection(request, context.api_version, limits.consumer.assignors)
         if rejection is not None:
             return respond(rejection)
         if actor is None:
-            error = self._check(request.group_id)
+            error = self.check(request.group_id)
             if error is not ErrorCode.NONE:
                 return respond(error)
             if request.member_epoch:
@@ -245,7 +252,7 @@ class GroupCoordinator:
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
         self._match_topics(actor, context)
         if actor.state.consumer is not None:
-            self._compute_target(actor)
+            self.compute_target(actor)
         return call.result()
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:
@@ -275,9 +282,10 @@ class GroupCoordinator:
 
         self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
 
-    def _compute_target(self, actor: GroupActor) -> None:
+    def compute_target(self, actor: GroupActor) -> None:
         """Compute the target of a large group in a thread, one group at a time."""
-        event = None if self._is_assigning else target.beside(actor.state)
+        is_idle = not self._is_assigning
+        event = (target.beside(actor.state) or share_target.beside(actor.state)) if is_idle else None
         if event is None:
             return
         self._is_assigning = True
@@ -297,7 +305,7 @@ class GroupCoordinator:
         size = 0
         for group_id in dict.fromkeys(request.group_ids):
             actor = self.groups.get(group_id)
-            error = self._check(group_id) if actor is None else ErrorCode.NONE
+            error = self.check(group_id) if actor is None else ErrorCode.NONE
             if not self._serves_consumer_protocol:
                 error = ErrorCode.UNSUPPORTED_VERSION
             group = None if actor is None else actor.state
@@ -321,7 +329,7 @@ class GroupCoordinator:
         generation = request.generation_id_or_member_epoch
         actor = self.groups.get(request.group_id)
         if actor is None:
-            error = self._check(request.group_id)
+            error = self.check(request.group_id)
             if error is ErrorCode.NONE and generation >= 0:
                 known = context.api_version >= requests.GROUP_NOT_FOUND_VERSION
                 error = ErrorCode.GROUP_ID_NOT_FOUND if known else ErrorCode.ILLEGAL_GENERATION
@@ -356,7 +364,7 @@ class GroupCoordinator:
                 self._in_transactions.setdefault((partition, producer_id), set()).add(group_id)
             return error
 
-        error = self._check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
+        error = self.check(group_id) if group_id else ErrorCode.INVALID_GROUP_ID
         if error is ErrorCode.NONE:
             error = verify(partition)
         actor = self.groups.get(group_id)
@@ -395,7 +403,7 @@ class GroupCoordinator:
     def _offsets_of(self, requested: OffsetFetchRequestGroup, version: int) -> offset_fetch.Found:
         actor = self.groups.get(requested.group_id)
         if actor is None:
-            return offset_fetch.Found(self._check(requested.group_id), None)
+            return offset_fetch.Found(self.check(requested.group_id), None)
         error = ErrorCode.NONE
         if version >= consumer_offsets.MEMBER_EPOCH_VERSION:
             error = consumer_offsets.fetch_error(actor.state, requested.member_id, requested.member_epoch)
@@ -411,6 +419,10 @@ class GroupCoordinator:
         call = Call(respond)
         actor.feed(requests.delete_offsets_event(call, request, self._topics))
         return call.result()
+
+    def add(self, group_id: str) -> GroupActor:
+        """Make the actor of a new group."""
+        return self.shards.add(group_id)
 
     def forget_topic(self, topic: str) -> None:
         """Delete the offsets of a topic that was deleted."""
@@ -449,7 +461,9 @@ class GroupCoordinator:
         respond = requests.deletion(group_id)
         actor = self.groups.get(group_id)
         if actor is None:
-            return respond(self._check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
+            return respond(self.check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
+        if actor.state.share is not None:
+            return self.share.delete(actor, respond)
         call = Call(respond)
         actor.feed(events.Delete(call))
         return call.result()
@@ -462,7 +476,7 @@ class GroupCoordinator:
         members: list[tuple[DescribedGroup, Group]] = []
         for group_id in dict.fromkeys(request.groups):
             actor = self.groups.get(group_id)
-            error = self._check(group_id) if actor is None else ErrorCode.NONE
+            error = self.check(group_id) if actor is None else ErrorCode.NONE
             group = None if actor is None else actor.state
             described = description.describe(group_id, group, error, context.api_version)
             if request.include_authorized_operations and not described.error_code:
@@ -485,7 +499,7 @@ class GroupCoordinator:
 
     # -- Checks
 
-    def _check(self, group_id: str) -> ErrorCode:
+    def check(self, group_id: str) -> ErrorCode:
         """Return why this broker does not coordinate a group; NONE if it does."""
         return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
 
@@ -495,7 +509,7 @@ class GroupCoordinator:
 
     def _absence(self, group_id: str, unknown: ErrorCode = ErrorCode.UNKNOWN_MEMBER_ID) -> ErrorCode:
         """Return the error for a group that is not in memory: `unknown` if this broker would coordinate it."""
-        return (self._check(group_id) or unknown) if group_id else ErrorCode.INVALID_GROUP_ID
+        return (self.check(group_id) or unknown) if group_id else ErrorCode.INVALID_GROUP_ID
 
     def _check_join(self, request: JoinGroupRequest, is_first: bool) -> ErrorCode:
         if not request.group_id:
@@ -505,7 +519,7 @@ class GroupCoordinator:
             return ErrorCode.INVALID_SESSION_TIMEOUT
         if not is_first:
             return ErrorCode.NONE
-        return self._check(request.group_id) or _check_first_join(request)
+        return self.check(request.group_id) or _check_first_join(request)
 
 
 def _check_first_join(request: JoinGroupRequest) -> ErrorCode:

@@ -19,7 +19,7 @@ from .subscriptions import CONSUMER
 # Since this version an unknown group is GROUP_ID_NOT_FOUND. Before, it is Dead and no error (KIP-1043).
 NOT_FOUND_VERSION = 6
 
-CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
 
 # What everyone may do without an authorizer.
 ALL_OPERATIONS = acls.ALL_OPERATIONS[acls.ResourceType.GROUP]
@@ -32,11 +32,11 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
     """
     if error is not ErrorCode.NONE:
         return DescribedGroup(error_code=error, group_id=group_id)
-    if group is None or group.state is GroupState.DEAD or group.consumer is not None:
+    is_other = group is not None and (group.consumer is not None or group.share is not None)
+    if group is None or group.state is GroupState.DEAD or is_other:
         missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= NOT_FOUND_VERSION:
             missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            is_other = group is not None and group.consumer is not None
             missing.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return missing
     return DescribedGroup(
@@ -140,4 +140,6 @@ def list_groups(
 def _listed(group: Group) -> ListedGroup:
     if group.consumer is not None:
         return ListedGroup(group.group_id, CONSUMER, group.consumer.state.value, CONSUMER_TYPE)
+    if group.share is not None:
+        return ListedGroup(group.group_id, SHARE_TYPE, group.share.state.value, SHARE_TYPE)
     return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)

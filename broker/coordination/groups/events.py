@@ -27,6 +27,15 @@ from .consumer.events import (
     TargetComputed,
 )
 from .records import Record
+from .share.events import (
+    AlterStates,
+    DeleteStates,
+    ForgetTopic,
+    ShareHeartbeat,
+    StatesDeleted,
+    StatesInitialized,
+    StatesWanted,
+)
 
 # A member's protocols with their metadata, the one that it prefers first.
 Protocols = tuple[tuple[str, bytes], ...]
@@ -239,7 +248,18 @@ class AppendFailed(outcome.AppendFailed[Outcome]):
 
 
 Request = (
-    Join | Sync | Heartbeat | Leave | CommitOffsets | CommitInTransaction | Delete | DeleteOffsets | ConsumerHeartbeat
+    Join
+    | Sync
+    | Heartbeat
+    | Leave
+    | CommitOffsets
+    | CommitInTransaction
+    | Delete
+    | DeleteOffsets
+    | ConsumerHeartbeat
+    | ShareHeartbeat
+    | AlterStates
+    | DeleteStates
 )
 
 Event = (
@@ -255,6 +275,9 @@ Event = (
     | RegexesResolved
     | TargetComputed
     | BecomeClassic
+    | StatesInitialized
+    | StatesDeleted
+    | ForgetTopic
     | Create
     | Rebalance
     | ExpireOffsets
@@ -318,7 +341,7 @@ class OffsetsDeleted:
 
 
 # The answer to a heartbeat, a commit and a deletion is an ErrorCode, and so is that to a rejected DeleteOffsets.
-Answer = Joined | Synced | Left | OffsetsDeleted | Beat | Rejection | ErrorCode
+Answer = Joined | Synced | Left | OffsetsDeleted | Beat | Rejection | StatesWanted | ErrorCode
 
 
 def rejection(event: Request, error: ErrorCode) -> Reply:

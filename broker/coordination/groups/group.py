@@ -1,7 +1,7 @@
 """The state of one group: plain data, and how a committed record changes it.
 
-A group is a classic one (what stands here), or a consumer group (`consumer`, in a room of its own). Committed offsets
-belong to the group whatever its kind is.
+A group is a classic one (what stands here), a consumer group (`consumer`) or a share group (`share`), each in a room of
+its own. Committed offsets belong to the group whatever its kind is; share groups have none.
 
 The machine (machine.py) decides what happens next. Requests and timers change a group through its steps; records of the
 log change it through `apply`, now or while the log is replayed.
@@ -13,13 +13,15 @@ from collections import deque
 
 from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from ....protocol.messages.group_records import GroupMetadataValue
+from ....protocol.messages.share_group_records import ShareGroupMetadataKey
 from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
 from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
 from .limits import GroupLimits
-from .records import ClassicEnded, ConsumerRecord, OffsetRecord, Record
+from .records import ClassicEnded, ConsumerRecord, OffsetRecord, Record, ShareRecord
 from .roster import Member, Roster
+from .share.state import ShareGroup
 from .states import LEGAL, GroupState, IllegalMove
 
 
@@ -45,6 +47,8 @@ class Group:
         self.offsets = CommittedOffsets()
         # None: a classic group, or one of which only offsets are known. Otherwise the classic state is Empty.
         self.consumer: ConsumerGroup | None = None
+        # None: no share group. Otherwise nothing else is known of the group.
+        self.share: ShareGroup | None = None
         # Whether the log has a record of the group itself, not only of its offsets.
         self.recorded = False
         # Whether offsets were committed since the start: such a group stays without them until the next sweep.
@@ -67,6 +71,10 @@ class Group:
         self.state = target
         self.state_since_ms = now_ms
 
+    def is_new(self) -> bool:
+        """Return whether there is no group of any kind yet, so that it may become a share group."""
+        return self.share is None and self.consumer is None and self.is_blank()
+
     def is_blank(self) -> bool:
         """Return whether the group is to be forgotten: it is dead, or has no record, no member and no offsets.
 
@@ -77,6 +85,8 @@ class Group:
         has_members = self.recorded or self.roster.members or self.roster.pending
         if self.consumer is not None:
             has_members = not self.consumer.is_blank()
+        elif self.share is not None:
+            has_members = not self.share.is_blank()
         return not (has_members or self.had_offsets or self.offsets or self.offsets.pending)
 
     def apply(self, record: Record) -> None:
@@ -86,6 +96,8 @@ class Group:
             self.had_offsets = self.had_offsets or record.value is not None
         elif isinstance(record, ConsumerRecord):
             self._apply_consumer(record)
+        elif isinstance(record, ShareRecord):
+            self._apply_share(record)
         elif isinstance(record, ClassicEnded):
             self.recorded, self.protocol_type = False, None
         elif record.value is None:
@@ -104,6 +116,14 @@ class Group:
         if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
             self.consumer = None
             self.had_offsets = bool(self.offsets)
+
+    def _apply_share(self, record: ShareRecord) -> None:
+        """Change the share group, make it with its first record, and forget it with its last."""
+        if self.share is None:
+            self.share = ShareGroup()
+        self.share.apply(record)
+        if isinstance(record.key, ShareGroupMetadataKey) and record.value is None:
+            self.share = None
 
     def _leave_classic(self) -> None:
         """Forget the classic group, of which the consumer group has the members."""

@@ -1,4 +1,4 @@
-"""The configs that apply to a group: the broker's, and those that a consumer group has of its own."""
+"""The configs that apply to a group: the broker's, and those that a group has of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...configs.group_bounds import ASSIGNMENT, HEARTBEAT, SESSION, effective
+from ...configs.group_bounds import (
+    ASSIGNMENT,
+    HEARTBEAT,
+    SESSION,
+    SHARE_ASSIGNMENT,
+    SHARE_HEARTBEAT,
+    SHARE_SESSION,
+    effective,
+)
 
 
 class GroupsConfig(Protocol):
@@ -28,6 +36,10 @@ class GroupsConfig(Protocol):
     def group_consumer_migration_policy(self) -> str: ...
     @property
     def group_coordinator_rebalance_protocols(self) -> tuple[str, ...]: ...
+    @property
+    def group_share_max_size(self) -> int: ...
+    @property
+    def group_share_assignors(self) -> tuple[str, ...]: ...
     @property
     def offset_metadata_max_bytes(self) -> int: ...
     @property
@@ -57,6 +69,20 @@ class ConsumerLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareLimits:
+    """The configs of share groups, of the broker or of a group."""
+
+    # `group.share.session.timeout.ms`.
+    session_timeout_ms: int = 45_000
+    # `group.share.heartbeat.interval.ms`: what members are told.
+    heartbeat_interval_ms: int = 5000
+    # `group.share.assignment.interval.ms`: the least time between two targets.
+    assignment_interval_ms: int = 1000
+    # `group.share.max.size`, in members.
+    max_size: int = 200
+
+
+@dataclass(frozen=True, slots=True)
 class GroupLimits:
     """The configs that apply to a group."""
 
@@ -65,6 +91,7 @@ class GroupLimits:
     # `group.max.size`, in members.
     max_size: int = 2**31 - 1
     consumer: ConsumerLimits = ConsumerLimits()
+    share: ShareLimits = ShareLimits()
 
 
 def limits_of(config: GroupsConfig, overrides: Mapping[str, str]) -> GroupLimits:
@@ -79,4 +106,10 @@ def limits_of(config: GroupsConfig, overrides: Mapping[str, str]) -> GroupLimits
         policy in ("bidirectional", "upgrade"),
         policy in ("bidirectional", "downgrade"),
     )
-    return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer)
+    share = ShareLimits(
+        effective(config, overrides, SHARE_SESSION),
+        effective(config, overrides, SHARE_HEARTBEAT),
+        effective(config, overrides, SHARE_ASSIGNMENT),
+        config.group_share_max_size,
+    )
+    return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer, share)

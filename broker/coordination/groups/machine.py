@@ -17,7 +17,8 @@ Two kinds of changes:
 Two exceptions: a group without members becomes Empty even if its record could not be written (append_failure.py), and
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
-A group that is a consumer group (KIP-848) has a machine of its own (consumer/machine.py).
+A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
+share/machine.py).
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.
@@ -43,10 +44,13 @@ from . import (
 )
 from .consumer import machine as consumer
 from .group import Group
+from .share import machine as share
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
+    if group.share is not None or event.__class__ in SHARE_EVENTS:
+        return share.step(group, event, now_ms)
     if group.consumer is not None or event.__class__ in CONSUMER_EVENTS:
         return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
@@ -60,6 +64,17 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
         outcome.replies.append(events.rejection(event, error))
     return outcome
 
+
+# What makes a share group of a group that is none, or finds none.
+SHARE_EVENTS = frozenset(
+    {
+        events.ShareHeartbeat,
+        events.AlterStates,
+        events.StatesInitialized,
+        events.StatesDeleted,
+        events.ForgetTopic,
+    }
+)
 
 # What makes a consumer group of a group that is none, or finds none.
 CONSUMER_EVENTS = frozenset(

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, in Kafka's own format.
 
-A key is its type (int16: 1 an offset, 2 a classic group, 3 to 8 and 16 the parts of a consumer group) and the fields of
-that type. Type 0 is an offset that an old Kafka wrote; its key has the layout of type 1. A value is its version (int16)
-and the fields of that version. A null value is a tombstone.
+A key is its type and the fields of that type: int16, 1 an offset, 2 a classic group, 3 to 8 and 16 the parts of a
+consumer group, 10 to 15 those of a share group. Type 0 is an offset that an old Kafka wrote; its key has the layout of
+type 1. A value is its version (int16) and the fields of that version. A null value is a tombstone.
 
 The broker writes what Kafka 4.3.1 writes: GroupMetadataValue at version 3, and OffsetCommitValue at version 4. A commit
 with a retention time of its own is written at version 1, because only that version has the field.
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
 from ....protocol.messages import consumer_group_records as consumer
+from ....protocol.messages import share_group_records as share
 from ....protocol.messages.group_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -83,7 +84,29 @@ class ConsumerRecord(NamedTuple):
         return self.key.group_id
 
 
-Record = GroupRecord | OffsetRecord | ClassicEnded | ConsumerRecord
+ShareKey: TypeAlias = (
+    share.ShareGroupMemberMetadataKey
+    | share.ShareGroupMetadataKey
+    | share.ShareGroupTargetAssignmentMetadataKey
+    | share.ShareGroupTargetAssignmentMemberKey
+    | share.ShareGroupCurrentMemberAssignmentKey
+    | share.ShareGroupStatePartitionMetadataKey
+)
+
+
+class ShareRecord(NamedTuple):
+    """A part of a share group. The value is of the class that belongs to the key; None deletes the part."""
+
+    key: ShareKey
+    value: Any
+
+    @property
+    def group_id(self) -> str:
+        """The group."""
+        return self.key.group_id
+
+
+Record = GroupRecord | OffsetRecord | ClassicEnded | ConsumerRecord | ShareRecord
 
 _CONSUMER_KEYS: dict[int, type[ConsumerKey]] = {
     3: consumer.ConsumerGroupMetadataKey,
@@ -104,12 +127,29 @@ _CONSUMER_VALUES: dict[int, Any] = {
     16: consumer.ConsumerGroupRegularExpressionValue,
 }
 
+_SHARE_KEYS: dict[int, type[ShareKey]] = {
+    10: share.ShareGroupMemberMetadataKey,
+    11: share.ShareGroupMetadataKey,
+    12: share.ShareGroupTargetAssignmentMetadataKey,
+    13: share.ShareGroupTargetAssignmentMemberKey,
+    14: share.ShareGroupCurrentMemberAssignmentKey,
+    15: share.ShareGroupStatePartitionMetadataKey,
+}
+_SHARE_VALUES: dict[int, Any] = {
+    10: share.ShareGroupMemberMetadataValue,
+    11: share.ShareGroupMetadataValue,
+    12: share.ShareGroupTargetAssignmentMetadataValue,
+    13: share.ShareGroupTargetAssignmentMemberValue,
+    14: share.ShareGroupCurrentMemberAssignmentValue,
+    15: share.ShareGroupStatePartitionMetadataValue,
+}
+
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """Return key and value in bytes. Raise EncodeError if a name is too long for the format."""
     if isinstance(record, GroupRecord):
         return group_key(record.group_id), _value(record.value, GROUP_VALUE_VERSION)
-    if isinstance(record, ConsumerRecord):
+    if isinstance(record, ConsumerRecord | ShareRecord):
         return _key(record.key.KEY or 0, record.key), _value(record.value, _KEY_LAYOUT_VERSION)
     if isinstance(record, ClassicEnded):
         return group_key(record.group_id), None
@@ -141,10 +181,13 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
         found = decode(_CONSUMER_KEYS[kind], _KEY_LAYOUT_VERSION, key, 2)
         cls = _CONSUMER_VALUES.get(kind)
         return ConsumerRecord(found, value if value is None or cls is None else decode_versioned(cls, value))
+    if kind in _SHARE_KEYS:
+        part = decode(_SHARE_KEYS[kind], _KEY_LAYOUT_VERSION, key, 2)
+        return ShareRecord(part, None if value is None else decode_versioned(_SHARE_VALUES[kind], value))
     return None
 
 
-def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey | ConsumerKey) -> bytes:
+def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey | ConsumerKey | ShareKey) -> bytes:
     return struct.pack(">h", kind) + encode_versioned(key, _KEY_LAYOUT_VERSION)[2:]
 
 

@@ -108,8 +108,8 @@ def _denied(owner: type[Struct], portions: Portions, items: list[Any], code: Err
 
 # Fields that name what a result is about.
 _IDENTITIES = frozenset(
-    "name topic topic_id index partition partition_index producer_id resource_type resource_name".split()  # noqa: SIM905
-)
+    "name topic topic_id topic_name group_id index partition partition_index producer_id".split()  # noqa: SIM905
+) | frozenset({"resource_type", "resource_name"})
 # Offsets that a denied partition does not have.
 _UNKNOWN_OFFSETS = frozenset({"base_offset", "committed_offset", "low_watermark"})
 

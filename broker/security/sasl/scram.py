@@ -84,7 +84,8 @@ def scram(
     _check_binding(final[2], asked, user)
     said = f"{bare},{server_first},{final[1]}".encode()
     is_right = _is_proof(HASHES[mechanism], credential, said, final[4])
-    if not is_right or found is None:
+    # A password that was deleted or replaced meanwhile lets nobody in.
+    if not is_right or found is None or find(user) != found:
         raise Failed(f"user {user!r}: wrong name or password")
     signature = hmac.digest(credential.server_key, said, HASHES[mechanism])
     return Identity(user, b"v=" + base64.b64encode(signature))

@@ -1,15 +1,18 @@
 """Tokens that are signed by their issuer, checked with its keys (JWKS) from a file or a URL. Needs PyJWT.
 
-The keys are read in a thread when a token needs them, and again after `sasl.oauthbearer.jwks.endpoint.refresh.ms`, or
-for a key id that is not among them, at most once in `MIN_REFRESH_MS`: a token of any shape must not make the broker ask
-the issuer for each login.
+The keys are read when a token needs them, and again after `sasl.oauthbearer.jwks.endpoint.refresh.ms`, or for a key id
+that is not among them, at most once in `MIN_REFRESH_MS`: a token of any shape must not make the broker ask the issuer
+for each login. A thread of its own reads them, for which logins wait `MOST_WAIT_MS` from its begin: an issuer that
+hangs keeps nobody out whose key is known, and does not use up the threads that check tokens.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import urllib.request
 from collections.abc import Callable
+from http.client import HTTPException, HTTPResponse
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import unquote, urlparse
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
     import jwt
 
 MIN_REFRESH_MS = 10_000
+MOST_WAIT_MS = 1_000
 MAX_KEYS_BYTES = 1 << 20
 _FETCH_TIMEOUT_S = 10
+_CHUNK_BYTES = 1 << 16
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 
@@ -46,10 +51,14 @@ class SignedTokens:
             raise StoreError("sasl.oauthbearer.jwks.endpoint.url must be an http, https or file URL")
         self._config = config
         self._monotonic_ms = monotonic_ms
-        # Threads of several logins share the keys; one at a time reads them.
+        # Threads of several logins share all of these. The lock is never held while something waits.
         self._lock = threading.Lock()
         self._keys: dict[str | None, Any] = {}
-        self._read_ms: int | None = None
+        self._error = ""
+        self._began_ms: int | None = None
+        # Set when no thread reads the keys.
+        self._is_read = threading.Event()
+        self._is_read.set()
 
     def __call__(self, token: str) -> Claims:
         """Return the claims of a token. Raises BadToken. Runs in a thread."""
@@ -82,25 +91,41 @@ class SignedTokens:
 
     def _key(self, key_id: str | None) -> jwt.PyJWK:
         with self._lock:
-            age_ms = None if self._read_ms is None else self._monotonic_ms() - self._read_ms
-            is_old = age_ms is None or age_ms >= self._config.sasl_oauthbearer_jwks_endpoint_refresh_ms
-            if is_old or (key_id not in self._keys and age_ms is not None and age_ms >= MIN_REFRESH_MS):
-                self._read_ms = self._monotonic_ms()
-                self._read()
-            found = self._keys.get(key_id)
+            began_ms = self._refresh(key_id in self._keys)
+        left_ms = began_ms + MOST_WAIT_MS - self._monotonic_ms()
+        if left_ms > 0:
+            self._is_read.wait(left_ms / 1000)
+        found = self._keys.get(key_id)
         if found is None:
-            raise BadToken("its issuer has no key of that id")
+            is_hanging = not self._is_read.is_set()
+            raise BadToken(
+                "its issuer takes long to tell its keys" if is_hanging else self._error or "its issuer has no such key"
+            )
         return found
+
+    def _refresh(self, is_known: bool) -> int:
+        """Begin to read the keys, where that is due; return when this last began."""
+        now_ms = self._monotonic_ms()
+        age_ms = None if self._began_ms is None else now_ms - self._began_ms
+        is_old = age_ms is None or age_ms >= self._config.sasl_oauthbearer_jwks_endpoint_refresh_ms
+        is_due = is_old or (not is_known and age_ms is not None and age_ms >= MIN_REFRESH_MS)
+        if is_due and self._is_read.is_set():
+            self._began_ms = now_ms
+            self._is_read.clear()
+            threading.Thread(target=self._read, name="odradek-issuer-keys", daemon=True).start()
+        assert self._began_ms is not None
+        return self._began_ms
 
     def _read(self) -> None:
         """Read the keys; after an error those of before are used."""
         try:
             keys = self._jwt.PyJWKSet.from_json(_fetch(self._url)).keys
-        except (OSError, URLError, ValueError, self._jwt.PyJWTError) as error:
-            if not self._keys:
-                raise BadToken(f"the keys of its issuer cannot be read: {type(error).__name__}: {error}") from None
-            return
-        self._keys = {each.key_id: each for each in keys if each.public_key_use in (None, "sig")}
+            self._keys = {each.key_id: each for each in keys if each.public_key_use in (None, "sig")}
+            self._error = ""
+        except (OSError, URLError, ValueError, HTTPException, self._jwt.PyJWTError, BadToken) as error:
+            self._error = f"the keys of its issuer cannot be read: {type(error).__name__}: {error}"
+        finally:
+            self._is_read.set()
 
 
 def _fetch(url: str) -> str:
@@ -110,7 +135,19 @@ def _fetch(url: str) -> str:
             data = file.read(MAX_KEYS_BYTES + 1)
     else:
         with urllib.request.urlopen(url, timeout=_FETCH_TIMEOUT_S) as response:
-            data = response.read(MAX_KEYS_BYTES + 1)
+            data = _body(response)
     if len(data) > MAX_KEYS_BYTES:
-        raise BadToken(f"the keys of its issuer are more than {MAX_KEYS_BYTES} bytes")
+        raise BadToken(f"they are more than {MAX_KEYS_BYTES} bytes")
     return data.decode()
+
+
+def _body(response: HTTPResponse) -> bytes:
+    """Return a body that comes in time: each read has a time-out, and a server may send a byte at a time."""
+    data, ends_s = bytearray(), time.monotonic() + _FETCH_TIMEOUT_S
+    while chunk := response.read1(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > MAX_KEYS_BYTES:
+            break
+        if time.monotonic() > ends_s:
+            raise TimeoutError(f"they did not come within {_FETCH_TIMEOUT_S} s")
+    return bytes(data)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.broker.coordination.share.coordinator import key_text
+from odradek.broker.coordination.share.persister import ShareKey
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -129,6 +131,8 @@ async def test_a_topic_that_is_needed_is_asked_of_the_controller(cluster: Member
         "offsets_topic_replication_factor": 2,
         "transaction_state_log_replication_factor": 2,
         "transaction_state_log_min_isr": 2,
+        "share_coordinator_state_topic_replication_factor": 2,
+        "share_coordinator_state_topic_min_isr": 2,
     }
     first = await cluster.start(1, **own)
     second = await cluster.start(2, **own)
@@ -137,16 +141,21 @@ async def test_a_topic_that_is_needed_is_asked_of_the_controller(cluster: Member
     answer = await raw.ask(ApiKey.METADATA, 12, request)
     assert answer.topics[0].error_code == int(ErrorCode.LEADER_NOT_AVAILABLE)
     await until(lambda: view(second, "auto") is not None)
-    for kind, topic in ((0, "__consumer_offsets"), (1, "__transaction_state")):
-        asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"])
-        answer = await raw.ask(ApiKey.FIND_COORDINATOR, 4, asked)
+    for kind, topic, key, policy in (
+        (0, "__consumer_offsets", "x", "compact"),
+        (1, "__transaction_state", "x", "compact"),
+        (2, "__share_group_state", key_text(ShareKey("g", bytes(16), 0)), "delete"),
+    ):
+        asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
+        answer = await raw.ask(ApiKey.FIND_COORDINATOR, 6, asked)
         assert answer.coordinators[0].error_code == int(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await until(lambda topic=topic: view(second, topic) is not None)
         assert len(view(second, topic).replicas) == 2
-        assert second.topics.get(topic).config.cleanup_policy == ("compact",)  # type: ignore[union-attr]
-        answer = await raw.ask(ApiKey.FIND_COORDINATOR, 4, asked)
+        assert second.topics.get(topic).config.cleanup_policy == (policy,)  # type: ignore[union-attr]
+        answer = await raw.ask(ApiKey.FIND_COORDINATOR, 6, asked)
         assert answer.coordinators[0].node_id == view(second, topic).leader
-    assert second.topics.get("__transaction_state").config.min_insync_replicas == 2  # type: ignore[union-attr]
+    for topic in ("__transaction_state", "__share_group_state"):
+        assert second.topics.get(topic).config.min_insync_replicas == 2  # type: ignore[union-attr]
     ids = [(await (await cluster.raw(each)).ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None))).producer_id
            for each in (first, second, second)]  # fmt: skip
     assert ids == [0, 1000, 1001]

@@ -85,6 +85,7 @@ OTHER_RANGES = {
     ("broker", "log.roll.jitter.ms"): "less than none means nothing",
     ("broker", "offsets.topic.segment.bytes"): "a topic's segment.bytes is not smaller: Kafka fails to make it",
     ("broker", "transaction.state.log.segment.bytes"): "the same",
+    ("broker", "share.coordinator.state.topic.segment.bytes"): "the same",
     ("broker", "group.consumer.migration.policy"): "the same four words in any case, checked beside the range",
     ("broker", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
     ("topic", "compression.gzip.level"): "-1 or 1 to 9: the same, 0 is refused beside the range",
@@ -162,7 +163,7 @@ ONLY_AT_START = {
 def test_the_same_configs_as_in_kafka_may_change_while_a_broker_runs() -> None:
     kafkas = {name for name, row in kafka_rows("broker").items() if row["update_mode"] != "read-only"}
     # Kafka changes these for one listener only, and most of them for a new listener only.
-    kafkas -= definitions_of(SecurityTable).keys()
+    kafkas -= definitions_of(SecurityTable).keys() - {"max.connection.creation.rate"}
     ours = {name for name, setting in BROKER_CONFIGS.items() if setting.dynamic}
     assert ours - THROTTLES.keys() == (kafkas & BROKER_CONFIGS.keys()) - ONLY_AT_START
 
@@ -276,11 +277,6 @@ def test_kafkas_own_file_gives_no_warning() -> None:
     config, warnings = BrokerConfig.parse(KAFKAS_OWN_FILE)
     assert warnings == []
     assert config.data_dir == Path("/tmp/kraft-combined-logs")
-
-
-def test_a_replication_factor_above_the_number_of_brokers_gives_a_warning() -> None:
-    _, warnings = BrokerConfig.parse({"share.coordinator.state.topic.min.isr": "2"})
-    assert warnings == ["config share.coordinator.state.topic.min.isr: there is one copy of every record, not 2"]
 
 
 def test_what_cannot_keep_others_out_of_zookeeper_is_an_error() -> None:

@@ -34,7 +34,12 @@ LOGIN = "broker/network/test_login.py::"
 SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
 QUOTAS = "broker/quotas/test_client_quotas.py::"
+LIMITS = "broker/network/test_connection_limits.py::"
+SHARE_STATES = "broker/coordination/share/test_on_the_wire.py::"
 ELSEWHERE = {
+    "group.share.max.share.sessions": "broker/handlers/test_share_fetch.py::test_there_are_at_most_so_many_sessions",
+    "max.connections.per.ip.overrides": LIMITS + "test_an_address_may_have_a_limit_of_its_own",
+    "max.connection.creation.rate": LIMITS + "test_a_connection_over_the_rate_is_served_later",
     "quota.window.num": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
     "quota.window.size.seconds": QUOTAS + "test_the_configs_say_over_how_many_samples_rates_are_counted",
     "controller.quota.window.num": QUOTAS + "test_the_configs_say_how_many_mutations_may_be_saved_up",
@@ -118,6 +123,18 @@ ELSEWHERE = {
     "log.cleaner.io.max.bytes.per.second": (
         "broker/background/test_cleaner.py::test_a_stop_in_the_middle_of_a_cleaning_loses_nothing"
     ),
+    "share.coordinator.snapshot.update.records.per.snapshot": (
+        SHARE_STATES + "test_every_so_many_updates_a_snapshot_holds_all"
+    ),
+    "share.coordinator.state.topic.prune.interval.ms": (
+        SHARE_STATES + "test_records_before_every_last_snapshot_are_deleted"
+    ),
+    "share.coordinator.cold.partition.snapshot.interval.ms": (
+        SHARE_STATES + "test_records_before_every_last_snapshot_are_deleted"
+    ),
+    "share.coordinator.state.topic.replication.factor": CHANGES
+    + "test_a_topic_that_is_needed_is_asked_of_the_controller",
+    "share.coordinator.state.topic.min.isr": CHANGES + "test_a_topic_that_is_needed_is_asked_of_the_controller",
     "http.listener": "broker/http/test_pages.py::test_a_port_alone_listens_on_loopback",
     "metrics.max.topics": "broker/http/test_pages.py::test_topics_and_groups_beyond_the_bounds_are_summed",
     "metrics.max.groups": "broker/http/test_pages.py::test_topics_and_groups_beyond_the_bounds_are_summed",

@@ -53,6 +53,14 @@ async def test_passwords_are_set_described_and_deleted(raw: Raw) -> None:
     ("changes", "result"),
     [
         ([password("")], (93, "Username must not be empty")),
+        (
+            [ScramCredentialUpsertion("u" * 1001, SHA256, 4096, b"salt", b"salted")],
+            (93, "A name has at most 1000 characters, salt and salted password have 1024 bytes"),
+        ),
+        (
+            [ScramCredentialUpsertion("u", SHA256, 4096, b"s" * 1025, b"salted")],
+            (93, "A name has at most 1000 characters, salt and salted password have 1024 bytes"),
+        ),
         ([password(mechanism=3)], (33, "Unknown SCRAM mechanism")),
         ([password(iterations=4095)], (93, "Too few iterations")),
         ([password(iterations=16385)], (93, "Too many iterations")),

@@ -41,7 +41,6 @@ async def test_a_key_type_without_a_coordinator_gets_a_fatal_error(raw: Raw, key
     request = FindCoordinatorRequest("x", key_type)
     found = await raw.ask(ApiKey.FIND_COORDINATOR, 3, request)
     assert (found.error_code, found.node_id) == (ErrorCode.INVALID_REQUEST, -1)
-    assert found.error_message
     several = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"])
     found = (await raw.ask(ApiKey.FIND_COORDINATOR, 6, several)).coordinators[0]
     assert (found.key, found.error_code, found.node_id) == ("x", ErrorCode.INVALID_REQUEST, -1)

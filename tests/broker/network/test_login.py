@@ -20,7 +20,12 @@ from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.network import login
 from odradek.broker.security.principals import user
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.tests.support.connections import connections
@@ -410,3 +415,72 @@ async def test_a_password_survives_a_restart_and_a_deleted_user_is_out(config: B
         assert await outcome(broker, "wrong") == 58
     async with Broker(replace(made)) as broker:
         assert await outcome(broker, "secret") == 0
+
+
+class Scram:
+    """A client that logs in by SCRAM-SHA-256, message by message."""
+
+    def __init__(self, name: str = "alice") -> None:
+        import scramp
+
+        self._client = scramp.ScramClient(["SCRAM-SHA-256"], name, PASSWORD)
+
+    async def begin(self, raw: Raw) -> None:
+        first = await log_in(raw, self._client.get_client_first().encode(), "SCRAM-SHA-256")
+        self._client.set_server_first(first.auth_bytes.decode())
+
+    async def end(self, raw: Raw) -> int:
+        return (await authenticate(raw, self._client.get_client_final().encode())).error_code
+
+
+async def delete_password(raw: Raw, name: str) -> None:
+    request_ = AlterUserScramCredentialsRequest([ScramCredentialDeletion(name, 1)], [])
+    assert (await raw.ask(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, request_)).results[0].error_code == 0
+
+
+async def test_sessions_end_with_the_password_that_they_began_with(secure: Broker) -> None:
+    at = secure.addresses[1]
+    async with await Raw.connect(secure.address) as admin:
+        for name in ("alice", "bob"):
+            assert await set_password(admin, name) == 0
+        async with await Raw.connect(at) as mine, await Raw.connect(at) as others, await Raw.connect(at) as plain:
+            for raw, who in ((mine, Scram()), (others, Scram("bob"))):
+                await who.begin(raw)
+                assert await who.end(raw) == 0
+            await log_in(plain)
+            await delete_password(admin, "alice")
+            assert await mine.is_closed()
+            # Another user goes on, and so does the same one by another mechanism.
+            assert await works(others) and await works(plain)
+
+
+async def test_a_user_that_deletes_itself_gets_the_answer(secure: Broker) -> None:
+    async with await Raw.connect(secure.address) as admin, await Raw.connect(secure.addresses[1]) as mine:
+        assert await set_password(admin) == 0
+        who = Scram()
+        await who.begin(mine)
+        assert await who.end(mine) == 0
+        await delete_password(mine, "alice")
+        assert await mine.is_closed()
+
+
+async def test_a_request_that_waits_for_long_does_not_keep_a_deleted_user(secure: Broker) -> None:
+    async with await Raw.connect(secure.address) as admin, await Raw.connect(secure.addresses[1]) as mine:
+        assert await set_password(admin) == 0
+        await admin.create_topic("t")
+        who = Scram()
+        await who.begin(mine)
+        assert await who.end(mine) == 0
+        waits = FetchRequest(max_wait_ms=600_000, min_bytes=1, topics=[FetchTopic("t", partitions=[FetchPartition(0)])])
+        mine.send(ApiKey.FETCH, 11, waits)
+        await delete_password(admin, "alice")
+        assert await mine.is_closed()
+
+
+async def test_a_login_that_was_under_way_when_its_user_was_deleted_fails(secure: Broker) -> None:
+    async with await Raw.connect(secure.address) as admin, await Raw.connect(secure.addresses[1]) as mine:
+        assert await set_password(admin) == 0
+        who = Scram()
+        await who.begin(mine)
+        await delete_password(admin, "alice")
+        assert await who.end(mine) == 58

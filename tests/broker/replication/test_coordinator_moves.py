@@ -20,7 +20,7 @@ class Place(NamedTuple):
 @pytest.fixture
 async def moves() -> tuple[World, Any]:
     world = World()
-    return world, CoordinatorMoves(world.groups, world.groups)  # type: ignore[arg-type]
+    return world, CoordinatorMoves(world.groups, world.groups, world.groups)  # type: ignore[arg-type]
 
 
 async def turns() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from odradek.broker.share.runs import TERMINAL, RecordState, Run, Runs
 from odradek.broker.share.share_partition import Change, Limits, SharePartition
+from odradek.broker.share.stretches import TERMINAL, RecordState, Stretch, Stretches
 from odradek.tests.support.share_history import Broken, History
 
 SEEDS = range(60)
@@ -31,22 +31,22 @@ MACHINE: Any = SharePartition
 
 
 def _start_moves_before_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(run: Run) -> bool:
-        return run.state in TERMINAL
+    def planted(stretch: Stretch) -> bool:
+        return stretch.state in TERMINAL
 
-    monkeypatch.setattr(Run, "is_done", property(planted))
+    monkeypatch.setattr(Stretch, "is_done", property(planted))
 
 
 def _changes_can_be_acquired(monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(run: Run) -> bool:
-        return run.state is RecordState.AVAILABLE
+    def planted(stretch: Stretch) -> bool:
+        return stretch.state is RecordState.AVAILABLE
 
-    monkeypatch.setattr(Run, "is_available", property(planted))
+    monkeypatch.setattr(Stretch, "is_available", property(planted))
 
 
 def _owners_are_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(self: Any, member: str, first: int, last: int) -> list[Run]:
-        return self._runs.cut(first, last)
+    def planted(self: Any, member: str, first: int, last: int) -> list[Stretch]:
+        return self._stretches.cut(first, last)
 
     monkeypatch.setattr(MACHINE, "_held_by", planted)
 
@@ -67,17 +67,17 @@ def _the_search_does_not_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _gaps_count_as_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(self: Runs, first: int, last: int) -> list[tuple[int, int]]:
+    def planted(self: Stretches, first: int, last: int) -> list[tuple[int, int]]:
         return []
 
-    monkeypatch.setattr(Runs, "gaps", planted)
+    monkeypatch.setattr(Stretches, "gaps", planted)
 
 
 def _deliveries_have_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = MACHINE._begin
 
-    def planted(self: Any, change: Change, runs: list[Run], state: RecordState, limits: Limits) -> None:
-        begin(self, change, runs, state, limits._replace(max_deliveries=10**9))
+    def planted(self: Any, change: Change, stretches: list[Stretch], state: RecordState, limits: Limits) -> None:
+        begin(self, change, stretches, state, limits._replace(max_deliveries=10**9))
 
     monkeypatch.setattr(MACHINE, "_begin", planted)
 

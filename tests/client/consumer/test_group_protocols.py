@@ -102,6 +102,9 @@ class Reader:
         assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+        session = self.consumer._session  # pyright: ignore[reportPrivateUsage]
+        assert session is not None
+        await session.cluster.close()  # before the stop, which would say good-bye
         await self.consumer.stop(timeout_ms=0)
 
 

@@ -26,7 +26,7 @@ NUMBERS = {name: each.values for name, each in OPTIONS.items() if isinstance(eac
 # The words of the table for the public clients.
 CLIENTS = {
     client.Admin: {"admin"}, client.Producer: {"producer"}, client.Consumer: {"consumer", "member"},
-    client.SimpleConsumer: {"simple"}, ConsumerConnector: {"connector"},
+    client.SimpleConsumer: {"simple"}, client.ShareConsumer: {"share"}, ConsumerConnector: {"connector"},
 }  # fmt: skip
 CLASSES = [client.Admin, client.Consumer, client.Producer, client.SimpleConsumer]
 # What goes with a bad value of one option, so that no other rule is broken.
@@ -80,7 +80,7 @@ def test_each_client_has_the_options_of_the_table_with_its_defaults(cls: type) -
     }
     taken = {name: each for name, each in OPTIONS.items() if each.is_of(*takers)}
     assert given.keys() - {"host", "port"} == taken.keys() - SecurityArguments.__annotations__.keys()
-    if cls is ConsumerConnector:
+    if cls in (ConsumerConnector, client.ShareConsumer):
         del taken["group_id"]  # which it must be given
     for name, row in taken.items():
         wanted = next((row.own[each] for each in takers if each in row.own), row.default)

@@ -18,6 +18,7 @@ from odradek.client.errors import (
     SerializationFailed,
 )
 from odradek.client.schemas import Avro, SchemaRegistry, record_name, topic_record_name
+from odradek.client.schemas.avro import BadAvro
 from odradek.registry import Registry
 from odradek.tests.registry.conftest import Client
 
@@ -217,7 +218,7 @@ async def test_values_that_are_deeper_than_a_stack_are_bad_records(registry: Reg
     written = await asyncio.to_thread(avro.encode, {"next": None}, "t")
     assert await asyncio.to_thread(avro.decode, written, "t") == {"next": None}
     assert avro.decode_at_once(b"\0\0\0\0\1" + b"\2" * 50 + b"\0", "t", "value")["next"] is not None
-    with pytest.raises(RecursionError):
+    with pytest.raises(BadAvro, match="RecursionError"):
         avro.decode_at_once(b"\0\0\0\0\1" + b"\2" * 100_000 + b"\0", "t", "value")
 
 

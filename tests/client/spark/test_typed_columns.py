@@ -153,6 +153,18 @@ def test_nulls_of_any_depth_stay_nulls(name: str) -> None:
     assert (found, bad) == ([None, rows[0], expected, {"l": [], "n": {"n": None}}], [])
 
 
+def test_avro_that_is_deeper_than_a_stack_is_bad_and_ends_no_process() -> None:
+    pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
+    node = {
+        "type": "record",
+        "name": "N",
+        "fields": [{"name": "i", "type": "int"}, {"name": "n", "type": ["null", "N"]}],
+    }
+    wanted = Format("avro", avro_schema=json.dumps(node))
+    rows, bad = decoded([b"\x02\x00", b"\x02\x02" * 100_000 + b"\x02\x00"], wanted, struct(i=spark.IntegerType()))
+    assert (rows, bad) == ([{"i": 1}, {"i": None}], [1])
+
+
 def test_avro_becomes_a_struct() -> None:
     fastavro: Any = pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
     import io

@@ -121,7 +121,7 @@ def describe(group_id: str, group: Group | None, error: ErrorCode) -> describe_a
     if error is not ErrorCode.NONE:
         return describe_api.DescribedGroup(error_code=error, group_id=group_id)
     if group is None or group.consumer is None:
-        is_other = group is not None and (group.recorded or bool(group.roster.members))
+        is_other = group is not None and (group.recorded or bool(group.roster.members) or group.share is not None)
         why = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
         not_found = ErrorCode.GROUP_ID_NOT_FOUND
         return describe_api.DescribedGroup(error_code=not_found, error_message=why, group_id=group_id)

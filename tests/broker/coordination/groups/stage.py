@@ -283,7 +283,7 @@ class Stage:
         replay = Replay()
         for each in self.log:
             replay.take(each)
-        for key, value, producer_id in replay.outcome():
+        for key, value, producer_id, _ in replay.outcome():
             record = records.decode_record(key, value)
             assert record is not None
             group.apply(record._replace(producer_id=producer_id) if isinstance(record, OffsetRecord) else record)

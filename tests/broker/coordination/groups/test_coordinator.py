@@ -197,7 +197,7 @@ async def test_a_record_that_cannot_be_read_is_skipped_and_logged(
 ) -> None:
     world.commit(1)
     partition = partition_for("g", 50)
-    world.log.partitions[partition] += [(b"\0\2\0\5g", b"\0\3"), (b"\0\2\0\1x", b"\0\x63"), (b"\0\x0b\0\1z", b"\0\0")]
+    world.log.partitions[partition] += [(b"\0\2\0\5g", b"\0\3"), (b"\0\2\0\1x", b"\0\x63"), (b"\0\x11\0\1z", b"\0\0")]
     with caplog.at_level(logging.WARNING):
         world = world.restarted()
     assert world.committed() == 1

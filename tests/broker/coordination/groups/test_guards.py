@@ -10,6 +10,7 @@ from odradek.broker.coordination.groups.events import CommitInTransaction, Commi
 from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.guards import GUARDS, find_error
 from odradek.broker.coordination.groups.roster import Member
+from odradek.broker.coordination.groups.share.events import AlterStates, DeleteStates, ShareHeartbeat
 from odradek.broker.coordination.groups.states import GroupState
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.stage import is_open
@@ -28,8 +29,9 @@ def group_in(state: GroupState) -> Group:
 
 
 def test_every_request_has_an_entry_for_every_state() -> None:
-    # What a consumer group rejects stands in its own machine.
-    assert set(GUARDS) == set(get_args(Request)) - {ConsumerHeartbeat}
+    # What consumer groups and share groups reject stands in their own machines.
+    others = {ConsumerHeartbeat, ShareHeartbeat, AlterStates, DeleteStates}
+    assert set(GUARDS) == set(get_args(Request)) - others
     assert all(set(row) == set(GroupState) for row in GUARDS.values())
 
 

@@ -93,7 +93,7 @@ def test_a_legacy_offset_key_is_read_like_a_new_one() -> None:
 
 
 def test_records_of_other_kinds_of_groups_are_recognized() -> None:
-    assert records.decode_record(b"\0\x0b\0\1g", b"\0\0") is None
+    assert records.decode_record(b"\0\x11\0\1g", b"\0\0") is None
 
 
 @pytest.mark.parametrize("key", [b"", b"\0", b"\0\2", b"\0\2\0\5g", b"\0\1\0\1g\0\1t\0\0", b"\0\2\0\1g!"])

@@ -38,6 +38,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.memory_persister import MemoryPersister
 
 Pair = tuple[bytes, bytes | None]
 OnCommitted = Callable[[KafkaError | None], None]
@@ -63,6 +64,17 @@ class Config:
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
     group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
+    group_share_session_timeout_ms: int = 45_000
+    group_share_min_session_timeout_ms: int = 1
+    group_share_max_session_timeout_ms: int = 60_000
+    group_share_heartbeat_interval_ms: int = 5000
+    group_share_min_heartbeat_interval_ms: int = 1
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    group_share_assignment_interval_ms: int = 1000
+    group_share_min_assignment_interval_ms: int = 0
+    group_share_max_assignment_interval_ms: int = 15_000
+    group_share_assignors: tuple[str, ...] = ("simple",)
+    group_share_max_size: int = 200
     offset_metadata_max_bytes: int = 100
     offsets_retention_minutes: int = 60
     offsets_retention_check_interval_ms: int = 60_000
@@ -198,6 +210,8 @@ class World:
         self.timers = FakeTimers()
         self.clock = FakeClock()
         self.topics = FakeTopics()
+        # What the share coordinator keeps.
+        self.persister = MemoryPersister()
         self.ids = itertools.count(1)
         # Runs what a real broker does in a thread; at once, unless a test puts it off.
         self.aside = at_once
@@ -207,6 +221,7 @@ class World:
             self.timers,
             self.clock,
             self.topics,
+            self.persister,
             logging.getLogger("odradek.tests.groups"),
             lambda prefix: f"{prefix}-{next(self.ids)}",
             lambda work, done: self.aside(work, done),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import jwt
@@ -11,6 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 from odradek.broker import BrokerConfig
+from odradek.broker.security.sasl import signed_tokens
 from odradek.broker.security.sasl.oauthbearer import BadToken
 from odradek.broker.security.sasl.signed_tokens import MIN_REFRESH_MS, SignedTokens
 
@@ -52,7 +56,7 @@ def test_keys_are_read_again_when_they_are_old(issuer: Issuer) -> None:
 def test_an_unknown_key_has_the_keys_read_again_but_not_each_time(issuer: Issuer) -> None:
     issuer.tokens(issuer.token())
     issuer.renew("2")
-    with pytest.raises(BadToken, match="no key of that id"):
+    with pytest.raises(BadToken, match="no such key"):
         issuer.tokens(issuer.token())
     issuer.now_ms = MIN_REFRESH_MS
     assert issuer.tokens(issuer.token()).subject == "a"
@@ -69,3 +73,57 @@ def test_without_any_keys_no_token_is_accepted(issuer: Issuer) -> None:
     issuer.path.write_text("nonsense")
     with pytest.raises(BadToken, match="cannot be read"):
         issuer.tokens(issuer.token())
+
+
+@pytest.fixture
+def hanging(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """The issuer answers only when the event is set."""
+    goes_on = threading.Event()
+    fetch = signed_tokens._fetch
+
+    def wait(url: str) -> str:
+        assert goes_on.wait(60)
+        return fetch(url)
+
+    monkeypatch.setattr(signed_tokens, "_fetch", wait)
+    yield goes_on
+    goes_on.set()
+    assert issuer.tokens._is_read.wait(60)
+
+
+def test_an_issuer_that_hangs_keeps_nobody_out_whose_key_is_known(
+    issuer: Issuer, hanging: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging.set()
+    assert issuer.tokens(issuer.token()).subject == "a"
+    hanging.clear()
+    known = issuer.token()
+    issuer.renew("2")
+    issuer.now_ms = MIN_REFRESH_MS
+    monkeypatch.setattr(signed_tokens, "MOST_WAIT_MS", 1)
+    with pytest.raises(BadToken, match="takes long"):
+        issuer.tokens(issuer.token())
+    # The keys are old, and the issuer hangs still: a known key counts, and nobody waits any more.
+    issuer.now_ms = 3_600_000
+    monkeypatch.setattr(signed_tokens, "MOST_WAIT_MS", 60_000)
+    issuer.tokens._began_ms = 0
+    assert issuer.tokens(known).subject == "a"
+    with pytest.raises(BadToken, match="takes long"):
+        issuer.tokens(issuer.token())
+
+
+def test_logins_share_one_reading_of_the_keys(issuer: Issuer, hanging: threading.Event) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        logins = [pool.submit(issuer.tokens, issuer.token()) for _ in range(4)]
+        hanging.set()
+        assert [each.result(60).subject for each in logins] == ["a"] * 4
+
+
+def test_a_server_that_sends_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        def read1(self, size: int) -> bytes:
+            return b"x"
+
+    monkeypatch.setattr(signed_tokens, "_FETCH_TIMEOUT_S", -1)
+    with pytest.raises(TimeoutError):
+        signed_tokens._body(Slow())  # type: ignore[arg-type]

@@ -1,0 +1,260 @@
+"""The part of the group coordinator that answers the requests about share groups, and deletes them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain
+from typing import Any, Protocol, cast
+
+from .....protocol.errors import ErrorCode, KafkaError
+from .....protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+)
+from .....protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+)
+from .....protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
+from .....protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from .....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ....turns import LargeResponse, fill
+from ...calls import Call, Eventual
+from ...interfaces import Context, Topics
+from ...share.persister import Persister
+from .. import description
+from ..actor import GroupActor
+from ..consumer.events import Rejection
+from ..events import Delete
+from ..limits import GroupLimits
+from . import offsets, requests
+from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesWanted
+from .state_work import StateWork
+
+
+class Groups(Protocol):
+    """What the group coordinator does for groups of every kind."""
+
+    groups: dict[str, GroupActor]
+
+    def check(self, group_id: str) -> ErrorCode: ...
+    def limits(self, group_id: str) -> GroupLimits: ...
+    def add(self, group_id: str) -> GroupActor: ...
+    def compute_target(self, actor: GroupActor) -> None: ...
+
+
+class ShareGroups:
+    """The share groups of one broker."""
+
+    def __init__(self, groups: Groups, topics: Topics, persister: Persister, assignors: tuple[str, ...]) -> None:
+        self._groups = groups
+        self._topics = topics
+        self._persister = persister
+        self._assignor = assignors[0]
+        self._share_version = 1
+        self._work = StateWork(persister, groups.groups.get)
+
+    def set_version(self, share_version: int) -> None:
+        """Set the level of the feature `share.version`: whether there may be share groups."""
+        self._share_version = share_version
+
+    @property
+    def is_served(self) -> bool:
+        """Whether there may be share groups."""
+        return self._share_version >= 1
+
+    def stop(self) -> None:
+        """End what is under way. Idempotent."""
+        self._work.stop()
+
+    # -- Members
+
+    def heartbeat(self, context: Context, request: ShareGroupHeartbeatRequest) -> Eventual[ShareGroupHeartbeatResponse]:
+        """Answer a ShareGroupHeartbeat. The first one with epoch 0 makes the group."""
+        if not self.is_served:
+            return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        group_id = request.group_id
+        limits = self._groups.limits(group_id)
+        respond = requests.heartbeat_response(limits.share.heartbeat_interval_ms)
+        rejection = requests.rejection(request)
+        if rejection is not None:
+            return respond(rejection)
+        actor = self._groups.groups.get(group_id)
+        if actor is None:
+            error = self._groups.check(group_id)
+            if error is not ErrorCode.NONE:
+                return respond(error)
+            actor = self._groups.add(group_id)
+        # A config may have changed since the group was made.
+        actor.state.limits = limits
+        call = Call(respond)
+        client = context.client_id, context.client_host
+        said = request.rack_id, request.subscribed_topic_names
+        starter = _Starter(self._work, group_id)
+        actor.feed(ShareHeartbeat(call, starter, request.member_id, request.member_epoch, *client, *said))
+        self._groups.compute_target(actor)
+        return call.result()
+
+    def describe(
+        self, context: Context, request: ShareGroupDescribeRequest
+    ) -> ShareGroupDescribeResponse | LargeResponse[ShareGroupDescribeResponse]:
+        """Answer a ShareGroupDescribe."""
+        response = ShareGroupDescribeResponse()
+        steps: list[Iterator[int]] = []
+        size = 0
+        for group_id in dict.fromkeys(request.group_ids):
+            actor = self._groups.groups.get(group_id)
+            error = self._groups.check(group_id) if actor is None else ErrorCode.NONE
+            if not self.is_served:
+                error = ErrorCode.UNSUPPORTED_VERSION
+            group = None if actor is None else actor.state
+            described = requests.describe(group_id, group, error, self._assignor)
+            response.groups.append(described)
+            if described.error_code or group is None or group.share is None:
+                continue
+            if request.include_authorized_operations:
+                described.authorized_operations = description.ALL_OPERATIONS
+            steps.append(requests.add_members(described, group.share, self._topics))
+            size += sum(1 + len(member.current.assigned) for member in group.share.members.values())
+        return fill(response, chain.from_iterable(steps), size)
+
+    # -- Offsets
+
+    async def describe_offsets(
+        self,
+        request: DescribeShareGroupOffsetsRequest,
+        end_offset: Callable[[str, int], Awaitable[int]],
+    ) -> DescribeShareGroupOffsetsResponse:
+        """Answer a DescribeShareGroupOffsets. `end_offset` finds the end of a partition, and raises KafkaError."""
+        reader = offsets.Reader(self._persister, self._topics, self._work.each, end_offset)
+        response = DescribeShareGroupOffsetsResponse()
+        for each in request.groups:
+            error = self._error(each.group_id, may_be_empty=True)
+            actor = self._groups.groups.get(each.group_id)
+            response.groups.append(await reader.describe(each, None if actor is None else actor.state, error))
+        return response
+
+    def alter_offsets(
+        self, context: Context, request: AlterShareGroupOffsetsRequest
+    ) -> asyncio.Future[AlterShareGroupOffsetsResponse]:
+        """Answer an AlterShareGroupOffsets. It makes the group if there is none."""
+        return asyncio.ensure_future(self._alter_offsets(request))
+
+    async def _alter_offsets(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
+        group_id = request.group_id
+        error = self._error(group_id)
+        if error is not ErrorCode.NONE:
+            return AlterShareGroupOffsetsResponse(error_code=error, error_message=error.text)
+        starts = offsets.starts_of(request, self._topics)
+        async with self._work.turn(group_id):
+            actor = self._groups.groups.get(group_id)
+            if actor is not None and not actor.state.is_new() and (why := requests.not_share(group_id, actor.state)):
+                return AlterShareGroupOffsetsResponse(error_code=why.error, error_message=why.message)
+            errors: dict[tuple[bytes, int], KafkaError] = {}
+            if starts.places or actor is not None:
+                actor = actor or self._groups.add(group_id)
+                answer = await _fed(actor, lambda call: AlterStates(call, starts.topics))
+                if not isinstance(answer, StatesWanted):
+                    return AlterShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
+                epoch, places = answer
+                errors = await self._work.each(
+                    places, lambda place: self._work.alter(group_id, place, epoch, starts.places[place])
+                )
+                self._work.tell(group_id, places, errors)
+        return offsets.altered(request, self._topics, errors)
+
+    def delete_offsets(
+        self, context: Context, request: DeleteShareGroupOffsetsRequest
+    ) -> asyncio.Future[DeleteShareGroupOffsetsResponse]:
+        """Answer a DeleteShareGroupOffsets."""
+        return asyncio.ensure_future(self._delete_offsets(request))
+
+    async def _delete_offsets(self, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
+        group_id = request.group_id
+        error = self._error(group_id)
+        if error is not ErrorCode.NONE:
+            return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
+        async with self._work.turn(group_id):
+            actor = self._groups.groups.get(group_id)
+            missing = requests.not_share(group_id, None if actor is None else actor.state)
+            if actor is None or missing is not None:
+                assert missing is not None
+                return DeleteShareGroupOffsetsResponse(error_code=missing.error, error_message=missing.message)
+            ids = offsets.ids_of(request, self._topics, actor.state)
+            answer = await _fed(actor, lambda call: DeleteStates(call, frozenset(ids.values())))
+            if not isinstance(answer, StatesWanted):
+                return DeleteShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
+            errors = await self._delete_states(actor, answer, frozenset(ids.values()))
+        return offsets.deleted(request, ids, self._topics, errors)
+
+    async def _delete_states(
+        self, actor: GroupActor, wanted: StatesWanted, topics: frozenset[bytes]
+    ) -> dict[tuple[bytes, int], KafkaError]:
+        """Delete states, and note of which topics all are deleted. Return the errors."""
+        errors = await self._work.each(wanted.places, lambda place: self._work.delete(actor.key, place))
+        actor.feed(StatesDeleted(topics - {topic_id for topic_id, _ in errors}))
+        return errors
+
+    # -- The ends of groups and topics
+
+    def delete(self, actor: GroupActor, respond: Callable[[ErrorCode], Any]) -> asyncio.Future[Any]:
+        """Delete a group that has no members, with the states of its partitions. Return what `respond` makes of it."""
+        return asyncio.ensure_future(self._delete(actor, respond))
+
+    async def _delete(self, actor: GroupActor, respond: Callable[[ErrorCode], Any]) -> Any:
+        async with self._work.turn(actor.key):
+            answer = await _fed(actor, lambda call: DeleteStates(call, None))
+            if not isinstance(answer, StatesWanted):
+                return respond(answer.error)
+            errors = await self._work.each(answer.places, lambda place: self._work.delete(actor.key, place))
+            if errors:
+                return respond(next(iter(errors.values())).code)
+            call: Call[Any, Any] = Call(respond)
+            actor.feed(Delete(call))
+            return await _answer(call)
+
+    def forget_topic(self, topic_id: bytes) -> None:
+        """Have every group forget a topic that was deleted."""
+        for actor in list(self._groups.groups.values()):
+            if actor.state.share is not None:
+                actor.feed(ForgetTopic(topic_id))
+
+    def _error(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
+        """Return why share groups, or this one, are not served here."""
+        if not self.is_served:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if not group_id and not may_be_empty:
+            return ErrorCode.INVALID_GROUP_ID
+        return ErrorCode.NONE if group_id in self._groups.groups else self._groups.check(group_id)
+
+
+class _Starter:
+    """Takes the states that a heartbeat wants, once the log has what it was about."""
+
+    __slots__ = ("_group_id", "_work")
+
+    def __init__(self, work: StateWork, group_id: str) -> None:
+        self._work = work
+        self._group_id = group_id
+
+    def answer(self, answer: Any, /) -> None:
+        if isinstance(answer, StatesWanted):
+            self._work.want(self._group_id, answer)
+
+
+async def _fed(actor: GroupActor, event: Callable[[Any], AlterStates | DeleteStates]) -> StatesWanted | Rejection:
+    """Feed an event, and return its answer. An error has its own text."""
+    call: Call[Any, Any] = Call(lambda answer: answer)
+    actor.feed(event(call))
+    answer = await _answer(call)
+    return Rejection(answer, answer.text) if isinstance(answer, ErrorCode) else answer
+
+
+async def _answer(call: Call[Any, Any]) -> Any:
+    """Return what a call is answered."""
+    found: Eventual[Any] = call.result()
+    return await cast("asyncio.Future[Any]", found) if isinstance(found, asyncio.Future) else found

@@ -1,0 +1,248 @@
+"""The share coordinator: it keeps the delivery states of share groups, and answers the requests about them.
+
+A state belongs to a partition of `__share_group_state` (shards.py) by its group, topic id and partition, and has an
+actor around its machine (machine.py). The leaders of partitions and the group coordinator reach it by a Persister.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
+from ....protocol.messages.initialize_share_group_state import (
+    InitializeShareGroupStateRequest,
+    InitializeShareGroupStateResponse,
+)
+from ....protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
+from ....protocol.messages.read_share_group_state_summary import (
+    ReadShareGroupStateSummaryRequest,
+    ReadShareGroupStateSummaryResponse,
+)
+from ....protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
+from ...topics.topic_names import SHARE_STATE_TOPIC
+from ..actor import Actor, Machine, Runtime
+from ..append_errors import append_error
+from ..calls import Call, Eventual
+from ..interfaces import Clock, Context, Timers, Topics
+from ..replay import Written
+from ..shards import MAX_ID_BYTES, Shards
+from ..sweep import Sweep
+from . import events, machine, records, requests
+from .kept_state import KeptState
+from .persister import ShareKey
+from .records import StateRecord
+from .state_log import PrunableLog, StateReplay, StateTopicLog
+
+_log = logging.getLogger(__name__)
+
+# A snapshot is not renewed before so many records of its partition are behind it.
+MIN_BEHIND = 100
+# The snapshots that are renewed at a time, some 20 ms of work.
+MAX_SNAPSHOTS = 300
+
+StateActor = Actor[KeptState, events.Event, events.Outcome]
+
+
+class ShareConfig(Protocol):
+    """What the coordinator needs of the broker's configuration."""
+
+    @property
+    def share_coordinator_snapshot_update_records_per_snapshot(self) -> int: ...
+    @property
+    def share_coordinator_state_topic_prune_interval_ms(self) -> int: ...
+    @property
+    def share_coordinator_cold_partition_snapshot_interval_ms(self) -> int: ...
+
+
+def key_text(key: ShareKey) -> str:
+    """Return a key as FindCoordinator names it. Its hash decides on the partition of `__share_group_state`."""
+    topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
+    return f"{key.group_id}:{topic_id}:{key.partition}"
+
+
+class ShareCoordinator:
+    """The share states of one broker, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        config: ShareConfig,
+        log: PrunableLog,
+        timers: Timers,
+        clock: Clock,
+        topics: Topics,
+        logger: logging.Logger = _log,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._topics = topics
+        self._state_log = StateTopicLog(log)
+        self.shards: Shards[StateActor, StateRecord] = Shards(
+            *(SHARE_STATE_TOPIC, self._state_log, timers, clock, logger, self._new_actor, _decode),
+            new_replay=StateReplay,
+        )
+        self.shards.companion = self._state_log
+        interval_ms = config.share_coordinator_state_topic_prune_interval_ms
+        self._pruning = Sweep(timers, clock, lambda: interval_ms, self._prune)
+        cold_ms = config.share_coordinator_cold_partition_snapshot_interval_ms
+        self._cold = Sweep(timers, clock, lambda: cold_ms, self._snapshot_cold)
+
+    def start(self, *, load: bool = True) -> None:
+        """Load every partition."""
+        if load:
+            self.shards.start()
+        self._pruning.start()
+        self._cold.start()
+
+    def stop(self) -> None:
+        """Send clients that wait to another coordinator. Idempotent."""
+        self._pruning.stop()
+        self._cold.stop()
+        self.shards.stop()
+
+    def _new_actor(self, key: str, partition: int, runtime: Runtime) -> StateActor:
+        return Actor(key, partition, self._state(key_of(key)), _STATES, runtime)
+
+    def _state(self, key: ShareKey) -> KeptState:
+        return KeptState(key, self._topics, self._config.share_coordinator_snapshot_update_records_per_snapshot)
+
+    # -- Requests
+
+    def initialize(
+        self, context: Context, request: InitializeShareGroupStateRequest
+    ) -> Eventual[InitializeShareGroupStateResponse]:
+        """Answer an InitializeShareGroupState."""
+        return requests.initialize(request, self.ask)
+
+    def read(self, context: Context, request: ReadShareGroupStateRequest) -> Eventual[ReadShareGroupStateResponse]:
+        """Answer a ReadShareGroupState."""
+        return requests.read(request, self.ask)
+
+    def write(self, context: Context, request: WriteShareGroupStateRequest) -> Eventual[WriteShareGroupStateResponse]:
+        """Answer a WriteShareGroupState."""
+        return requests.write(request, self.ask)
+
+    def delete(
+        self, context: Context, request: DeleteShareGroupStateRequest
+    ) -> Eventual[DeleteShareGroupStateResponse]:
+        """Answer a DeleteShareGroupState."""
+        return requests.delete(request, self.ask)
+
+    def summarize(
+        self, context: Context, request: ReadShareGroupStateSummaryRequest
+    ) -> Eventual[ReadShareGroupStateSummaryResponse]:
+        """Answer a ReadShareGroupStateSummary."""
+        return requests.summarize(request, self.ask)
+
+    def ask(
+        self,
+        key: ShareKey,
+        event: Callable[[Call[events.Answer, Any]], events.Request],
+        respond: Callable[[events.Answer], Any],
+    ) -> Eventual[Any]:
+        """Feed an event to a state, and return what `respond` makes of the answer."""
+        text = key_text(key)
+        error = self.check(text)
+        if error is not ErrorCode.NONE:
+            return respond(KafkaError(error))
+        call: Call[events.Answer, Any] = Call(respond)
+        asked = event(call)
+        actor = self.shards.actors.get(text)
+        if actor is None and isinstance(asked, events.Initialize):
+            actor = self.shards.add(text)
+        if actor is not None:
+            actor.feed(asked)
+        else:
+            # A state that does not exist only rejects, or says so: there is nothing to write.
+            for token, answer in machine.step(self._state(key), asked, self._clock.now_ms()).replies:
+                token.answer(answer)
+        return call.result()
+
+    def check(self, text: str) -> ErrorCode:
+        """Return why this broker does not coordinate a key now; NONE if it does."""
+        return ErrorCode.INVALID_REQUEST if len(text.encode()) > MAX_ID_BYTES else self.shards.check(text)
+
+    # -- What becomes of states
+
+    def forget_topic(self, topic_id: bytes) -> None:
+        """Delete the states of a topic that was deleted."""
+        for actor in list(self.shards.actors.values()):
+            if actor.state.key.topic_id == topic_id:
+                actor.feed(events.Forget())
+
+    def drop_lost_topics(self) -> None:
+        """Delete the states of topics that are not there any more. Call this at a start, once every topic is known."""
+        for actor in list(self.shards.actors.values()):
+            if self._topics.by_id(actor.state.key.topic_id) is None:
+                actor.feed(events.Forget())
+
+    def _prune(self) -> None:
+        for partition in self.shards.owned:
+            self._state_log.prune(partition)
+
+    def _snapshot_cold(self) -> None:
+        """Write states again that have not changed for long, where many records of others are behind them."""
+        before_ms = self._clock.now_ms() - self._config.share_coordinator_cold_partition_snapshot_interval_ms
+        behind = (key for partition in self.shards.owned for key in self._state_log.far_behind(partition, MIN_BEHIND))
+        for key in list(islice(behind, MAX_SNAPSHOTS)):
+            record = records.decode_record(key, None)
+            actor = None if record is None else self.shards.actors.get(key_text(record.key))
+            if actor is not None and actor.state.written_ms <= before_ms:
+                actor.feed(events.TakeSnapshot())
+
+
+def key_of(text: str) -> ShareKey:
+    """Return the key that FindCoordinator names so. INVALID_REQUEST if it is none."""
+    group_id, _, rest = text.rpartition(":")[0].rpartition(":")
+    try:
+        topic_id = base64.b64decode(rest.encode() + b"=" * (-len(rest) % 4), b"-_", validate=True)
+        partition = int(text.rpartition(":")[2])
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    if not group_id or len(topic_id) != 16 or not -(2**31) <= partition < 2**31:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a key is a group id, a topic id and a partition, with : between")
+    return ShareKey(group_id, topic_id, partition)
+
+
+def _decode(written: Written, partition: int) -> tuple[str, StateRecord] | None:
+    record = records.decode_record(written.key, written.value)
+    return None if record is None else (key_text(record.key), record)
+
+
+def _locks(outcome: events.Outcome) -> bool:
+    return True
+
+
+def _waits(event: events.Event) -> bool:
+    return False
+
+
+def _reject(event: events.Event, error: ErrorCode) -> None:
+    if isinstance(event, events.Request):
+        event.token.answer(KafkaError(error))
+
+
+def _error_answer(answer: events.Answer, error: ErrorCode) -> events.Answer:
+    return KafkaError(error)
+
+
+_STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
+    noun="share state",
+    step=machine.step,
+    apply=KeptState.apply,
+    encode=records.encode,
+    is_blank=KeptState.is_blank,
+    unload=events.Unload(),
+    timer_events=(),
+    locks=_locks,
+    waits=_waits,
+    append_error=partial(append_error, default=None),
+    append_failed=events.AppendFailed,
+    reject=_reject,
+    error_answer=_error_answer,
+)

@@ -1,0 +1,115 @@
+"""`odradek serve --registry`: a schema registry over this broker, as a process of its own that lives as long as it.
+
+The registry reads the configs of its clients, which may hold a password, from its standard input, and ends when that
+ends: so it never outlives the broker, also one that was killed. If it dies first, a line in the log says so, and the
+broker serves on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from .errors import CliError
+from .profiles import FILE_VARIABLE
+
+log = logging.getLogger("odradek.registry")
+
+# A change that is under way gets its answer before: as the registry's own bound, and some more.
+STOPS_WITHIN_S = 25.0
+_LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
+
+
+class RegistryChild:
+    """The process of a schema registry. `start` when the broker is ready, `stop` when it stops."""
+
+    def __init__(self, listen: str, options: Sequence[str] = (), configs: Mapping[str, str] | None = None) -> None:
+        """`configs` are those of Kafka's clients by Kafka's names, `options` those of `odradek registry`."""
+        self._command = [sys.executable, "-m", "odradek", "registry", "--as-child", "--listen", listen, *options]
+        self._configs = dict(configs or {})
+        self._process: subprocess.Popen[str] | None = None
+        self._watcher: threading.Thread | None = None
+        self._is_stopping = False
+
+    def start(self, address: str) -> None:
+        """Start it over the broker at an address."""
+        # The profiles of the user are about other brokers.
+        environment = os.environ | {FILE_VARIABLE: os.devnull}
+        command = [*self._command, "-b", address]
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
+        self._process = process
+        self._watcher = threading.Thread(target=self._watch, args=(process,), name="schema registry", daemon=True)
+        self._watcher.start()
+        assert process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(self._configs) + "\n")
+            process.stdin.flush()
+        except OSError:
+            log.debug("the schema registry ended at once")  # its watcher says so
+
+    def _watch(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            log.info("the schema registry is %s", line.strip())
+        status = process.wait()
+        if not self._is_stopping:
+            log.error("the schema registry has ended with status %d; the broker goes on without it", status)
+
+    def begin_stop(self) -> None:
+        """Have it end, without waiting."""
+        self._is_stopping = True
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def stop(self) -> None:
+        """Have it end, and wait. Idempotent."""
+        self.begin_stop()
+        process, self._process = self._process, None
+        if process is None or self._watcher is None:
+            return
+        self._watcher.join(STOPS_WITHIN_S)
+        if self._watcher.is_alive():
+            process.kill()
+            self._watcher.join()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def secure_options(folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Return the options and client configs of a registry over a broker of `--secure`: its certificate and its user."""
+    from ..broker.configs.properties import load
+    from .secure_start import write_text_private
+
+    configs = {name: value for name, value in load(folder / "client.properties").items() if name != "bootstrap.servers"}
+    found = _LOGIN.search(configs.get("sasl.jaas.config", ""))
+    if found is None:
+        raise CliError(f"{folder / 'client.properties'} has no user and password for the schema registry")
+    login = folder / "registry.login"
+    write_text_private(login, f"{found[1]}:{found[2]}\n")
+    return ["--tls-cert", str(folder / "broker.pem"), "--login-file", str(login)], configs
+
+
+def read_configs() -> dict[str, str]:
+    """Return the configs that the parent writes, in the child."""
+    return json.loads(sys.stdin.readline() or "{}")
+
+
+def end_with_parent(end: Callable[[], None]) -> None:
+    """Call `end` when the parent has ended, in the child: then standard input ends."""
+
+    def wait() -> None:
+        sys.stdin.read()
+        end()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -1,0 +1,297 @@
+"""Is a cluster healthy? One list of findings for `odradek cluster health`, `odradek doctor` and the console.
+
+Any Kafka is asked, by APIs that all of them have. What a cluster has much of is looked at up to a bound, and the
+finding says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+
+from ..core.cluster import Cluster
+from ..core.descriptions import ConfigResource
+from ..core.metadata import PartitionInfo, TopicInfo
+from ..errors import KafkaError
+from ..record import TopicPartition
+from . import brokers, configs, groups, topics, transactions
+from .brokers import LogDir
+
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+
+_MIN_ISR = "min.insync.replicas"
+# The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
+_FULL_BELOW_BYTES = 2 << 20
+_LOW_SHARE = 0.05
+_WATCH_BELOW = 0.2
+# A disk that is full sooner than this at the present rate is told.
+_FULL_SOON_S = 24 * 3_600
+# A group whose first unread record has used so much of its retention is told.
+_RETENTION_USED = 0.8
+# A transaction that is older than its timeout by this much is stuck: the coordinator looks each ten seconds.
+_STUCK_AFTER_MS = 60_000
+_CERTIFICATE_SOON_S = 14 * 86_400
+# How many groups, and how many open transactions, are looked at.
+_MOST = 1_000
+# How many of those concerned a finding names.
+_NAMED = 3
+_OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check: ok, warning or problem. What is not ok has a remedy: what to do."""
+
+    check: str
+    result: str
+    finding: str
+    remedy: str | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing has to be done now."""
+        return self.result != PROBLEM
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSample:
+    """The data directories at one moment, by which a later look knows how fast the disks fill. Monotonic seconds."""
+
+    time_s: float
+    directories: tuple[LogDir, ...]
+
+
+async def check_health(cluster: Cluster, *, watch_s: float = 2.0) -> list[Finding]:
+    """Return the finding of each check.
+
+    Where less than a fifth of a disk is free, all disks are watched for `watch_s`, to tell when they are full.
+    """
+    earlier = await _sample_disks(cluster)
+    if any(_free_share(each) < _WATCH_BELOW for each in earlier.directories):
+        await asyncio.sleep(watch_s)
+    described = await brokers.describe_cluster(cluster)
+    is_there = any(node.node_id == described.controller_id for node in described.nodes)
+    controller = f"broker {described.controller_id} of {len(described.nodes)}" if is_there else "there is none"
+    remedy = None if is_there else "start the brokers that are down, and look into the log of the others"
+    known = await topics.describe_topics(cluster)
+    placed = await placed_partitions(cluster, list(known.values()))
+    return [
+        Finding("controller", OK if is_there else PROBLEM, controller, remedy),
+        *check_partitions(placed),
+        *check_disks(await _sample_disks(cluster), earlier),
+        await _looked_at("retention", _check_groups(cluster, known)),
+        await _looked_at("transactions", _check_transactions(cluster)),
+        *check_certificates(cluster.certificate_ends(), time.time()),
+    ]
+
+
+async def _looked_at(check: str, work: Coroutine[None, None, Finding]) -> Finding:
+    """Return the finding of `work`; where the cluster does not answer it, one that says why."""
+    try:
+        return await work
+    except KafkaError as error:
+        return Finding(check, WARNING, f"not looked at: {error.message}", "mend what is said above, and look again")
+
+
+# -- Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPartition:
+    """A partition of a topic with its min.insync.replicas."""
+
+    topic: str
+    partition: PartitionInfo
+    min_isr: int
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return bool(self.partition.offline) or len(self.partition.isr) < len(self.partition.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether acks=all is rejected. As in Kafka, more than there are replicas is never asked for."""
+        return len(self.partition.isr) < min(self.min_isr, len(self.partition.replicas))
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition.partition}"
+
+
+async def placed_partitions(cluster: Cluster, found: list[TopicInfo]) -> list[PlacedPartition]:
+    """Return every partition. Only topics that lack replicas in sync are asked for their configs."""
+    lacking = [each.name for each in found if any(len(p.isr) < len(p.replicas) for p in each.partitions)]
+    described = await configs.describe_configs(
+        cluster, [ConfigResource.topic(each) for each in lacking], names=[_MIN_ISR]
+    )
+    min_isr = {resource.name: int(entries[_MIN_ISR].value or 1) for resource, entries in described.items()}
+    return [
+        PlacedPartition(topic.name, each, min_isr.get(topic.name, 1)) for topic in found for each in topic.partitions
+    ]
+
+
+def check_partitions(placed: list[PlacedPartition]) -> Iterator[Finding]:
+    """Yield whether all have a leader, all replicas, and enough of them in sync."""
+    leaderless = [str(each) for each in placed if each.partition.leader < 0]
+    behind = [str(each) for each in placed if each.is_under_replicated]
+    too_few = [str(each) for each in placed if each.is_under_min_isr]
+    led = f"all {len(placed)} partitions have one"
+    start = "start the brokers that hold them: odradek topics describe --unavailable"
+    yield _found("leaders", PROBLEM, _named("without a leader", leaderless), led, start)
+    wait = "wait for the replicas to copy, or start their brokers: odradek topics describe --under-replicated"
+    yield _found("replicas", PROBLEM, _named("with replicas missing", behind), "all are in sync", wait)
+    why = _named("that reject acks=all", too_few)
+    yield _found(_MIN_ISR, PROBLEM, why, "all partitions have as many", wait)
+
+
+# -- Disks
+
+
+async def _sample_disks(cluster: Cluster) -> DiskSample:
+    return DiskSample(time.monotonic(), tuple(await brokers.describe_log_dirs(cluster, partitions=[])))
+
+
+def check_disks(now: DiskSample, earlier: DiskSample | None) -> Iterator[Finding]:
+    """Yield whether all data directories work and have room, and, by an earlier sample, for how long."""
+    broken = [f"{_place(each)} ({each.error.name})" for each in now.directories if each.error]
+    broken += [f"the disk of {_place(each)} is full: {_free(each)}" for each in now.directories if _is_full(each)]
+    works = f"all {len(now.directories)} work" if len(now.directories) > 1 else "the only one works"
+    how = "look into the broker's log, and free some space"
+    yield _found("data directories", PROBLEM, "; ".join(broken), works, how)
+    low = [f"{_place(each)}: {_free(each)}" for each in now.directories if _is_low(each) and not _is_full(each)]
+    low += _filling(now, earlier) if earlier is not None else []
+    how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
+    yield _found("disk space", WARNING, "; ".join(low), "enough", how)
+
+
+def _filling(now: DiskSample, earlier: DiskSample) -> Iterator[str]:
+    before = {(each.node_id, each.path): each.usable_bytes for each in earlier.directories}
+    for each in now.directories:
+        old, left = before.get((each.node_id, each.path)), each.usable_bytes
+        if old is None or left is None or old <= left or now.time_s <= earlier.time_s:
+            continue
+        rate = (old - left) / (now.time_s - earlier.time_s)
+        if left / rate < _FULL_SOON_S:
+            yield f"{_place(each)} is full in {duration_text(left / rate)} at the present {rate / 1e6:.1f} MB/s"
+
+
+def _is_full(each: LogDir) -> bool:
+    return each.usable_bytes is not None and each.usable_bytes < _FULL_BELOW_BYTES
+
+
+def _is_low(each: LogDir) -> bool:
+    return _free_share(each) < _LOW_SHARE
+
+
+def _free_share(each: LogDir) -> float:
+    """Return how much of the disk is free: 1 where the broker does not say."""
+    return each.usable_bytes / each.total_bytes if each.usable_bytes is not None and each.total_bytes else 1.0
+
+
+def _free(each: LogDir) -> str:
+    return f"{(each.usable_bytes or 0) / 1e6:.1f} MB are free"
+
+
+def _place(each: LogDir) -> str:
+    return f"{each.path} of broker {each.node_id}"
+
+
+# -- Groups
+
+
+async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Finding:
+    """Return which groups have not read what retention deletes soon, or has deleted."""
+    listed = [each.group_id for each in await groups.list_groups(cluster) if each.type != "share"]
+    led = {TopicPartition(t.name, p.partition) for t in known.values() for p in t.partitions if p.leader >= 0}
+    committed: dict[str, dict[TopicPartition, int]] = {}
+    for group in listed[:_MOST]:
+        offsets = await groups.list_group_offsets(cluster, group)
+        committed[group] = {each: value.offset for each, value in offsets.items() if each in led}
+    wanted = {each for offsets in committed.values() for each in offsets}
+    old = await _oldest_safe_offsets(cluster, wanted)
+    ends = await topics.list_offsets(cluster, dict.fromkeys(wanted, -1))
+    behind: list[str] = []
+    for group, offsets in committed.items():
+        losing = [each for each, offset in offsets.items() if offset < min(old.get(each, -1), ends[each].offset)]
+        if losing:
+            behind.append(f"{group} ({min(losing)})")
+    checked = f"none of {len(committed)} groups" if len(listed) <= _MOST else f"none of the first {_MOST} groups"
+    what = _named("that lose unread records soon, or have", behind)
+    how = "let them catch up, or lengthen retention.ms of the topic: odradek groups describe GROUP --lag-time"
+    return _found("retention", WARNING, what, f"{checked} loses unread records soon", how)
+
+
+async def _oldest_safe_offsets(cluster: Cluster, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the first offset of each partition that retention by time does not delete soon."""
+    resources = [ConfigResource.topic(name) for name in sorted({each.topic for each in wanted})]
+    names = ["cleanup.policy", "retention.ms"]
+    described = await configs.describe_configs(cluster, resources, names=names) if resources else {}
+    now_ms = int(time.time() * 1000)
+    times: dict[str, int] = {}
+    for resource, entries in described.items():
+        retention_ms = int(entries["retention.ms"].value or -1)
+        if retention_ms > 0 and "delete" in (entries["cleanup.policy"].value or ""):
+            times[resource.name] = now_ms - int(_RETENTION_USED * retention_ms)
+    asked = {each: times[each.topic] for each in wanted if each.topic in times}
+    starts = await topics.list_offsets(cluster, dict.fromkeys(wanted, -2))
+    found = await topics.list_offsets(cluster, asked)
+    ends = await topics.list_offsets(cluster, dict.fromkeys(asked, -1))
+    # No record that is younger: every record is old.
+    safe = {each: at.offset if at.offset >= 0 else ends[each].offset for each, at in found.items()}
+    return {each: max(safe.get(each, -1), start.offset) for each, start in starts.items()}
+
+
+# -- Transactions and certificates
+
+
+async def _check_transactions(cluster: Cluster) -> Finding:
+    """Return which transactions are open for longer than their timeout."""
+    listed = await transactions.list_transactions(cluster, states=_OPEN_STATES)
+    names = [each.transactional_id for each in listed[:_MOST]]
+    described = await transactions.describe_transactions(cluster, *names) if names else {}
+    now_ms = time.time() * 1000
+    stuck = [
+        name
+        for name, each in described.items()
+        if each.began_ms is not None and now_ms > each.began_ms + each.timeout_ms + _STUCK_AFTER_MS
+    ]
+    how = "readers wait for them: odradek transactions abort TRANSACTIONAL_ID"
+    fine = f"{len(listed)} are open, none for too long" if listed else "none is open"
+    return _found("transactions", WARNING, _named("open for longer than their timeout", stuck), fine, how)
+
+
+def check_certificates(ends: dict[str, float], now_s: float) -> Iterator[Finding]:
+    """Yield whether the brokers' certificates end soon; nothing without TLS. `ends`: seconds since 1970 by address."""
+    if not ends:
+        return
+    soon = [
+        f"that of {address} ends in {duration_text(end_s - now_s)}"
+        for address, end_s in sorted(ends.items())
+        if end_s - now_s < _CERTIFICATE_SOON_S
+    ]
+    first = duration_text(min(ends.values()) - now_s)
+    how = "put a new certificate in its place: the broker reads the file again"
+    yield _found("certificates", WARNING, "; ".join(soon), f"the first one ends in {first}", how)
+
+
+# -- Words
+
+
+def _found(check: str, result: str, what: str, fine: str, remedy: str) -> Finding:
+    return Finding(check, result, what, remedy) if what else Finding(check, OK, fine)
+
+
+def _named(what: str, names: Sequence[str]) -> str:
+    if not names:
+        return ""
+    more = ", ..." if len(names) > _NAMED else ""
+    return f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time in the largest unit that it has two of: "3 hours"."""
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} seconds"

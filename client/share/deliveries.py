@@ -1,0 +1,197 @@
+"""The records that a member of a share group holds: what it has fetched, what its user has, what became of them.
+
+    acquired --take--> held --accept, release, reject--> settled --sent to the leader--> gone
+                       held --renew--> held, with a new lock
+
+A lock of the leader holds each record for one member, and for a time. A record whose lock has ended while it was not
+yet handed out is dropped: another member may have it already. No clock and no wire: the caller says what time it is,
+and sends what is settled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ..errors import InvalidAcknowledgement
+from ..record import ShareRecord, TopicPartition
+
+
+class Acknowledgement(IntEnum):
+    """What became of a record, as ShareAcknowledge has it."""
+
+    GAP = 0  # there is no record at the offset
+    ACCEPT = 1  # processed
+    RELEASE = 2  # another delivery, to any member
+    REJECT = 3  # never again
+    RENEW = 4  # still at it: a new lock
+
+
+class Source(NamedTuple):
+    """Where records were acquired: the leader, which of its sessions, and the topic's id."""
+
+    node_id: int
+    session: int
+    topic_id: bytes
+
+
+@dataclass(slots=True)
+class _Held:
+    """A record that was acquired and is not settled."""
+
+    record: ShareRecord
+    source: Source
+    lock_ends_ms: float
+    # Its user goes on with it past the next poll.
+    renewed: bool = False
+
+
+# Partition -> offset -> what became of it.
+Settled = dict[TopicPartition, dict[int, Acknowledgement]]
+
+
+class Deliveries:
+    """All records of one member."""
+
+    def __init__(self) -> None:
+        # Fetched and not handed out yet.
+        self._waiting: deque[_Held] = deque()
+        # Handed out.
+        self._held: dict[tuple[TopicPartition, int], _Held] = {}
+        self._settled: dict[Source, Settled] = {}
+        # When the first of `_settled` came, None while there is none.
+        self.settled_since_ms: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._held)
+
+    # -- Fetched records
+
+    def add(self, records: Iterable[ShareRecord], source: Source, lock_ends_ms: float) -> None:
+        """Keep acquired records for the next polls."""
+        self._waiting.extend(_Held(record, source, lock_ends_ms) for record in records)
+
+    def take(self, limit: int, now_ms: float) -> list[ShareRecord]:
+        """Hand records out, but none whose lock has ended."""
+        taken: list[ShareRecord] = []
+        while self._waiting and len(taken) < limit:
+            each = self._waiting.popleft()
+            if each.lock_ends_ms > now_ms:
+                self._held[_place(each.record)] = each
+                taken.append(each.record)
+        return taken
+
+    def put_back(self, records: Sequence[ShareRecord]) -> None:
+        """Hand records out next time, as if they had not been taken."""
+        for record in reversed(records):
+            self._waiting.appendleft(self._held.pop(_place(record)))
+
+    def lose(self, node_id: int) -> None:
+        """Drop what was fetched in a session that has ended: the leader has given it back to the group."""
+        self._waiting = deque(each for each in self._waiting if each.source.node_id != node_id)
+
+    # -- What became of them
+
+    def settle(self, record: ShareRecord[Any, Any], what: Acknowledgement, now_ms: float) -> None:
+        """Note what became of a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
+        place = _place(record)
+        held = self._held.pop(place, None)
+        if held is None:
+            where = f"{record.topic}-{record.partition} at offset {record.offset}"
+            raise InvalidAcknowledgement(f"{where}: this consumer does not hold that record (any more)")
+        self.settle_offsets(place[0], (record.offset,), what, held.source, now_ms)
+
+    def settle_offsets(
+        self,
+        partition: TopicPartition,
+        offsets: Iterable[int],
+        what: Acknowledgement,
+        source: Source,
+        now_ms: float,
+    ) -> None:
+        """Note what became of acquired offsets, of which the user need not know."""
+        found = dict.fromkeys(offsets, what)
+        if found:
+            self._settled.setdefault(source, {}).setdefault(partition, {}).update(found)
+            self.settled_since_ms = self.settled_since_ms or now_ms
+
+    def accept_held(self, now_ms: float) -> None:
+        """Accept all records that were handed out: the user asks for more."""
+        for each in list(self._held.values()):
+            self.settle(each.record, Acknowledgement.ACCEPT, now_ms)
+
+    def open_record(self) -> ShareRecord | None:
+        """Return a record that was handed out and neither settled nor renewed, None if there is none."""
+        return next((each.record for each in self._held.values() if not each.renewed), None)
+
+    # -- Renewals
+
+    def source_of(self, record: ShareRecord[Any, Any]) -> Source:
+        """Return where a record that was handed out came from. Raises InvalidAcknowledgement."""
+        held = self._held.get(_place(record))
+        if held is None:
+            where = f"{record.topic}-{record.partition} at offset {record.offset}"
+            raise InvalidAcknowledgement(f"{where}: this consumer does not hold that record (any more)")
+        return held.source
+
+    def renew(self, record: ShareRecord[Any, Any], lock_ends_ms: float) -> None:
+        """Note a new lock: the record may be kept past the next poll."""
+        held = self._held.get(_place(record))
+        if held is not None:
+            held.renewed, held.lock_ends_ms = True, lock_ends_ms
+
+    def lock_ends_ms(self, record: ShareRecord[Any, Any]) -> float | None:
+        """Return when the lock of a record ends, None if this consumer does not hold it."""
+        held = self._held.get(_place(record))
+        return None if held is None else held.lock_ends_ms
+
+    # -- To the leaders
+
+    def nodes(self) -> set[int]:
+        """Return the leaders that have to be told something."""
+        return {source.node_id for source in self._settled}
+
+    def take_settled(self, node_id: int) -> dict[Source, Settled]:
+        """Return what a leader has to be told, by session; the caller tells it."""
+        taken = {source: found for source, found in self._settled.items() if source.node_id == node_id}
+        for source in taken:
+            del self._settled[source]
+        if not self._settled:
+            self.settled_since_ms = None
+        return taken
+
+
+def _place(record: ShareRecord[Any, Any]) -> tuple[TopicPartition, int]:
+    return TopicPartition(record.topic, record.partition), record.offset
+
+
+def runs(offsets: Mapping[int, Acknowledgement]) -> list[tuple[int, int, list[int]]]:
+    """Return (first offset, last offset, types) of each run of offsets; one type stands for all of a run."""
+    found: list[tuple[int, int, list[int]]] = []
+    for offset in sorted(offsets):
+        what = int(offsets[offset])
+        if found and found[-1][1] == offset - 1 and found[-1][2] == [what]:
+            found[-1] = found[-1][0], offset, found[-1][2]
+        else:
+            found.append((offset, offset, [what]))
+    return found
+
+
+def acquired(
+    records: Sequence[ShareRecord], ranges: Iterable[tuple[int, int, int]]
+) -> tuple[list[ShareRecord], list[int]]:
+    """Return the records of the acquired ranges (first, last, delivery count), and the offsets without a record."""
+    by_offset = {record.offset: record for record in records}
+    found: list[ShareRecord] = []
+    gaps: list[int] = []
+    for first, last, count in ranges:
+        for offset in range(first, last + 1):
+            record = by_offset.get(offset)
+            if record is None:
+                gaps.append(offset)
+            else:
+                found.append(record._replace(delivery_count=count))
+    return found, gaps

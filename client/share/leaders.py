@@ -1,0 +1,367 @@
+"""What a share consumer and the leaders tell each other: records are acquired, and what became of them is told.
+
+A leader gets one request at a time, because requests of a session go one after another. A fetch is sent only when the
+user waits for records: the lock of a record that is fetched ahead would run out while the user is busy with others.
+What became of records goes with the next fetch of their leader, in a request of its own if that would be late, or if
+the user commits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
+from ..consumer.completed_fetch import CompletedFetch
+from ..core.clock import monotonic_ms
+from ..core.cluster import Cluster
+from ..core.connection_pool import FETCH
+from ..core.lifetime import broken_task
+from ..core.metadata import NO_LEADER
+from ..errors import CorruptRecords, UnsupportedVersion
+from ..record import ShareRecord, TopicPartition
+from .deliveries import Acknowledgement, Deliveries, Settled, Source, acquired
+from .leader_session import Place, ShareFetchOptions, ShareSession, by_partition, outcomes_of
+
+_log = logging.getLogger(__name__)
+
+# Told of each partition: the offsets that were settled, and why the leader did not take that, None if it did.
+AcknowledgementListener = Callable[[TopicPartition, Sequence[int], KafkaError | None], object]
+# Partition -> None, or why what became of its records was not taken.
+Results = dict[TopicPartition, KafkaError | None]
+
+_FIRST_RENEWAL = 2  # ShareAcknowledge 2 renews locks
+# What became of records is told so long after the first of them, if no fetch takes it along before.
+_TELL_AFTER_MS = 1_000
+# Decoded records at a time.
+_DECODED_RECORDS = 500
+
+
+@dataclass(slots=True, eq=False)
+class _Leader:
+    session: ShareSession
+    # Held by the request in flight.
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    # Whether a fetch is in flight or waits for the lock.
+    asked: bool = False
+    failures: int = 0
+
+
+class ShareLeaders:
+    """The sessions with all leaders."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        member_id: str,
+        options: ShareFetchOptions,
+        deliveries: Deliveries,
+        wake: Callable[[], None],
+        listener: AcknowledgementListener | None,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._deliveries = deliveries
+        # Called when a fetch has ended: there are records, an error, or neither.
+        self._wake = wake
+        self._listener = listener
+        self._new_session: Callable[[], ShareSession] = lambda: ShareSession(group_id, member_id, options)
+        self._leaders: dict[int, _Leader] = {}
+        # How long the leaders lock records for this group; None before the first answer.
+        self.lock_timeout_ms: int | None = None
+        # For the next poll: why a partition cannot be read.
+        self.error: KafkaError | None = None
+        # Partitions that had a retriable error, and until when they are left alone.
+        self._muted: dict[Place, float] = {}
+
+    # -- Fetches
+
+    def ask(self, assigned: Iterable[Place]) -> None:
+        """Have each leader asked for records that has no fetch in flight."""
+        by_leader: dict[int, set[Place]] = {}
+        now_ms = monotonic_ms()
+        for place in assigned:
+            if self._muted.get(place, 0.0) > now_ms:
+                continue
+            partition = self._partition(place)
+            node_id = NO_LEADER if partition is None else self._cluster.leader(partition)
+            if node_id != NO_LEADER:
+                by_leader.setdefault(node_id, set()).add(place)
+            elif partition is None:
+                self._cluster.refresh_soon()
+            else:
+                self._cluster.refresh_leader(partition)
+        for node_id, places in by_leader.items():
+            leader = self._leader(node_id)
+            if not leader.asked:
+                leader.asked = True
+                self._spawn(self._fetch(node_id, leader, frozenset(places)), "share fetch")
+
+    def _spawn(self, work: Coroutine[Any, Any, Any], name: str) -> None:
+        """Run `work` as a task. If it breaks, the next poll raises why."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            if not task.cancelled() and (error := broken_task(task, f"the share consumer's {name}")) is not None:
+                self.error = self.error or error
+                self._wake()
+
+        self._cluster.spawn(work, name).add_done_callback(ended)
+
+    def _partition(self, place: Place) -> TopicPartition | None:
+        name = self._cluster.view.topic_names.get(place[0])
+        return None if name is None else TopicPartition(name, place[1])
+
+    def _leader(self, node_id: int) -> _Leader:
+        if node_id not in self._leaders:
+            self._leaders[node_id] = _Leader(self._new_session())
+        return self._leaders[node_id]
+
+    async def _fetch(self, node_id: int, leader: _Leader, places: frozenset[Place]) -> None:
+        try:
+            async with leader.lock:
+                taken = self._deliveries.take_settled(node_id)
+                if not places.issuperset(outcomes_of(taken, leader.session.number)):
+                    # A fetch would bring partitions back into the session that others fetch from now.
+                    self._report(await self._tell(node_id, leader, taken), taken)
+                    taken = {}
+                await self._fetch_once(node_id, leader, places, taken)
+        finally:
+            leader.asked = False
+            self._wake()
+
+    async def _fetch_once(
+        self, node_id: int, leader: _Leader, places: frozenset[Place], taken: Mapping[Source, Settled]
+    ) -> None:
+        session = leader.session
+        results = self._stale(session, taken)
+        outcomes = outcomes_of(taken, session.number) if session.is_open else {}
+        request = session.fetch(places, outcomes)
+        try:
+            response = await self._request_fetch(node_id, request)
+        except KafkaError as error:
+            self._give_up(node_id, leader)
+            results |= dict.fromkeys(by_partition(taken, session.number, current=True), error)
+            self._report(results, taken)
+            await self._pause(leader, error)
+            return
+        leader.failures = 0
+        self._cluster.retries.done(leader)
+        session.fetched(places)
+        self.lock_timeout_ms = response.acquisition_lock_timeout_ms
+        for topic in response.responses:
+            for each in topic.partitions:
+                place = topic.topic_id, each.partition_index
+                partition = self._partition(place)
+                if partition is None:
+                    continue
+                if place in outcomes:
+                    results[partition] = _error_of(
+                        each.acknowledge_error_code, each.acknowledge_error_message, partition
+                    )
+                self._take_in(Source(node_id, session.number, place[0]), partition, each)
+        self._report(results, taken)
+
+    async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
+        response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
+        _raise(response.error_code, response.error_message, "a share fetch")
+        return response
+
+    async def _pause(self, leader: _Leader, error: KafkaError) -> None:
+        """Keep an error for the next poll, or wait before the leader is asked again."""
+        if not error.retriable and error.code not in _SESSION_ERRORS:
+            self.error = error
+            return
+        leader.failures += 1
+        self._cluster.retries.failed(leader, error)
+        self._cluster.refresh_soon()
+        await asyncio.sleep(self._cluster.backoff.pause_ms(leader.failures) / 1000)
+
+    def _give_up(self, node_id: int, leader: _Leader) -> None:
+        """Begin a new session with the next fetch: what was acquired in this one is the group's again."""
+        leader.session.reset()
+        self._deliveries.lose(node_id)
+
+    # -- Records
+
+    def _take_in(self, source: Source, partition: TopicPartition, data: PartitionData) -> None:
+        """Keep the acquired records of one partition for the next polls, or its error."""
+        place = source.topic_id, partition.partition
+        if (error := _error_of(data.error_code, data.error_message, partition)) is not None:
+            if error.retriable:
+                self._muted[place] = monotonic_ms() + self._cluster.options.retry_backoff_ms
+                self._cluster.refresh_leader(partition)
+            else:
+                self.error = error
+            return
+        self._muted.pop(place, None)
+        ranges = [(each.first_offset, each.last_offset, each.delivery_count) for each in data.acquired_records]
+        if not ranges:
+            return
+        records, bad_from = self._decoded(partition, data, ranges[0][0])
+        found, gaps = acquired(records, ranges)
+        now_ms = monotonic_ms()
+        settle = self._deliveries.settle_offsets
+        # Nobody can read what is corrupt: it is rejected, as Kafka's consumer does.
+        settle(partition, (each for each in gaps if each >= bad_from), Acknowledgement.REJECT, source, now_ms)
+        settle(partition, (each for each in gaps if each < bad_from), Acknowledgement.GAP, source, now_ms)
+        # The locks have begun a moment ago: a leader that waits for records locks them when they are there.
+        self._deliveries.add(found, source, now_ms + (self.lock_timeout_ms or 0))
+
+    def _decoded(self, partition: TopicPartition, data: PartitionData, first: int) -> tuple[list[ShareRecord], float]:
+        """Return the records that came, and the offset from which on they cannot be read: infinite if they all can."""
+        found: list[ShareRecord] = []
+        try:
+            fetch = CompletedFetch(
+                partition, memoryview(data.records or b""), first, check_crcs=self._options.check_crcs
+            )
+            while some := fetch.take(_DECODED_RECORDS):
+                found += (cast("ShareRecord", ShareRecord(*record)) for record in some)
+        except CorruptRecords as error:
+            self.error = error
+            return found, found[-1].offset + 1 if found else first
+        return found, float("inf")
+
+    # -- What became of records
+
+    def tell_if_due(self) -> None:
+        """Tell the leaders what became of records, unless a fetch will soon do it."""
+        since_ms = self._deliveries.settled_since_ms
+        if since_ms is not None and monotonic_ms() - since_ms >= _TELL_AFTER_MS:
+            self.tell_soon()
+
+    def tell_soon(self) -> None:
+        """Tell the leaders what became of records, and do not wait for it."""
+        for node_id in self._deliveries.nodes():
+            self._spawn(self.tell(node_id), "acknowledge")
+
+    async def tell_all(self) -> Results:
+        """Tell the leaders what became of records. Return what they say of each partition."""
+        found = await asyncio.gather(*(self.tell(node_id) for node_id in sorted(self._deliveries.nodes())))
+        return {partition: error for results in found for partition, error in results.items()}
+
+    async def tell(self, node_id: int) -> Results:
+        """Tell one leader."""
+        leader = self._leader(node_id)
+        async with leader.lock:
+            taken = self._deliveries.take_settled(node_id)
+            results = await self._tell(node_id, leader, taken) if taken else {}
+        self._report(results, taken)
+        return results
+
+    async def _tell(
+        self, node_id: int, leader: _Leader, taken: Mapping[Source, Settled], *, close: bool = False
+    ) -> Results:
+        session = leader.session
+        results = self._stale(session, taken)
+        outcomes = outcomes_of(taken, session.number) if session.is_open else {}
+        if not session.is_open or not (outcomes or close):
+            return results
+        current = by_partition(taken, session.number, current=True)
+        try:
+            response = await self._request_acknowledge(node_id, session.acknowledge(outcomes, close=close))
+        except UnsupportedVersion as error:
+            return results | dict.fromkeys(current, error)  # nothing was sent
+        except KafkaError as error:
+            self._give_up(node_id, leader)
+            return results | dict.fromkeys(current, error)
+        session.advance()
+        for topic in response.responses:
+            for each in topic.partitions:
+                partition = self._partition((topic.topic_id, each.partition_index))
+                if partition is not None:
+                    results[partition] = _error_of(each.error_code, each.error_message, partition)
+        return dict.fromkeys(current) | results
+
+    async def _request_acknowledge(self, node_id: int, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+        connection = await self._cluster.connection(node_id, FETCH)
+        version = connection.version_for(ShareAcknowledgeRequest)
+        if request.is_renew_ack and version < _FIRST_RENEWAL:
+            raise UnsupportedVersion("ShareAcknowledge", range(_FIRST_RENEWAL, _FIRST_RENEWAL + 1), (version, version))
+        response = await connection.request(request, ShareAcknowledgeResponse, version=version)
+        _raise(response.error_code, response.error_message, "an acknowledgement")
+        if response.acquisition_lock_timeout_ms:
+            self.lock_timeout_ms = response.acquisition_lock_timeout_ms
+        return response
+
+    def _stale(self, session: ShareSession, taken: Mapping[Source, Settled]) -> Results:
+        """Return what cannot be told any more: of records of earlier sessions, which are the group's again."""
+        number = session.number if session.is_open else -1
+        text = "the session with the leader has ended: the records are delivered again"
+        return {
+            partition: KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"{_name(partition)}: {text}")
+            for partition in by_partition(taken, number, current=False)
+        }
+
+    def _report(self, results: Results, taken: Mapping[Source, Settled]) -> None:
+        """Tell the listener, or the log, what the leaders said."""
+        for settled in taken.values():
+            for partition, offsets in settled.items():
+                error = results.get(partition)
+                if self._listener is not None:
+                    self._listener(partition, sorted(offsets), error)
+                elif error is not None:
+                    _log.warning("%d records of %s are delivered again: %s", len(offsets), _name(partition), error)
+
+    async def renew(self, records: Iterable[ShareRecord[Any, Any]]) -> Results:
+        """Lock records that were handed out for the whole time again. Return what the leaders say."""
+        wanted: dict[int, dict[Source, Settled]] = {}
+        for record in records:
+            source, partition = self._deliveries.source_of(record), TopicPartition(record.topic, record.partition)
+            settled = wanted.setdefault(source.node_id, {}).setdefault(source, {})
+            settled.setdefault(partition, {})[record.offset] = Acknowledgement.RENEW
+        ends_ms = monotonic_ms() + (self.lock_timeout_ms or 0)
+        found = await asyncio.gather(*(self._renew(node_id, taken) for node_id, taken in wanted.items()))
+        results = {partition: error for each in found for partition, error in each.items()}
+        for record in records:
+            if results.get(TopicPartition(record.topic, record.partition)) is None:
+                self._deliveries.renew(record, ends_ms)
+        return results
+
+    async def _renew(self, node_id: int, taken: Mapping[Source, Settled]) -> Results:
+        leader = self._leader(node_id)
+        async with leader.lock:
+            return await self._tell(node_id, leader, taken)
+
+    # -- The end
+
+    async def close(self) -> Results:
+        """Tell the leaders what became of records, and end the sessions: they take the other records back."""
+        found = await asyncio.gather(*(self._close(node_id, each) for node_id, each in self._leaders.items()))
+        return {partition: error for results in found for partition, error in results.items()}
+
+    async def _close(self, node_id: int, leader: _Leader) -> Results:
+        async with leader.lock:
+            taken = self._deliveries.take_settled(node_id)
+            results = await self._tell(node_id, leader, taken, close=True)
+            self._give_up(node_id, leader)
+        self._report(results, taken)
+        return results
+
+
+# After these a new session is begun at once.
+_SESSION_ERRORS = {
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+}
+
+
+def _raise(code: int, message: str | None, operation: str) -> None:
+    error = ErrorCode.of(code)
+    if error is not ErrorCode.NONE:
+        raise KafkaError(error, f"{operation} failed: {message or error.text}")
+
+
+def _error_of(code: int, message: str | None, partition: TopicPartition) -> KafkaError | None:
+    error = ErrorCode.of(code)
+    return None if error is ErrorCode.NONE else KafkaError(error, f"{_name(partition)}: {message or error.text}")
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"{partition.topic}-{partition.partition}"

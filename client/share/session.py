@@ -1,0 +1,214 @@
+"""One running share consumer: its connections, its membership, and its sessions with leaders."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, cast
+
+from ...protocol.errors import KafkaError
+from ..core.clock import monotonic_ms, wait_for
+from ..core.cluster import Cluster
+from ..core.coordinator import Coordinator
+from ..core.lifetime import broken_task, end_tasks
+from ..core.options import ClusterOptions
+from ..core.serialization import Deserializers
+from ..errors import (
+    ClientStopped,
+    ConcurrentPoll,
+    DeserializationFailed,
+    InvalidAcknowledgement,
+    NotAssigned,
+    results_of,
+)
+from ..record import ConsumerRecord, ShareRecord
+from .deliveries import Acknowledgement, Deliveries
+from .leader_session import ShareFetchOptions
+from .leaders import AcknowledgementListener, ShareLeaders
+from .share_membership import ShareMembership
+
+_log = logging.getLogger(__name__)
+
+# A poll looks again after this, if nothing wakes it: a partition that had an error may be asked for again.
+_LOOK_AGAIN_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ShareOptions:
+    """The checked options of a share consumer."""
+
+    cluster: ClusterOptions
+    fetch: ShareFetchOptions
+    group_id: str
+    client_rack: str | None
+    max_poll_interval_ms: int
+    is_explicit: bool
+    acknowledgement_listener: AcknowledgementListener | None
+    deserializers: Deserializers
+
+
+class Session:
+    """One running share consumer. Make it with `open`; end it with `finish`, then `close`."""
+
+    def __init__(self, cluster: Cluster, options: ShareOptions, topics: Collection[str]) -> None:
+        self.cluster = cluster
+        self.deliveries = Deliveries()
+        self._options = options
+        self._topics = topics
+        # Set while a waiting poll should look for records, errors or the assignment.
+        self._wake = asyncio.Event()
+        self._is_polling = False
+        # Set at the begin of a stop: no more records are returned.
+        self.is_stopping = False
+        # Why the task of the membership has broken.
+        self._broken: KafkaError | None = None
+        coordinator = Coordinator(cluster, options.group_id)
+        self._membership = ShareMembership(
+            cluster, coordinator, lambda: topics, self._wake.set, options.client_rack, options.max_poll_interval_ms
+        )
+        self.leaders = ShareLeaders(
+            cluster,
+            options.group_id,
+            self._membership.member_id,
+            options.fetch,
+            self.deliveries,
+            self._wake.set,
+            options.acknowledgement_listener,
+        )
+        self._member: asyncio.Task[Any] | None = None
+        cluster.on_update(lambda _view: self._wake.set())
+
+    @classmethod
+    async def open(cls, options: ShareOptions, topics: Collection[str]) -> Session:
+        """Reach the cluster, and join the group in the background. Raises NoBrokerReachable."""
+        session = cls(await Cluster.open(options.cluster, topics), options, topics)
+        session.subscribe()
+        return session
+
+    def subscribe(self) -> None:
+        """Join the group, or tell it that the topics are others."""
+        self.cluster.watch(self._topics)
+        self._membership.heartbeat_soon()
+        if self._topics and (self._member is None or self._member.done()):
+            self._membership.error = None
+            self._member = self.cluster.spawn(self._membership.run(), "share membership")
+            self._member.add_done_callback(self._member_ended)
+
+    def _member_ended(self, task: asyncio.Task[Any]) -> None:
+        if not self.is_stopping and (error := broken_task(task, "the share consumer's membership")) is not None:
+            self._broken = error
+            self._wake.set()
+
+    # -- Polls
+
+    async def poll(self, limit: int, timeout_ms: float | None) -> list[ShareRecord[Any, Any]]:
+        """Return up to `limit` records, none after `timeout_ms`. Raises what `ShareConsumer.getmany` raises."""
+        if not self._topics:
+            raise NotAssigned("there is nothing to read: subscribe() to topics")
+        if self._is_polling:
+            raise ConcurrentPoll("another task waits for records of this share consumer: only one may poll at a time")
+        self._is_polling = True
+        try:
+            self._begin_poll()
+            return await self._wait_for(limit, timeout_ms)
+        finally:
+            self._is_polling = False
+
+    def _begin_poll(self) -> None:
+        self._membership.polled()
+        if not self._options.is_explicit:
+            self.deliveries.accept_held(monotonic_ms())
+        elif (record := self.deliveries.open_record()) is not None:
+            where = f"{record.topic}-{record.partition} at offset {record.offset}"
+            raise InvalidAcknowledgement(f"{where}: accept, release, reject or renew it before the next poll")
+        self.leaders.tell_if_due()
+
+    async def _wait_for(self, limit: int, timeout_ms: float | None) -> list[ShareRecord[Any, Any]]:
+        ends_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
+        while True:
+            self._wake.clear()
+            if records := self.deliveries.take(limit, monotonic_ms()):
+                return self._deserialized(records)
+            self._raise_errors()
+            self.leaders.ask(self._membership.assigned)
+            left_ms = _LOOK_AGAIN_MS if ends_ms is None else ends_ms - monotonic_ms()
+            if left_ms <= 0:
+                await asyncio.sleep(0)  # a loop around getmany(timeout_ms=0) must let other tasks run
+                return []
+            await wait_for(self._wake, min(left_ms, _LOOK_AGAIN_MS))
+
+    def _raise_errors(self) -> None:
+        if self.is_stopping:
+            raise ClientStopped("the share consumer was stopped")
+        error = self._membership.error or self._broken or self.leaders.error
+        self.leaders.error = None
+        if error is not None:
+            raise error
+
+    def _deserialized(self, records: list[ShareRecord]) -> list[ShareRecord[Any, Any]]:
+        """Return records as the user takes them. One that fails is released, and those behind it come next time."""
+        try:
+            made = self._options.deserializers.many(cast("list[ConsumerRecord]", records))
+        except DeserializationFailed:
+            self.deliveries.put_back(records[1:])
+            self.deliveries.settle(records[0], Acknowledgement.RELEASE, monotonic_ms())
+            raise
+        self.deliveries.put_back(records[len(made) :])
+        return cast("list[ShareRecord[Any, Any]]", made)
+
+    async def renew(self, records: Sequence[ShareRecord[Any, Any]]) -> None:
+        """Lock records anew. Raises KafkaError, ItemsFailed."""
+        results_of(await self.leaders.renew(records))
+
+    # -- The end
+
+    async def finish(self, *, accept: bool) -> None:
+        """Tell the leaders what became of records, and leave the group; with `accept` all are processed."""
+        self.is_stopping = True
+        self._wake.set()
+        if accept:
+            self.deliveries.accept_held(monotonic_ms())
+        for partition, error in (await self.leaders.close()).items():
+            if error is not None:
+                _log.warning("%s-%d: the last records are delivered again: %s", *partition, error)
+        if self._member is not None:
+            await end_tasks((self._member,))
+            await self._membership.leave()
+
+    async def close(self) -> None:
+        """Stop the tasks and close the connections."""
+        self.is_stopping = True
+        self._wake.set()
+        await self.cluster.close()
+
+
+# They close the sessions of lost consumers.
+_closing: set[asyncio.Task[None]] = set()
+
+
+def lose(loop: asyncio.AbstractEventLoop, session: Session) -> None:
+    """Have the loop close the session of a consumer that nobody can stop any more, if the loop is there.
+
+    A finalizer calls this, in any thread and at any moment.
+    """
+
+    def close() -> None:
+        task = loop.create_task(_close_lost(session))
+        _closing.add(task)
+        task.add_done_callback(_closing.discard)
+
+    with suppress(RuntimeError):  # the loop is closed: its connections are, too
+        loop.call_soon_threadsafe(close)
+
+
+async def _close_lost(session: Session) -> None:
+    try:
+        async with asyncio.timeout(session.cluster.options.request_timeout_ms / 1000):
+            await session.finish(accept=False)
+    except (KafkaError, TimeoutError) as error:
+        _log.warning("a share consumer that was lost could not leave its group: %s", error)
+    finally:
+        await session.close()

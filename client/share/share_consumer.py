@@ -1,0 +1,287 @@
+"""The share consumer: `ShareConsumer`.
+
+    async with ShareConsumer("jobs", bootstrap_servers="127.0.0.1:9092", group_id="workers") as consumer:
+        async for record in consumer: ...
+        # or, and say what became of each record:
+        consumer = ShareConsumer("jobs", group_id="workers", share_acknowledgement_mode="explicit")
+        for records in (await consumer.getmany(timeout_ms=500)).values(): ...
+            consumer.accept(record)  # or release, or reject
+
+Members of a share group share records, not partitions (KIP-932): there may be more members than partitions, and a
+record that one could not process goes to another. Each record is locked for its member for a time
+(`acquisition_lock_timeout_ms`), and is delivered again if nobody says before what became of it; after some deliveries
+(`share.delivery.count.limit` of the group) it is not. Option names and meanings are Kafka's in snake case.
+
+Promise: with implicit acknowledgement, records count as processed when the user asks for the next ones, or stops the
+consumer without an error. A record is delivered at least once, and again after a crash.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, Unpack
+
+from ..core.arguments import KnowsOtherNames, check_apart
+from ..core.clock import monotonic_ms
+from ..core.lifetime import Lifetime
+from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
+from ..core.security import SecurityArguments
+from ..core.serialization import Deserializer, Deserializers
+from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
+from ..record import K, ShareRecord, TopicPartition, V
+from .deliveries import Acknowledgement
+from .leader_session import ShareFetchOptions
+from .leaders import AcknowledgementListener
+from .session import Session, ShareOptions, lose
+
+_log = logging.getLogger(__name__)
+
+_ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
+
+
+class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
+    """Takes records of topics as a member of a share group. Use `async with`, or `start()` and `stop()`.
+
+    Only one task may poll at a time; any task may acknowledge.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        group_id: str,
+        bootstrap_servers: str | Sequence[str] = "127.0.0.1:9092",
+        client_id: str = "odradek-share-consumer",
+        client_rack: str | None = None,
+        share_acknowledgement_mode: str = "implicit",
+        share_acquire_mode: str = "batch_optimized",
+        acknowledgement_listener: AcknowledgementListener | None = None,
+        fetch_min_bytes: int = 1,
+        fetch_max_wait_ms: int = 500,
+        fetch_max_bytes: int = 52_428_800,
+        max_poll_records: int = 500,
+        max_poll_interval_ms: int = 300_000,
+        check_crcs: bool = True,
+        allow_auto_create_topics: bool = True,
+        request_timeout_ms: float = 30_000,
+        default_api_timeout_ms: float = 60_000,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 1_000,
+        metadata_max_age_ms: float = 300_000,
+        key_deserializer: Deserializer | None = None,
+        value_deserializer: Deserializer | None = None,
+        **security: Unpack[SecurityArguments],
+    ) -> None:
+        given = check_options(locals())
+        check_apart("ShareConsumer", topics)
+        if not group_id:
+            raise InvalidOption("group_id must not be empty: a share consumer is a member of a share group")
+        if request_timeout_ms <= fetch_max_wait_ms:
+            raise InvalidOption("request_timeout_ms must be above fetch_max_wait_ms")
+        cluster = part_of(given, ClusterOptions, security=security_options("ShareConsumer", security))
+        fetch = part_of(given, ShareFetchOptions, acquire_mode=_ACQUIRE_MODES[share_acquire_mode])
+        self._options = part_of(
+            given,
+            ShareOptions,
+            cluster=cluster,
+            fetch=fetch,
+            is_explicit=share_acknowledgement_mode == "explicit",
+            deserializers=Deserializers(key_deserializer, value_deserializer),
+        )
+        # The session reads it.
+        self._topics = set(topics)
+        self._lifetime = Lifetime("share consumer")
+        # None before start() and after stop().
+        self._session: Session | None = None
+        self._finalizer: weakref.finalize[..., Any]
+        # Whether the last session has ended with a stop: then `async for` ends, and does not raise.
+        self._stopped = False
+
+    # -- Start and stop
+
+    async def start(self) -> None:
+        """Reach the cluster; joining the group continues in the background. Raises NoBrokerReachable."""
+        await self._lifetime.start(self._start)
+
+    async def _start(self) -> None:
+        self._session = session = await Session.open(self._options, self._topics)
+        self._stopped = False
+        # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
+        self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
+        self._finalizer.atexit = False
+
+    async def stop(self, timeout_ms: float | None = None) -> None:
+        """Acknowledge what is settled, give the other records back, leave the group and close.
+
+        With implicit acknowledgement, the records that were returned are accepted.
+        """
+        check_stop_timeout(timeout_ms)
+        await self._close(timeout_ms, accept=True)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error in the user's code, the records that it worked on go back to the group.
+        await self._close(accept=kind is None)
+
+    async def _close(self, timeout_ms: float | None = None, *, accept: bool = False) -> None:
+        limit_ms = self._options.cluster.request_timeout_ms if timeout_ms is None else timeout_ms
+
+        async def finish() -> None:
+            assert self._session is not None
+            await self._session.finish(accept=accept and not self._options.is_explicit)
+
+        if not await self._lifetime.stop(self._end, finish, limit_ms):
+            _log.warning("the share consumer was stopped before it could acknowledge and leave: its time is over")
+
+    async def _end(self) -> None:
+        session, self._session, self._stopped = self._session, None, True
+        if session is not None:
+            self._finalizer.detach()
+            await session.close()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
+        return self._session is not None and self._session.cluster.is_connected
+
+    def _running(self) -> Session:
+        self._lifetime.check_loop()
+        if self._session is None:
+            raise ClientStopped("the share consumer is not running: use `async with`, or await start() first")
+        return self._session
+
+    # -- Subscription
+
+    def subscribe(self, *topics: str) -> None:
+        """Take records of these topics instead of earlier ones."""
+        check_apart("subscribe", topics)
+        self._topics.clear()
+        self._topics.update(topics)
+        if self._session is not None:
+            self._session.subscribe()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return frozenset(self._topics)
+
+    # -- Poll
+
+    async def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
+        """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
+
+        With implicit acknowledgement, a further call accepts the records of the last one. With explicit, it raises
+        InvalidAcknowledgement while one of them is neither acknowledged nor renewed. Raises the error that ended the
+        membership, and DeserializationFailed for a record, which is released.
+        """
+        limit = self._options.fetch.max_poll_records if max_records is None else max_records
+        check_numbers(timeout_ms=timeout_ms, **({} if max_records is None else {"max_records": max_records}))
+        found: dict[TopicPartition, list[ShareRecord[K, V]]] = {}
+        for record in await self._running().poll(limit, timeout_ms):
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found
+
+    async def getone(self) -> ShareRecord[K, V]:
+        """Return the next record, and wait for it without a limit."""
+        while True:
+            for record in await self._running().poll(1, None):
+                return record
+
+    async def __anext__(self) -> ShareRecord[K, V]:
+        """Return the next record, and wait for it without a limit. The iteration ends when the consumer is stopped."""
+        session = self._session
+        if session is None and self._stopped:
+            raise StopAsyncIteration
+        try:
+            return await self.getone()
+        except ClientStopped:
+            if session is not None and session.is_stopping:
+                raise StopAsyncIteration from None
+            raise
+
+    def give_back(self, found: Mapping[TopicPartition, Sequence[ShareRecord[Any, Any]]]) -> None:
+        """Return these records again, which a poll has returned and nobody has received."""
+        if self._session is not None:
+            self._session.deliveries.put_back([record for records in found.values() for record in records])
+
+    # -- What became of records
+
+    def accept(self, *records: ShareRecord[Any, Any]) -> None:
+        """Say that these records are processed."""
+        self._settle(records, Acknowledgement.ACCEPT)
+
+    def release(self, *records: ShareRecord[Any, Any]) -> None:
+        """Give these records back: they are delivered again, up to the group's limit."""
+        self._settle(records, Acknowledgement.RELEASE)
+
+    def reject(self, *records: ShareRecord[Any, Any]) -> None:
+        """Say that nobody can process these records: they are not delivered again."""
+        self._settle(records, Acknowledgement.REJECT)
+
+    def _settle(self, records: Sequence[ShareRecord[Any, Any]], what: Acknowledgement) -> None:
+        _check_records(what.name.lower(), records)
+        deliveries = self._explicit_only().deliveries
+        for record in records:
+            deliveries.settle(record, what, monotonic_ms())
+
+    async def renew(self, *records: ShareRecord[Any, Any]) -> None:
+        """Lock these records for the whole time again: they may be kept past the next poll, and settled later.
+
+        Raises KafkaError, INVALID_RECORD_STATE for a lock that has ended; UnsupportedVersion by a broker of Kafka 4.1.
+        """
+        _check_records("renew", records)
+        await self._explicit_only().renew(records)
+
+    def _explicit_only(self) -> Session:
+        session = self._running()
+        if not self._options.is_explicit:
+            text = "acknowledgement is implicit: give the consumer share_acknowledgement_mode='explicit'"
+            raise InvalidAcknowledgement(text)
+        return session
+
+    async def commit(self) -> None:
+        """Have the leaders take what became of records; with implicit acknowledgement all that were returned.
+
+        Raises KafkaError, or ItemsFailed, if a leader does not take it, such as INVALID_RECORD_STATE where a lock has
+        ended before: the records are delivered again.
+        """
+        session = self._running()
+        self._accept_if_implicit(session)
+        async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
+            results_of(await session.leaders.tell_all())
+
+    def commit_soon(self) -> None:
+        """Have the leaders told, and do not wait: `acknowledgement_listener` gets the results."""
+        session = self._running()
+        self._accept_if_implicit(session)
+        session.leaders.tell_soon()
+
+    def _accept_if_implicit(self, session: Session) -> None:
+        if not self._options.is_explicit:
+            session.deliveries.accept_held(monotonic_ms())
+
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """Return how long records are locked for this group's members, None before the first records."""
+        return self._running().leaders.lock_timeout_ms
+
+    def lock_left_ms(self, record: ShareRecord[Any, Any]) -> float:
+        """Return how long the lock of a record still holds: 0 if it has ended, or the record is settled."""
+        ends_ms = self._running().deliveries.lock_ends_ms(record)
+        return 0.0 if ends_ms is None else max(ends_ms - monotonic_ms(), 0.0)
+
+
+def _check_records(call: str, records: Sequence[object]) -> None:
+    """Raise TypeError for anything but records that are given one by one."""
+    for each in records:
+        if not isinstance(each, ShareRecord):
+            kind = type(each).__name__
+            raise TypeError(f"{call} takes records of this consumer one by one, not a {kind}: write {call}(*records)")

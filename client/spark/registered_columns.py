@@ -1,0 +1,147 @@
+"""Typed keys and values by a schema registry: what the options say, and what the registry has when a query is planned.
+
+The driver asks for the latest version of the subject once; that is the schema of the column as long as the query runs.
+Tasks read each record by the schema of its writer, and resolve it to that one. What is asked for is kept in a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidOption, SchemaRegistryRefused
+from .columns import CORRUPT, Format
+from .errors import OptionError, SchemaError
+
+if TYPE_CHECKING:
+    from ..schemas.schema_registry import Registered, Schema, SchemaRegistry
+
+_OPTIONS = ("User", "Password", "Ca")
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryOptions:
+    """The options of a schema registry, and the subjects that are named, by column."""
+
+    registry: SchemaRegistry
+    subjects: Mapping[str, str]
+
+    def subject(self, column: str, topic: str | None) -> str:
+        """Return the subject of a column. Raises OptionError where there is no one topic to name it by."""
+        named = self.subjects.get(column)
+        if named is None and topic is None:
+            raise OptionError(f"{column}Subject", "must be given: records come from, or go to, several topics")
+        return named or f"{topic}-{column}"
+
+    def latest(self, column: str, subject: str) -> Registered:
+        """Return the latest version of a subject. Raises OptionError if there is none, or none of Avro."""
+        try:
+            found = self.registry.latest(subject)
+        except SchemaRegistryRefused as error:
+            if error.status != 404:
+                raise
+            raise OptionError(f"{column}Subject", f"the schema registry has no subject {subject!r}") from None
+        if found.schema.type != "AVRO":
+            raise OptionError(f"{column}Format", f"the schema of {subject!r} is of type {found.schema.type}, not Avro")
+        return found
+
+
+def parse_registry(values: Mapping[str, Any]) -> RegistryOptions | None:
+    """Return the options of the registry, None if none is named. Raises OptionError."""
+    url = values["schemaRegistry"]
+    given = [f"schemaRegistry{each}" for each in _OPTIONS if values[f"schemaRegistry{each}"] is not None]
+    subjects = {column: values[f"{column}Subject"] for column in ("key", "value") if values[f"{column}Subject"]}
+    if url is None:
+        if given:
+            raise OptionError(given[0], "needs schemaRegistry")
+        return None
+    if "avro" not in (values["keyFormat"], values["valueFormat"]):
+        raise OptionError("schemaRegistry", "needs valueFormat=avro or keyFormat=avro")
+    user, password, ca_file = (values[f"schemaRegistry{each}"] for each in _OPTIONS)
+    if (user is None) != (password is None):
+        raise OptionError("schemaRegistryUser", "and schemaRegistryPassword go together")
+    from ..schemas.schema_registry import SchemaRegistry  # heavy, and most queries have none
+
+    try:
+        login = None if user is None else f"{user}:{password}"
+        return RegistryOptions(SchemaRegistry(url, login=login, ca_file=ca_file), subjects)
+    except InvalidOption as error:
+        raise OptionError("schemaRegistry", error.message) from None
+
+
+def with_schemas(formats: Mapping[str, Format], options: RegistryOptions | None, topics: set[str]) -> dict[str, Format]:
+    """Return the formats of a read with what the registry has. Raises OptionError, SchemaError, KafkaError."""
+    if options is None:
+        return dict(formats)
+    topic = next(iter(topics)) if len(topics) == 1 else None
+    return {
+        column: _with_schema(column, each, options, topic) if each.name == "avro" else each
+        for column, each in formats.items()
+    }
+
+
+def _with_schema(column: str, wanted: Format, options: RegistryOptions, topic: str | None) -> Format:
+    from ..schemas.table_avro import TableAvro, ddl
+
+    latest = options.latest(column, options.subject(column, topic))
+    serializer = TableAvro(options.registry, latest.schema)
+    if wanted.schema is not None:
+        return wanted._replace(registered=serializer)
+    with _named(column):
+        kind = ddl(serializer.type)
+    if kind.startswith("STRUCT<") and wanted.mode == "PERMISSIVE":
+        # Nobody names the fields, so nobody could ask for the field of bad records.
+        kind = f"{kind[:-1]}, {CORRUPT}: STRING>"
+    return wanted._replace(type=kind, registered=serializer)
+
+
+@contextmanager
+def _named(column: str) -> Generator[None]:
+    try:
+        yield
+    except InvalidOption as error:
+        raise SchemaError(f"{error.message}; name the fields that you want with {column}Schema") from None
+
+
+# -- Writes
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredWriter:
+    """The schema that a column is written by, with its id."""
+
+    registry: SchemaRegistry
+    id: int
+    schema: Schema
+
+    def encode(self, rows: list[Any]) -> list[bytes | None]:
+        """Return rows with the id in front. Raises what the library of Avro does."""
+        from ..schemas.avro import Avro
+
+        write = Avro(self.registry).writer(self.id, self.schema)
+        return [None if each is None else write(each) for each in rows]
+
+
+def writers_of(
+    formats: Mapping[str, str],
+    avro_schemas: Mapping[str, str | None],
+    options: RegistryOptions | None,
+    topic: str | None,
+) -> dict[str, RegisteredWriter]:
+    """Register the given schemas, or find the latest versions, by column. Raises OptionError, KafkaError."""
+    if options is None:
+        return {}
+    made: dict[str, RegisteredWriter] = {}
+    for column in (name for name, each in formats.items() if each == "avro"):
+        subject, text = options.subject(column, topic), avro_schemas.get(column)
+        if text is None:
+            latest = options.latest(column, subject)
+            made[column] = RegisteredWriter(options.registry, latest.id, latest.schema)
+            continue
+        from ..schemas.schema_registry import Schema
+
+        schema = Schema(text)
+        made[column] = RegisteredWriter(options.registry, options.registry.register(subject, schema), schema)
+    return made

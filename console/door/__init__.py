@@ -1,0 +1,1 @@
+"""The door: which requests come in, who sends them, and the files that every page loads."""

@@ -1,0 +1,117 @@
+"""What keeps other web pages out: which hosts a request may name, where a change may come from, and its token.
+
+A console on this machine can be reached by every web page that its user opens. So
+
+- a request must name a host that is the console's own. Otherwise a page could reach it by a name of its own that leads
+  here (DNS rebinding);
+- GET and HEAD change nothing. A POST must come from a page of the console: browsers say so (Sec-Fetch-Site, Origin),
+  and the page's form has a token that only it can know;
+- the content security policy runs no script and loads nothing that is not the console's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Collection, Mapping
+from hashlib import sha256
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
+
+from ...web.exchange import HttpError, Request
+
+COOKIE = "odradek_console"
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+# Scripts and styles come from files, and forms go to the console alone.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = (
+    ("content-security-policy", _POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    # With no-referrer, browsers would not name the origin of a form.
+    ("referrer-policy", "same-origin"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("cache-control", "no-store"),
+)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine can reach an address to listen on."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def host_of(authority: str) -> str:
+    """Return the host of HOST:PORT in lower case, without the brackets of an IPv6 address."""
+    if authority.startswith("["):
+        return authority[1:].partition("]")[0].lower()
+    return authority.partition(":")[0].lower()
+
+
+def check_host(request: Request, allowed: Collection[str]) -> None:
+    """Raise HttpError unless a request names this machine, the address that it has reached, or an allowed host."""
+    host = host_of(request.headers.get("host", ""))
+    if host in _LOOPBACK_NAMES or host in allowed or (host and host == request.local_host.partition("%")[0]):
+        return
+    raise HttpError(403, "this console is not served under that host: `odradek console --allow-host` allows one")
+
+
+def check_origin(request: Request) -> None:
+    """Raise HttpError unless a change comes from a page of this console, as far as the client says."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site == "same-origin":
+            return
+    elif (origin := request.headers.get("origin")) is not None:
+        if origin.partition("://")[2] == request.headers.get("host"):
+            return
+    else:
+        return  # no browser: the token decides
+    raise HttpError(403, "changes come from pages of this console alone")
+
+
+class Tokens:
+    """Makes and checks the tokens of forms. Each browser gets a cookie, and its tokens are made from that."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def session_of(self, request: Request) -> str | None:
+        """Return the session of a request's cookie, None without one that was made here."""
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(request.headers.get("cookie", ""))
+        except CookieError:
+            return None
+        given = cookies[COOKIE].value if COOKIE in cookies else ""
+        name, _, mark = given.partition(".")
+        return name if name and hmac.compare_digest(mark.encode(), self._sign("session", name).encode()) else None
+
+    def new_session(self) -> str:
+        return secrets.token_urlsafe(24)
+
+    def cookie(self, session: str, *, secure: bool) -> str:
+        """Return the header by which a browser keeps a session."""
+        value = f"{session}.{self._sign('session', session)}"
+        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
+
+    def token(self, session: str) -> str:
+        """Return the token for the forms of a session."""
+        return self._sign("form", session)
+
+    def check(self, session: str | None, form: Mapping[str, str]) -> None:
+        """Raise HttpError unless a form has the token of its session."""
+        wanted = "" if session is None else self.token(session)
+        if not wanted or not hmac.compare_digest(form.get("token", "").encode(), wanted.encode()):
+            raise HttpError(403, "the form is too old, or is not of this console: open its page again")
+
+    def _sign(self, kind: str, text: str) -> str:
+        return hmac.new(self._secret, f"{kind}:{text}".encode(), sha256).hexdigest()

@@ -1,0 +1,163 @@
+"""What the bytes of a key or value are: JSON, Avro, MessagePack, text or nothing that is known.
+
+`auto` looks at the bytes; any other form is taken at the user's word, and bytes that are not of it are shown in hex.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import msgpack
+
+FORMS = ("auto", "text", "json", "msgpack", "avro", "int", "hex")
+# Parsing more takes longer than a turn of the loop may; it is shown as text.
+MAX_PARSED_BYTES = 1 << 20
+_JSON_BEGINNINGS = frozenset(b'{["-0123456789tfn')
+# MessagePack's maps and arrays: their first byte. Other values begin as text does.
+_MSGPACK_BEGINNINGS = frozenset((*range(0x80, 0xA0), *range(0xDC, 0xE0)))
+_AVRO_MAGIC = 0
+
+# From bytes in the registry's format to a value. Raises UndecodableValue.
+AvroDecoder = Callable[[bytes], Any]
+
+
+_unpack = cast("Callable[..., Any]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType]
+
+
+class UndecodableValue(Exception):
+    """Bytes that are not of the form that they should have; the text says why."""
+
+
+class Decoded(NamedTuple):
+    """What bytes mean. `text` is for people, `value` for filters: plain values as JSON has them."""
+
+    form: str
+    value: Any
+    text: str
+
+
+NULL = Decoded("null", None, "null")
+
+
+def decode(data: bytes | None, form: str = "auto", avro: AvroDecoder | None = None) -> Decoded:
+    """Return what bytes mean in a form of FORMS. Never raises: bytes that are not of that form are shown in hex."""
+    if data is None:
+        return NULL
+    if form == "auto":
+        return _guessed(data, avro)
+    try:
+        return _DECODERS[form](data) if form != "avro" else _avro(data, avro)
+    except UndecodableValue as error:
+        return _hex(data)._replace(form=f"not {form}: {error}")
+
+
+def _guessed(data: bytes, avro: AvroDecoder | None) -> Decoded:
+    for attempt in _attempts(data, avro):
+        try:
+            return attempt()
+        except UndecodableValue:
+            continue
+    return _hex(data)
+
+
+def _attempts(data: bytes, avro: AvroDecoder | None) -> list[Callable[[], Decoded]]:
+    found: list[Callable[[], Decoded]] = []
+    if not data:
+        return [lambda: Decoded("text", "", "")]
+    if data[0] in _JSON_BEGINNINGS:
+        found.append(lambda: _json(data))
+    if data[0] == _AVRO_MAGIC and len(data) > 5 and avro is not None:
+        found.append(lambda: _avro(data, avro))
+    found.append(lambda: _text(data))
+    if data[0] in _MSGPACK_BEGINNINGS:
+        found.append(lambda: _msgpack(data))
+    return found
+
+
+def _json(data: bytes) -> Decoded:
+    _check_size(data)
+    try:
+        text = data.decode()
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UndecodableValue(_why(error)) from error
+    return Decoded("json", value, text)
+
+
+def _text(data: bytes) -> Decoded:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise UndecodableValue("no UTF-8") from error
+    if "\x00" in text:
+        raise UndecodableValue("zero bytes")
+    return Decoded("text", text, text)
+
+
+def _shown_text(data: bytes) -> Decoded:
+    text = data.decode("utf-8", "backslashreplace")
+    return Decoded("text", text, text)
+
+
+def _msgpack(data: bytes) -> Decoded:
+    _check_size(data)
+    try:
+        value = _unpack(data, strict_map_key=False, timestamp=3)
+        plain = _plain(value)
+        return Decoded("msgpack", plain, json.dumps(plain, ensure_ascii=False))
+    except (ValueError, TypeError, RecursionError, msgpack.UnpackException, OverflowError) as error:
+        raise UndecodableValue(_why(error)) from error
+
+
+def _avro(data: bytes, avro: AvroDecoder | None) -> Decoded:
+    if avro is None:
+        raise UndecodableValue("the console has no --registry")
+    _check_size(data)
+    try:
+        plain = _plain(avro(data))
+        return Decoded("avro", plain, json.dumps(plain, ensure_ascii=False))
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise UndecodableValue(_why(error)) from error
+
+
+def _int(data: bytes) -> Decoded:
+    if len(data) not in (1, 2, 4, 8):
+        raise UndecodableValue(f"{len(data)} bytes")
+    value = int.from_bytes(data, "big", signed=True)
+    return Decoded("int", value, str(value))
+
+
+def _hex(data: bytes) -> Decoded:
+    text = data.hex(" ")
+    return Decoded("hex", text, text)
+
+
+_DECODERS: dict[str, Callable[[bytes], Decoded]] = {
+    "text": _shown_text,
+    "json": _json,
+    "msgpack": _msgpack,
+    "int": _int,
+    "hex": _hex,
+}
+
+
+def _check_size(data: bytes) -> None:
+    if len(data) > MAX_PARSED_BYTES:
+        raise UndecodableValue(f"{len(data)} bytes, more than are parsed")
+
+
+def _why(error: Exception) -> str:
+    return str(error)[:200] or type(error).__name__
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of JSON's types: bytes become hex, other keys and values text."""
+    if isinstance(value, dict):
+        return {str(_plain(key)): _plain(each) for key, each in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, bytes):
+        return value.hex(" ")
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

@@ -1,0 +1,79 @@
+"""A live tail: the records that come from now on, all of them up to a rate, a sample of them above.
+
+A burst is kept until it is shown, up to `MAX_WAITING` records. When more wait, every other one of those goes, again
+and again, and the tail says how many it left out: nobody takes a sample for the whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+
+from ...client import Consumer
+from ...client.record import ConsumerRecord
+from .search import Wanted
+
+# Shown at once, four times a second at most: what a browser draws without stopping.
+SHOWN_AT_ONCE = 250
+TICK_S = 0.25
+MAX_WAITING = 5_000
+# Of one poll.
+_AT_A_TIME = 5_000
+
+
+@dataclass(slots=True)
+class Tick:
+    """What a tail shows at once: records, and how many came and were left out since the last time."""
+
+    records: list[ConsumerRecord] = field(default_factory=list[ConsumerRecord])
+    came: int = 0
+    left_out: int = 0
+
+
+class Backlog:
+    """Records that wait to be shown."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[ConsumerRecord] = deque()
+        self._came = self._left_out = 0
+
+    def add(self, records: Iterable[ConsumerRecord]) -> None:
+        """Add records that came; where too many wait, keep a sample."""
+        for record in records:
+            self._came += 1
+            self._waiting.append(record)
+            if len(self._waiting) > MAX_WAITING:
+                self._thin()
+
+    def _thin(self) -> None:
+        before = len(self._waiting)
+        self._waiting = deque(record for number, record in enumerate(self._waiting) if number % 2)
+        self._left_out += before - len(self._waiting)
+
+    def take(self) -> Tick:
+        """Return what is to be shown next."""
+        shown = [self._waiting.popleft() for _ in range(min(SHOWN_AT_ONCE, len(self._waiting)))]
+        tick = Tick(shown, self._came, self._left_out)
+        self._came = self._left_out = 0
+        return tick
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._waiting and not self._left_out
+
+
+async def ticks(consumer: Consumer, wanted: Wanted | None) -> AsyncGenerator[Tick]:
+    """Yield what to show, four times a second, without an end; an empty tick where nothing came."""
+    loop = asyncio.get_running_loop()
+    backlog = Backlog()
+    while True:
+        until_s = loop.time() + TICK_S
+        while (left_s := until_s - loop.time()) > 0:
+            chunk = await consumer.getmany(timeout_ms=left_s * 1000, max_records=_AT_A_TIME)
+            for records in chunk.values():
+                backlog.add(records if wanted is None else filter(wanted, records))
+            # getmany returns at once while there are records: others have their turn.
+            await asyncio.sleep(0)
+        yield backlog.take()

@@ -1,0 +1,151 @@
+"""The console: its clients, its history and the socket that it listens on, from start to stop.
+
+async with Console(ConsoleConfig()) as console:
+    ...  # a browser opens console.url
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import ssl
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..web.connection import Limits
+from ..web.listener import Listener, ListenerConfig
+from .app import App
+from .cluster import Cluster, ClusterOptions
+from .door.login import ClusterLogin, OneLogin
+from .door.security import host_of, is_loopback
+from .history.history import History
+from .journal import Journal
+from .reading.decoding import AvroDecoder
+from .rendering import Templates
+from .visit import Decide, House
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_PORT = 8080
+# A browser opens six, and one for each live view.
+MAX_CONNECTIONS = 128
+MAX_TAILS = 8
+_LIMITS = Limits(head_bytes=16 << 10, body_bytes=2 << 20, bodies_bytes=16 << 20, idle_s=60.0)
+
+
+class UnsafeConsole(Exception):
+    """A console that everybody in the network could use; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleConfig:
+    """Where the cluster is, where the console listens, and who may do what."""
+
+    cluster: ClusterOptions = field(default_factory=ClusterOptions)
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    # Further names under which browsers reach it.
+    allowed_hosts: tuple[str, ...] = ()
+    read_only: bool = False
+    # "name:password" that everybody must send.
+    login: str | None = None
+    # Users log in to the cluster with their own names and passwords.
+    cluster_login: bool = False
+    # Listen beyond loopback without a login.
+    insecure: bool = False
+    tls: ssl.SSLContext | None = None
+    history_file: Path | None = None
+    avro: AvroDecoder | None = None
+    # Decides by the cluster's ACLs; without it nobody can ask who may do something.
+    decide: Decide | None = None
+
+
+class Console:
+    """A console in this event loop. Use `async with`, or `start()` and `stop()`. Raises UnsafeConsole."""
+
+    def __init__(self, config: ConsoleConfig) -> None:
+        if not is_loopback(config.host) and config.login is None and not (config.cluster_login or config.insecure):
+            raise UnsafeConsole(
+                f"on {config.host} everybody in the network could use this console: give it --login-file or "
+                "--cluster-login, or --insecure"
+            )
+        self._config = config
+        self._cluster = Cluster(config.cluster)
+        self._login = ClusterLogin(config.cluster) if config.cluster_login else OneLogin(self._cluster, config.login)
+        self.history = History(self._cluster, config.history_file)
+        house = House(
+            Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.avro,
+            config.decide,
+            asyncio.Semaphore(MAX_TAILS),
+        )  # fmt: skip
+        hosts = frozenset(host_of(each) for each in (*config.allowed_hosts, config.host))
+        app = App(house, self._login, self.history, hosts, tls=config.tls is not None)
+        listener = ListenerConfig(config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS)
+        self._listener = Listener(listener, app.answer)
+
+    async def start(self) -> None:
+        """Begin to sample, then listen. Raises OSError, HistoryFileError."""
+        await self.history.start()
+        try:
+            await self._listener.start()
+        except BaseException:
+            await self.history.stop()
+            raise
+        _log.info("the console of %s listens on %s", self._config.cluster.bootstrap_servers, self.url)
+
+    async def stop(self) -> None:
+        """Close the pages, then the history, then the clients. May be called again."""
+        await self._listener.stop()
+        await self.history.stop()
+        await self._login.stop()
+        await self._cluster.stop()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT that it listens on."""
+        return self._listener.address
+
+    @property
+    def url(self) -> str:
+        """The address for browsers."""
+        return self._listener.url
+
+
+async def serve(config: ConsoleConfig, announce: Callable[[str], None], *, end_with_stdin: bool = False) -> None:
+    """Run a console until SIGTERM or SIGINT, or until standard input ends. Call `announce` with its URL.
+
+    Raises OSError, HistoryFileError, UnsafeConsole.
+    """
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopped.set)
+    async with Console(config) as console:
+        announce(console.url)
+        if end_with_stdin:
+            await loop.connect_read_pipe(lambda: _EndOfInput(stopped), sys.stdin)
+        await stopped.wait()
+
+
+class _EndOfInput(asyncio.Protocol):
+    """Sets an event when a pipe ends: nobody writes to it, and its other end closes with the process that holds it."""
+
+    def __init__(self, ended: asyncio.Event) -> None:
+        self._ended = ended
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()

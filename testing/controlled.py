@@ -1,0 +1,181 @@
+"""A Kafka in the test's hand, of one broker or several: faults, recordings, answers of the test, and time.
+
+A test calls it from its own thread. What changes the brokers runs on their loop (control.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from ..broker.broker_thread import StopError
+from ..broker.server import Broker
+from . import control
+from .clock import MovableClock
+from .door import Door
+from .errors import Unavailable
+from .faults import Fault, api_name, api_named, error_named
+from .remote import Kafka
+from .requests import Seen
+
+R = TypeVar("R")
+# Answers a request: the decoded request and `proceed` go in, a response or None comes out.
+Handler = Callable[[Any, Callable[[], Any]], Any]
+
+
+class ControlledKafka(Kafka):
+    """A Kafka of this process: brokers of one event loop, with one clock and one door for their clients."""
+
+    _clock: MovableClock
+    _door: Door
+
+    def _on_loop(self, work: Callable[[Sequence[Broker]], Coroutine[Any, Any, R]]) -> R:
+        """Run `work` for the brokers that run, on their loop, and return its result."""
+        raise NotImplementedError
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the brokers' loop answers its own thread."""
+        try:
+            self._on_loop(control.answer)
+        except (StopError, Unavailable):
+            return False
+        return True
+
+    def fail(
+        self,
+        api: str,
+        error: str | int,
+        *,
+        times: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        client_id: str | None = None,
+        after_append: bool = False,
+        must_fire: bool = False,
+    ) -> Fault:
+        """Answer requests of an API with an error, all of them or `times` ones.
+
+        With `after_append` the broker carries the request out first: the acknowledgement is lost.
+        """
+        key, code = api_named(api), error_named(error)
+        what = f"fail({api_name(key)!r}, {code.name!r})"
+        place = {"topic": topic, "partition": partition, "client_id": client_id}
+        fault = Fault(what, key, **place, left=times, must_fire=must_fire)  # pyright: ignore[reportArgumentType]
+        fault.error, fault.is_after = code, after_append
+        return self._door.add(fault)
+
+    def delay(
+        self, api: str | None, seconds: float, *, times: int | None = None, client_id: str | None = None
+    ) -> Fault:
+        """Let requests of an API, or of all (None), wait before the broker handles them."""
+        key = None if api is None else api_named(api)
+        what = f"delay({api and api_name(key or 0)!r}, {seconds:g})"
+        return self._door.add(Fault(what, key, client_id=client_id, left=times, delay_s=seconds))
+
+    def stall(self, api: str | None = None, *, client_id: str | None = None) -> Fault:
+        """Answer nothing, or nothing of one API or one client, until `resume`, or the end of `with`."""
+        key = None if api is None else api_named(api)
+        return self._door.add(Fault(f"stall({api or ''})", key, client_id=client_id, stalls=True, woken=self._wake))
+
+    def resume(self) -> None:
+        """End all stalls: what waited is answered."""
+        self._door.end_stalls()
+        self._wake()
+
+    def cut(
+        self,
+        api: str | None = None,
+        *,
+        client_id: str | None = None,
+        in_answer: bool = False,
+        times: int | None = 1,
+        must_fire: bool = False,
+    ) -> Fault | None:
+        """Cut the open connections, of all clients or of one. With an API: cut when such a request comes.
+
+        With `in_answer` the broker carries the request out, and the connection ends in the middle of the response.
+        """
+        if api is None and not in_answer:
+            self._on_loop(lambda _: self._door.cut(client_id))
+            return None
+        key = None if api is None else api_named(api)
+        fault = Fault(f"cut({api or ''})", key, client_id=client_id, left=times, must_fire=must_fire)
+        fault.cuts, fault.is_after = True, in_answer
+        return self._door.add(fault)
+
+    def on(self, api: str, *, times: int | None = None, client_id: str | None = None) -> Callable[[Handler], Fault]:
+        """Let a function answer the requests of an API: `@kafka.on("Metadata")`.
+
+        It gets the decoded request and `proceed`, which has the broker answer. It returns a response, raises a
+        KafkaError, or returns None to pass on. It runs in a thread of its own.
+        """
+        key = api_named(api)
+
+        def decorate(handler: Handler) -> Fault:
+            what = f"the handler on({api_name(key)!r})"
+            return self._door.add(Fault(what, key, client_id=client_id, left=times, handler=handler))
+
+        return decorate
+
+    @contextmanager
+    def requests(self) -> Generator[Seen]:
+        """Record the requests that come within the `with` block, and their responses."""
+        seen = Seen()
+        self._door.record(seen)
+        try:
+            yield seen
+        finally:
+            self._door.stop_recording(seen)
+
+    def end_faults(self) -> None:
+        """End all faults. NeverFired where one should have met a request, and has not."""
+        ended = self._door.end_all()
+        self._wake()
+        for each in ended:
+            each.check()
+
+    def recent_requests(self) -> list[str]:
+        """Return the last requests, one a line, the newest last."""
+        return self._door.recent()
+
+    def handler_failures(self) -> list[str]:
+        """Return what went wrong in functions of `on`."""
+        return list(self._door.failures)
+
+    def _wake(self) -> None:
+        self._on_loop(lambda _: self._door.wake())
+
+    # -- Time
+
+    def advance(self, **by: float) -> None:
+        """Move the broker's clock forward, by timedelta's names: `advance(hours=7)`. Returns when due timers have run.
+
+        Clients' clocks stay real.
+        """
+        added_ms = round(timedelta(**by) / timedelta(milliseconds=1))
+        if added_ms < 0:
+            raise Unavailable("a broker's clock never goes back")
+        self._on_loop(lambda brokers: control.advance(brokers, self._clock, added_ms))
+
+    def rebalance(self, group: str) -> None:
+        """Let a group rebalance: its members must join again."""
+        self._check_group(group)
+        self._on_loop(lambda brokers: control.rebalance(brokers, group))
+
+    def expire(self, member: str, group: str | None = None) -> None:
+        """End the session of a member, as if it had been silent for too long. Its id says enough without the group."""
+        self._on_loop(lambda brokers: control.expire(brokers, member, group))
+
+    def apply_retention(self, topic: str | None = None) -> None:
+        """Delete now what retention no longer keeps: of one topic, or of all."""
+        if topic is not None:
+            self._check_topic(topic)
+        self._on_loop(lambda brokers: control.apply_retention(brokers, topic))
+
+    def compact(self, topic: str) -> None:
+        """Compact a topic now, including its newest segment."""
+        self._check_topic(topic)
+        self._on_loop(lambda brokers: control.compact(brokers, topic))

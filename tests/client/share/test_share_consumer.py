@@ -1,0 +1,341 @@
+"""The share consumer, through what a coordinator and leaders can answer, and connections that break."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from typing import Any
+
+import pytest
+from odradek.client import KafkaError, ShareConsumer, ShareRecord, TopicPartition
+from odradek.client.errors import (
+    ClientStopped,
+    ConcurrentPoll,
+    DeserializationFailed,
+    InvalidAcknowledgement,
+    InvalidOption,
+    NotAssigned,
+    UnsupportedVersion,
+)
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.share_fetch import ShareFetchResponse
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
+from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.record import Record
+from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.wire import answer, do_and_drop, drop
+
+HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
+T0 = TopicPartition("t", 0)
+ACCEPT, RELEASE, REJECT = 1, 2, 3
+
+
+def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
+    quick = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "bootstrap_servers": cluster.address}
+    return ShareConsumer(*topics or ("t",), **quick | options)
+
+
+def explicit(cluster: FakeCluster, **options: Any) -> ShareConsumer[Any, Any]:
+    return worker(cluster, share_acknowledgement_mode="explicit", **options)
+
+
+def write(log: FakeLog, count: int) -> None:
+    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
+
+
+async def take(consumer: ShareConsumer[Any, Any], count: int) -> list[ShareRecord[Any, Any]]:
+    found: list[ShareRecord[Any, Any]] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            for records in (await consumer.getmany(timeout_ms=50, max_records=count - len(found))).values():
+                found += records
+    return found
+
+
+def kinds(cluster: FakeCluster) -> dict[int, int]:
+    """What became of the offsets of t-0."""
+    return {offset: kind for (place, offset), kind in cluster.share_group.settled.items() if place == ("t", 0)}
+
+
+async def test_a_stop_accepts_what_was_returned_and_gives_the_rest_back() -> None:
+    async with FakeCluster({"t": 2}) as cluster:
+        write(cluster.log("t"), 10)
+        async with worker(cluster) as consumer:
+            records = await take(consumer, 4)
+            assert [(each.offset, each.delivery_count) for each in records] == [(n, 1) for n in range(4)]
+            assert consumer.acquisition_lock_timeout_ms() == 30_000
+        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+        assert (cluster.share_group.acquired, cluster.share_group.sessions) == ({}, {})
+        assert len(cluster.share_group.left) == 1
+
+
+async def test_an_error_of_the_user_gives_the_record_back() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 10)
+        with pytest.raises(ZeroDivisionError):
+            async with worker(cluster) as consumer:
+                async for record in consumer:
+                    if record.offset == 6:
+                        raise ZeroDivisionError
+        assert kinds(cluster) == dict.fromkeys(range(6), ACCEPT)
+
+
+async def test_what_became_of_records_goes_with_the_next_fetch() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        async with worker(cluster) as consumer:
+            await take(consumer, 4)
+            await consumer.getmany(timeout_ms=100)
+            assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+            assert not cluster.calls(ACKNOWLEDGE)
+
+
+async def test_records_are_accepted_released_and_rejected_one_by_one() -> None:
+    told: list[tuple[TopicPartition, list[int], KafkaError | None]] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        listener = lambda *said: told.append(said)  # noqa: E731
+        async with explicit(cluster, acknowledgement_listener=listener) as consumer:
+            records = await take(consumer, 4)
+            with pytest.raises(InvalidAcknowledgement, match="t-0 at offset 0: accept, release, reject or renew it"):
+                await consumer.getmany()
+            consumer.accept(*records[:2])
+            consumer.release(records[2])
+            consumer.reject(records[3])
+            await consumer.commit()
+            assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 3: REJECT}
+            assert told == [(T0, [0, 1, 2, 3], None)]
+            (again,) = await take(consumer, 1)
+            assert (again.offset, again.delivery_count) == (2, 2)
+            consumer.accept(again)
+        assert kinds(cluster)[2] == ACCEPT
+
+
+async def test_a_renewed_record_is_kept_past_polls() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 1)
+        async with explicit(cluster) as consumer:
+            (record,) = await take(consumer, 1)
+            await consumer.renew(record)
+            assert cluster.share_group.renewed == [0]
+            assert cluster.calls(ACKNOWLEDGE)[-1].request.is_renew_ack
+            assert await consumer.getmany(timeout_ms=20) == {}
+            assert consumer.lock_left_ms(record) > 0
+            consumer.accept(record)
+            await consumer.commit()
+            assert consumer.lock_left_ms(record) == 0
+        assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_leader_that_cannot_renew_is_not_asked() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 1)
+        cluster.versions[ACKNOWLEDGE] = (1, 1)
+        async with explicit(cluster) as consumer:
+            (record,) = await take(consumer, 1)
+            with pytest.raises(UnsupportedVersion):
+                await consumer.renew(record)
+            consumer.accept(record)
+            await consumer.commit()
+        assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_lock_that_has_ended_is_told_to_who_commits() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 1)
+        async with explicit(cluster) as consumer:
+            (record,) = await take(consumer, 1)
+            cluster.share_group.unlock()
+            consumer.accept(record)
+            with pytest.raises(KafkaError) as caught:
+                await consumer.commit()
+            assert caught.value.code is ErrorCode.INVALID_RECORD_STATE
+
+
+async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        cluster.share_group.lock_ms = 0
+        async with worker(cluster) as consumer:
+            assert await consumer.getmany(timeout_ms=100) == {}
+            cluster.share_group.unlock()
+            cluster.share_group.lock_ms = 30_000
+            assert [each.delivery_count for each in await take(consumer, 4)] == [2] * 4
+
+
+# -- Trouble
+
+
+async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_told_as_lost() -> None:
+    told: list[Any] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
+            await take(consumer, 4)
+            cluster.share_group.lose_sessions()
+            again = await take(consumer, 4)
+            assert [each.delivery_count for each in again] == [2] * 4, "all again: nothing was accepted"
+            ((place, offsets, error),) = told
+            assert (place, offsets) == (T0, [0, 1, 2, 3])
+            assert error is not None
+        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+
+
+@pytest.mark.parametrize("step", [drop, do_and_drop])
+async def test_a_fetch_without_an_answer_begins_another_session(step: Any) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        cluster.on(FETCH, step)
+        async with worker(cluster) as consumer:
+            if step is do_and_drop:
+                while len(cluster.calls(FETCH)) < 2:
+                    assert await consumer.getmany(timeout_ms=20) == {}
+                cluster.share_group.unlock()  # as a leader does when the connection is gone
+            assert len(await take(consumer, 4)) == 4
+            assert [call.request.share_session_epoch for call in cluster.calls(FETCH)][:2] == [0, 0]
+
+
+async def test_a_leader_that_has_moved_is_followed() -> None:
+    async with FakeCluster({"t": 1}, nodes=2) as cluster:
+        async with worker(cluster, metadata_max_age_ms=60_000) as consumer:
+            assert await consumer.getmany(timeout_ms=200) == {}
+            cluster.log("t").leader = 2
+            write(cluster.log("t"), 3)
+            assert len(await take(consumer, 3)) == 3
+        assert set(kinds(cluster).values()) == {ACCEPT}
+
+
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED])
+async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(HEARTBEAT, answer(ShareGroupHeartbeatResponse(error_code=code, error_message="for this reason")))
+        async with worker(cluster) as consumer:
+            with pytest.raises(KafkaError, match="for this reason"):
+                await consumer.getmany(timeout_ms=10_000)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
+async def test_a_member_that_is_fenced_or_not_answered_joins_again(code: ErrorCode) -> None:
+    async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
+        await consumer.getmany(timeout_ms=200)
+        cluster.on(HEARTBEAT, answer(ShareGroupHeartbeatResponse(error_code=code)))
+        async with asyncio.timeout(20):
+            while cluster.steps[HEARTBEAT]:
+                await consumer.getmany(timeout_ms=5)
+        write(cluster.log("t"), 3)
+        assert len(await take(consumer, 3)) == 3
+
+
+async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 3)
+        async with worker(cluster, max_poll_interval_ms=50) as consumer:
+            await take(consumer, 1)
+            async with asyncio.timeout(20):
+                while not cluster.share_group.left:
+                    await asyncio.sleep(0.001)
+            assert len(await take(consumer, 2)) == 2
+
+
+async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 1)
+        cluster.on(FETCH, answer(ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+        async with worker(cluster) as consumer:
+            with pytest.raises(KafkaError, match="a share fetch failed"):
+                await consumer.getmany(timeout_ms=10_000)
+            assert len(await take(consumer, 1)) == 1
+
+
+async def test_a_record_that_cannot_be_deserialized_is_released() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.log("t").write(encode_batch([Record(-1, 7, None, value) for value in (b"1", b"{", b"3")]))
+        async with worker(cluster, value_deserializer=json.loads) as consumer:
+            assert [each.value for each in await take(consumer, 1)] == [1]
+            with pytest.raises(DeserializationFailed):
+                await take(consumer, 2)
+            assert [each.value for each in await take(consumer, 1)] == [3]
+            await consumer.commit()
+            assert kinds(cluster) == {0: ACCEPT, 2: ACCEPT}
+
+
+async def test_records_that_are_corrupt_are_rejected_and_raised() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 2)
+        batch = bytearray(cluster.log("t").batches[0])
+        batch[-1] ^= 1
+        cluster.log("t").batches[0] = bytes(batch)
+        async with worker(cluster) as consumer:
+            with pytest.raises(KafkaError) as caught:
+                await consumer.getmany(timeout_ms=10_000)
+            assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert kinds(cluster) == {0: REJECT, 1: REJECT}
+
+
+# -- Use
+
+
+async def test_another_subscription_is_told_to_the_group() -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as cluster, worker(cluster) as consumer:
+        write(cluster.log("t"), 1)
+        write(cluster.log("u"), 1)
+        assert (await take(consumer, 1))[0].topic == "t"
+        consumer.subscribe("u")
+        assert consumer.subscription() == {"u"}
+        assert (await take(consumer, 1))[0].topic == "u"
+
+
+async def test_only_one_task_polls_and_a_stop_ends_its_iteration() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = worker(cluster)
+        await consumer.start()
+
+        async def iterate() -> list[ShareRecord[Any, Any]]:
+            return [record async for record in consumer]
+
+        waiting = asyncio.create_task(iterate())
+        await asyncio.sleep(0.01)
+        with pytest.raises(ConcurrentPoll):
+            await consumer.getone()
+        await consumer.stop()
+        assert await waiting == []
+        with pytest.raises(ClientStopped):
+            await consumer.getmany()
+
+
+async def test_wrong_use_is_named() -> None:
+    with pytest.raises(InvalidOption, match="group_id must not be empty"):
+        ShareConsumer("t", group_id="")
+    with pytest.raises(InvalidOption, match="share_acknowledgement_mode must be one of implicit, explicit"):
+        ShareConsumer("t", group_id="g", share_acknowledgement_mode="often")
+    async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
+        write(cluster.log("t"), 2)
+        records = await take(consumer, 2)
+        with pytest.raises(InvalidAcknowledgement, match="acknowledgement is implicit"):
+            consumer.accept(records[0])
+        consumer.subscribe()
+        with pytest.raises(NotAssigned):
+            await consumer.getmany()
+    async with FakeCluster({"t": 1}) as cluster, explicit(cluster) as consumer:
+        write(cluster.log("t"), 2)
+        first, second = await take(consumer, 2)
+        with pytest.raises(TypeError, match="one by one"):
+            consumer.accept([first])  # type: ignore[arg-type]
+        consumer.accept(first, second)
+        with pytest.raises(InvalidAcknowledgement, match="does not hold that record"):
+            consumer.release(first)
+
+
+async def test_a_consumer_that_the_program_has_lost_leaves_its_group() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = worker(cluster)
+        await consumer.start()
+        await consumer.getmany(timeout_ms=200)
+        with pytest.warns(ResourceWarning):
+            del consumer
+            gc.collect()
+        async with asyncio.timeout(20):
+            while not cluster.share_group.left:
+                await asyncio.sleep(0.001)

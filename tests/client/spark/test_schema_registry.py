@@ -1,0 +1,175 @@
+"""Spark over a subject that evolves: typed columns, new ones that old records do not have, bad records kept beside."""
+# pyright: basic
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
+pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
+
+from odradek.client.blocking import Producer
+from odradek.client.errors import SchemaRegistryUnavailable
+from odradek.client.schemas import Avro
+from odradek.client.spark.errors import OptionError
+from odradek.client.spark.options import parse_options
+from odradek.client.spark.sink_options import parse_sink_options
+from odradek.testing import LocalKafka, LocalSchemaRegistry
+from odradek.tests.support.java import require_spark_java
+from odradek.tests.support.spark_topics import session
+from pyspark.sql import Row, SparkSession
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # pyspark's own sockets
+]
+
+FIRST = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "int"}]}
+SECOND = {
+    **FIRST,
+    "fields": [
+        {"name": "number", "type": "long"},
+        {"name": "carrier", "type": ["null", "string"], "default": None},
+        {"name": "tags", "type": {"type": "map", "values": "int"}, "default": {}},
+        {"name": "stops", "type": {"type": "array", "items": "string"}, "default": []},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[LocalKafka]:
+    with LocalKafka() as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def registry(kafka: LocalKafka) -> Iterator[LocalSchemaRegistry]:
+    with LocalSchemaRegistry(kafka) as registry:
+        yield registry
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    require_spark_java()
+    started = session(str(tmp_path_factory.mktemp("spark")))
+    yield started
+    started.stop()
+
+
+def options(kafka: LocalKafka, registry: LocalSchemaRegistry, topic: str, **more: str) -> dict[str, str]:
+    return {
+        "kafka.bootstrap.servers": kafka.address, "subscribe": topic, "startingOffsets": "earliest",
+        "schemaRegistry": registry.url, "valueFormat": "avro", **more,
+    }  # fmt: skip
+
+
+def put(kafka: LocalKafka, registry: LocalSchemaRegistry, topic: str, schema: Any, *values: Any) -> None:
+    key = Avro(registry.url, '"string"')
+    with Producer(kafka.address, value_serializer=Avro(registry.url, schema), key_serializer=key) as producer:
+        producer.send_many(topic, [("k", value) for value in values])
+
+
+def test_a_batch_has_the_columns_of_the_latest_version(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry
+) -> None:
+    put(kafka, registry, "batch", FIRST, {"number": 1})
+    given = options(kafka, registry, "batch", keyFormat="avro")
+    before = spark.read.format("odradek").options(**given).load()
+    assert before.schema["value"].dataType.simpleString() == "struct<number:int,_corrupt_record:string>"
+    assert before.schema["key"].dataType.simpleString() == "string"
+    put(kafka, registry, "batch", SECOND, {"number": 2, "carrier": "UA", "tags": {"a": 1}, "stops": ["x"]}, None)
+    kafka.put("batch", [b"\0\0\0\0\x63?"])
+    frame = spark.read.format("odradek").options(**given).load().orderBy("offset")
+    rows = [row["value"] and row["value"].asDict() for row in frame.collect()]
+    nothing = {"number": None, "carrier": None, "tags": None, "stops": None}
+    assert rows == [
+        {"number": 1, "carrier": None, "tags": {}, "stops": [], "_corrupt_record": None},
+        {"number": 2, "carrier": "UA", "tags": {"a": 1}, "stops": ["x"], "_corrupt_record": None},
+        None,
+        nothing | {"_corrupt_record": base64.b64encode(b"\0\0\0\0\x63?").decode()},
+    ]
+    assert [row["key"] for row in frame.collect()] == ["k", "k", "k", None]
+    named = spark.read.format("odradek").options(**given, valueSchema="carrier STRING", mode="DROPMALFORMED").load()
+    kept = [row["value"] for row in named.orderBy("offset").collect()]
+    assert kept == [Row(carrier=None), Row(carrier="UA"), None]
+
+
+def test_a_stream_goes_on_with_new_columns_after_a_restart(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
+) -> None:
+    given = options(kafka, registry, "stream", mode="DROPMALFORMED")
+
+    def run() -> list[Any]:
+        frame = spark.readStream.format("odradek").options(**given).load().select("offset", "value.*")
+        query = (
+            frame.writeStream.format("parquet")
+            .option("path", str(tmp_path / "rows"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "rows"))
+        return [row.asDict() for row in read.orderBy("offset").collect()]
+
+    put(kafka, registry, "stream", FIRST, {"number": 1})
+    kafka.put("stream", ["bad"])
+    assert run() == [{"offset": 0, "number": 1}]
+    wider = {**FIRST, "fields": [*FIRST["fields"], {"name": "carrier", "type": ["null", "string"], "default": None}]}
+    put(kafka, registry, "stream", wider, {"number": 2, "carrier": "UA"})
+    put(kafka, registry, "stream", FIRST, {"number": 3})
+    assert run() == [
+        {"offset": 0, "number": 1, "carrier": None},
+        {"offset": 2, "number": 2, "carrier": "UA"},
+        {"offset": 3, "number": 3, "carrier": None},
+    ]
+
+
+def test_the_sink_writes_what_other_serializers_read(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry
+) -> None:
+    frame = spark.sql(
+        "SELECT named_struct('number', 7L, 'carrier', 'DL', 'tags', map('a', 1), 'stops', array('x')) AS value"
+    )
+    written = {"kafka.bootstrap.servers": kafka.address, "topic": "sink", "schemaRegistry": registry.url}
+    written |= {"valueFormat": "avro", "valueAvroSchema": json.dumps(SECOND)}
+    frame.write.format("odradek").options(**written).mode("append").save()
+    assert registry.client.latest("sink-value").version == 1
+    del written["valueAvroSchema"]
+    frame.write.format("odradek").options(**written).mode("append").save()
+    value = {"number": 7, "carrier": "DL", "tags": {"a": 1}, "stops": ["x"]}
+    assert [Avro(registry.url).decode(each.value) for each in kafka.records("sink")] == [value, value]
+
+
+REGISTRY = {"kafka.bootstrap.servers": "h:1", "schemaRegistry": "http://h:1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"valueFormat": "json", "valueSchema": "a INT"}, "schemaRegistry"),
+        ({"valueFormat": "avro", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
+        ({"valueFormat": "avro", "schemaRegistry": "h:1"}, "schemaRegistry"),
+        ({"valueFormat": "avro", "schemaRegistryUser": "ann"}, "schemaRegistryUser"),
+        ({"valueFormat": "avro", "keySubject": "s"}, "keySubject"),
+        ({"valueSubject": "s"}, "valueSubject"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(given: dict[str, str], option: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        parse_options(REGISTRY | {"subscribe": "t"} | given)
+    assert option in str(refused.value)
+
+
+def test_several_topics_need_a_subject_and_a_registry_that_answers(kafka: LocalKafka) -> None:
+    given = {"kafka.bootstrap.servers": kafka.address, "valueFormat": "avro", "schemaRegistry": "http://127.0.0.1:1"}
+    with pytest.raises(OptionError, match="valueSubject"):
+        parse_sink_options(given)
+    with pytest.raises(SchemaRegistryUnavailable):
+        parse_sink_options(given | {"topic": "t"})

@@ -1,0 +1,110 @@
+"""What is told of a cluster's health: disks, groups near retention, transactions, certificates."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.client import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.admin.brokers import LogDir
+from odradek.client.admin.health import (
+    OK,
+    PROBLEM,
+    WARNING,
+    DiskSample,
+    Finding,
+    check_certificates,
+    check_disks,
+    duration_text,
+)
+
+GB = 1_000_000_000
+PARTITION = TopicPartition("t", 0)
+
+
+def directory(free: int) -> LogDir:
+    return LogDir(1, "/d", None, 100 * GB, free, ())
+
+
+def disks(now: int, before: int | None = None, within_s: float = 10.0) -> dict[str, Finding]:
+    earlier = None if before is None else DiskSample(0.0, (directory(before),))
+    return {each.check: each for each in check_disks(DiskSample(within_s, (directory(now),)), earlier)}
+
+
+def test_a_disk_that_fills_is_told_with_its_end() -> None:
+    found = disks(50 * GB, before=51 * GB)["disk space"]
+    assert found.result == WARNING and "full in 8 minutes at the present 100.0 MB/s" in found.finding
+    assert disks(50 * GB, before=50 * GB)["disk space"].result == OK
+    assert disks(51 * GB, before=50 * GB)["disk space"].result == OK
+    # A day and more is no news.
+    assert disks(50 * GB, before=50 * GB + 1_000)["disk space"].result == OK
+
+
+def test_a_disk_that_is_full_is_a_problem_and_a_low_one_a_warning() -> None:
+    assert disks(1_000_000)["data directories"].result == PROBLEM
+    low = disks(4 * GB)
+    assert low["data directories"].result == OK and low["disk space"].result == WARNING
+
+
+def test_certificates_that_end_soon_are_told() -> None:
+    now_s = 1_000_000.0
+    assert list(check_certificates({}, now_s)) == []
+    (fine,) = check_certificates({"a:1": now_s + 90 * 86_400}, now_s)
+    assert fine.result == OK and fine.finding == "the first one ends in 90 days"
+    (soon,) = check_certificates({"a:1": now_s + 90 * 86_400, "b:1": now_s + 7_200}, now_s)
+    assert soon.result == WARNING and soon.finding == "that of b:1 ends in 2 hours" and soon.remedy
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(-5, "0 seconds"), (119, "119 seconds"), (7_200, "2 hours"), (200_000, "2 days")]
+)
+def test_times_have_the_unit_that_one_reads(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+@pytest.fixture
+def config(config: BrokerConfig) -> BrokerConfig:
+    """Only the test deletes: retention does not run."""
+    return replace(config, log_retention_check_interval_ms=3_600_000)
+
+
+async def told(admin: Admin, check: str) -> Finding:
+    return {each.check: each for each in await admin.check_health()}[check]
+
+
+async def test_a_group_near_retention_is_named(broker: Broker) -> None:
+    async with Admin(broker.address) as admin, Producer(bootstrap_servers=broker.address) as producer:
+        await admin.create_topics([NewTopic("t", 1, configs={"retention.ms": "3600000"})])
+        now_ms = int(time.time() * 1000)
+        await producer.send("t", b"old", timestamp_ms=now_ms - 3_500_000)
+        await producer.send("t", b"young", timestamp_ms=now_ms)
+        await admin.alter_group_offsets("late", {PARTITION: OffsetAndMetadata(0)})
+        await admin.alter_group_offsets("fresh", {PARTITION: OffsetAndMetadata(1)})
+        found = await told(admin, "retention")
+        assert found.result == WARNING and found.finding.endswith("late (t-0)") and "fresh" not in found.finding
+        await admin.alter_group_offsets("late", {PARTITION: OffsetAndMetadata(2)})
+        assert (await told(admin, "retention")).result == OK
+
+
+async def test_records_that_are_gone_before_a_group_read_them_are_told(broker: Broker) -> None:
+    async with Admin(broker.address) as admin, Producer(bootstrap_servers=broker.address) as producer:
+        await admin.create_topics([NewTopic("t", 1, configs={"retention.ms": "-1"})])
+        for number in range(3):
+            await producer.send("t", b"%d" % number)
+        await admin.alter_group_offsets("g", {PARTITION: OffsetAndMetadata(1)})
+        assert (await told(admin, "retention")).result == OK
+        await admin.delete_records({PARTITION: 2})
+        assert (await told(admin, "retention")).result == WARNING
+
+
+async def test_open_transactions_are_counted(broker: Broker) -> None:
+    async with Admin(broker.address) as admin:
+        assert (await told(admin, "transactions")).finding == "none is open"
+        async with (
+            Producer(bootstrap_servers=broker.address, transactional_id="x") as producer,
+            producer.transaction(),
+        ):
+            await producer.send("t", b"value")
+            assert (await told(admin, "transactions")).finding == "1 are open, none for too long"

@@ -1,0 +1,37 @@
+"""Share groups at the leader: kills, and the same histories as Apache Kafka, where KAFKA_LIB names its jars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from odradek.tests.support import share_killing
+from odradek.tests.support.clients import require
+from odradek.tests.support.process import KafkaProcess
+from odradek.tests.support.share_comparison import compare
+
+STEPS = 60
+# Kafka wants three brokers for the topic of share groups otherwise.
+SETTINGS = {
+    "share_coordinator_state_topic_replication_factor": 1,
+    "share_coordinator_state_topic_min_isr": 1,
+    "group_initial_rebalance_delay_ms": 0,
+}
+
+
+def test_no_record_of_a_share_group_is_lost_by_kill_9(tmp_path: Path) -> None:
+    share_killing.run(tmp_path, 1)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    require("java")
+    process = KafkaProcess(tmp_path_factory.mktemp("kafka"), **SETTINGS).start()
+    yield process.address
+    process.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_members_get_what_kafka_gives_them(kafka: str, address: str, seed: int) -> None:
+    assert await compare(seed, (kafka, address), STEPS) == []

@@ -1,0 +1,109 @@
+"""The command line that a change shows does the same as the change."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from html import unescape
+
+import pytest
+from odradek.broker import Broker
+from odradek.cli import main
+from odradek.client import Admin, ConfigResource, OffsetAndMetadata, Producer, TopicPartition
+from odradek.console.changes.kinds import KINDS
+from odradek.tests.console.conftest import Browser
+
+T0 = TopicPartition("t", 0)
+# Kind -> fields of a change of each.
+CHANGES = {
+    "create-topic": {"topic": "new", "partitions": "2", "replicas": "1", "configs": "retention.ms=5000\na.b=1"},
+    "delete-topic": {"topic": "t"},
+    "add-partitions": {"topic": "t", "partitions": "5"},
+    "set-config": {"topic": "t", "config": "retention.ms", "value": "3600000", "how": "set to the value"},
+    "delete-records": {"topic": "t", "partition": "0", "before": "2"},
+    "produce": {"topic": "t", "key-is": "text", "key": "k", "value-is": "text", "value": "a 'b'\nc", "headers": "a=b"},
+    "reset-offsets": {"group": "g", "topic": "t:0", "to": "offset", "value": "3"},
+    "delete-group": {"group": "g"},
+}
+
+
+@pytest.fixture(autouse=True)
+async def filled(broker: Broker) -> None:
+    async with Producer(broker.address) as producer:
+        for number in range(5):
+            await producer.send("t", b"%d" % number)
+    async with Admin(broker.address) as admin:
+        await admin.alter_group_offsets("g", {T0: OffsetAndMetadata(1)})
+
+
+async def state(broker: Broker) -> object:
+    """Return all that these changes can change."""
+    async with Admin(broker.address) as admin:
+        topics = await admin.describe_topics()
+        resources = [ConfigResource.topic(name) for name in topics if not topics[name].is_internal]
+        configs = await admin.describe_configs(resources)
+        begins = await admin.list_offsets({TopicPartition(each.name, 0): -2 for each in resources})
+        ends = await admin.list_offsets({TopicPartition(each.name, 0): -1 for each in resources})
+        return (
+            {name: len(topic.partitions) for name, topic in topics.items()},
+            {each.name: {name: entry.value for name, entry in found.items()} for each, found in configs.items()},
+            begins,
+            {each: at.offset for each, at in ends.items()},
+            [each.group_id for each in await admin.list_groups()],
+            {each: at.offset for each, at in (await admin.list_group_offsets("g")).items()},
+        )
+
+
+@pytest.mark.parametrize("kind", sorted(set(CHANGES) - {"create-topic"}))
+async def test_it_does_what_its_command_line_does(broker: Broker, browser: Browser, kind: str) -> None:
+    import asyncio
+    import subprocess
+    import sys
+
+    before = await state(broker)
+    preview = await browser.send(f"/change/{kind}", **CHANGES[kind])
+    assert preview.status == 200 and await state(broker) == before, preview.visible
+    shown = re.search(r'<code class="command"[^>]*>(.*?)</code>', preview.text, re.DOTALL)
+    assert shown is not None
+    line = unescape(shown[1]).replace("odradek ", f"{shlex.quote(sys.executable)} -m odradek ", 1)
+    done = await browser.change(f"/change/{kind}", **CHANGES[kind])
+    assert "Done" in done.visible, done.visible
+    after = await state(broker)
+    assert after != before
+    # The same again by the command line: on a topic and a group as they were.
+    async with Admin(broker.address) as admin:
+        await restore(admin, broker)
+    assert await state(broker) == before
+    ended = await asyncio.to_thread(subprocess.run, ["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, (line, ended.stderr)
+    assert await state(broker) == after
+
+
+async def restore(admin: Admin, broker: Broker) -> None:
+    """Make topic and group again as the fixture did."""
+    import asyncio
+
+    if "t" in await admin.list_topics():
+        await admin.delete_topics("t")
+    async with asyncio.timeout(30):
+        while "t" in await admin.list_topics():
+            await asyncio.sleep(0.02)
+    async with Producer(broker.address) as producer:
+        for number in range(5):
+            await producer.send("t", b"%d" % number)
+    await admin.alter_group_offsets("g", {T0: OffsetAndMetadata(1)})
+
+
+async def test_every_kind_has_a_line_that_the_command_line_understands(browser: Browser) -> None:
+    """Of those whose broker has no authorizer here, the words are looked at alone."""
+    assert set(CHANGES) <= set(KINDS)
+    for kind in KINDS:
+        page = await browser.get(f"/change/{kind}")
+        assert page.status == 200 and "Show what it does" in page.visible
+    for line in (
+        "users set u --password-file -",
+        "quotas set --user u producer_byte_rate=5",
+        "acls add a read topic:t",
+    ):
+        name = line.split()[0]
+        assert main.get_command(None, name) is not None, name  # type: ignore[arg-type]

@@ -1,0 +1,92 @@
+"""The samples of the last hour: their bounds, their file, and what a group's lag is."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from odradek.broker import Broker
+from odradek.client import Admin, Consumer, Producer
+from odradek.client.core.clock import wall_clock_ms
+from odradek.console.cluster import Cluster, ClusterOptions
+from odradek.console.history import series as module
+from odradek.console.history.history import LAG, LAG_S, RATE, SIZE, History, HistoryFileError, read
+from odradek.console.history.sampler import GroupSample, Sample
+from odradek.console.history.series import SAMPLES, Series
+
+NOW_MS = 1_700_000_000_000.0
+
+
+def test_the_oldest_sample_goes_and_series_without_numbers_are_forgotten() -> None:
+    series = Series()
+    series.add(0, {("lag", "gone"): 1})
+    for at in range(1, SAMPLES + 5):
+        series.add(at, {("lag", "g"): at})
+    assert len(series.times_ms) == SAMPLES == len(series.values(("lag", "g")))
+    assert series.values(("lag", "g"))[-1] == SAMPLES + 4 == series.last(("lag", "g"))
+    assert series.values(("lag", "gone")) == [None] * SAMPLES
+    assert [name for _, name in series._values] == ["g"]  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_new_series_has_no_numbers_before_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SERIES", 2)
+    series = Series()
+    series.add(1, {("lag", "a"): 1})
+    series.add(2, {("lag", "b"): 2, ("lag", "c"): 3})
+    assert series.values(("lag", "b")) == [None, 2] and series.values(("lag", "a")) == [1, None]
+    assert series.values(("lag", "c")) == [None, None] and series.left_out == 1
+
+
+async def test_the_file_brings_the_last_hour_back_and_nothing_older(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    cluster = Cluster(ClusterOptions("127.0.0.1:1", admin={"default_api_timeout_ms": 50}))
+    history = History(cluster, path, interval_s=1_000)
+    await history.start()
+    now_ms = wall_clock_ms()
+    for ago_min in (90, 30, 10):
+        history.series.add(now_ms - ago_min * 60_000, {(LAG, "g"): ago_min})
+    await history.stop()
+    assert read(path, now_ms - 3_600_000).values((LAG, "g")) == [30, 10]
+    path.write_bytes(b"\x81\xa1x")
+    with pytest.raises(HistoryFileError, match="no history"):
+        await History(cluster, path).start()
+
+
+def test_states_are_noted_when_they_change() -> None:
+    history = History(Cluster(ClusterOptions()))
+    for at, state in enumerate(("Stable", "Stable", "PreparingRebalance", "Stable")):
+        history.add(Sample(NOW_MS + at, groups={"g": GroupSample(state, "classic", 5, 1.5)}))
+    assert [each.state for each in history.states("g")] == ["Stable", "PreparingRebalance", "Stable"]
+    history.add(Sample(NOW_MS + 9))
+    assert history.states("g") == []
+
+
+def test_a_rate_is_the_growth_of_a_topic_in_a_second() -> None:
+    history = History(Cluster(ClusterOptions()))
+    history.add(Sample(NOW_MS, {"t": 100}, {"t": 10}))
+    history.add(Sample(NOW_MS + 10_000, {"t": 150, "new": 7}, {"t": 20}))
+    assert (history.series.last((RATE, "t")), history.series.last((RATE, ""))) == (5, 5)
+    assert history.series.last((SIZE, "t")) == 20 and history.series.last((RATE, "new")) is None
+
+
+async def test_a_sample_has_the_lag_in_records_and_in_seconds(broker: Broker) -> None:
+    written_ms = wall_clock_ms() - 60_000
+    async with Producer(broker.address) as producer:
+        for number in range(10):
+            await producer.send("t", b"x", timestamp_ms=written_ms + number)
+    async with Consumer("t", bootstrap_servers=broker.address, group_id="g", auto_offset_reset="earliest") as consumer:
+        async with asyncio.timeout(30):
+            read = sum([len(records) for records in (await consumer.getmany(timeout_ms=9_000, max_records=4)).values()])
+        await consumer.commit()
+    cluster = Cluster(ClusterOptions(broker.address))
+    history = History(cluster)
+    await history.sample()
+    seen = history.latest.groups["g"]
+    assert read == 4 and history.error == "" and history.latest.problems == []
+    assert seen.lag == 6 and seen.lag_s is not None and 59 < seen.lag_s < 600
+    assert history.series.last((LAG, "g")) == 6 and history.series.last((LAG_S, "g")) == seen.lag_s
+    assert history.latest.readers == {"t": {"g": 6}} and history.latest.sizes["t"] > 0
+    async with Admin(broker.address) as admin:
+        assert set(await admin.list_topics()) == {"t"}
+    await cluster.stop()

@@ -1,0 +1,54 @@
+"""What bytes are taken for."""
+
+from __future__ import annotations
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from odradek.console.reading.decoding import FORMS, NULL, UndecodableValue, decode
+
+
+@pytest.mark.parametrize(
+    ("data", "form", "value"),
+    [
+        (b'{"a": [1, null]}', "json", {"a": [1, None]}),
+        (b"42", "json", 42),
+        (b"4 apples", "text", "4 apples"),
+        ("grün".encode(), "text", "grün"),
+        (b"", "text", ""),
+        (msgpack.packb({"a": b"\x01", 2: [1.5]}), "msgpack", {"a": "01", "2": [1.5]}),
+        (b"\xff\xfe\x00", "hex", "ff fe 00"),
+        (b"\x00\x01", "hex", "00 01"),
+        (b"[" * 100_000, "text", "[" * 100_000),
+        (b"1" * 5_000, "text", "1" * 5_000),
+    ],
+)
+def test_a_guess_looks_at_the_bytes(data: bytes, form: str, value: object) -> None:
+    found = decode(data)
+    assert (found.form, found.value) == (form, value)
+
+
+def test_a_chosen_form_is_kept_to_and_other_bytes_are_shown_in_hex() -> None:
+    assert decode((-5).to_bytes(8, "big", signed=True), "int").value == -5
+    assert decode(b"42", "text").value == "42"
+    assert decode(b"abc", "int").form.startswith("not int")
+    assert decode(b"{", "json").text == "7b"
+    assert decode(b"\x00\x00\x00\x00\x01x", "avro").form == "not avro: the console has no --registry"
+    assert decode(None, "avro") == NULL
+
+
+def test_avro_is_asked_where_bytes_have_its_frame() -> None:
+    framed = b"\x00\x00\x00\x00\x07abc"
+    assert decode(framed, avro=lambda data: {"read": data[5:]}).value == {"read": "61 62 63"}
+
+    def fails(data: bytes) -> object:
+        raise UndecodableValue("no such schema")
+
+    assert decode(framed, avro=fails).form == "hex"
+    assert decode(framed, "avro", fails).form == "not avro: no such schema"
+
+
+@given(st.binary(max_size=300), st.sampled_from(FORMS))
+def test_any_bytes_are_shown_in_any_form(data: bytes, form: str) -> None:
+    assert isinstance(decode(data, form).text, str)

@@ -1,0 +1,167 @@
+"""HTTP/1.1: one connection of a client, by h11. Requests of a connection are answered one after another.
+
+Bounds: a request's head and body, the bytes of all bodies that are being received, and the time that a request may take
+to arrive and a piece of a response to leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, cast
+
+import h11
+
+from .exchange import HttpError, Request, Response
+
+_log = logging.getLogger(__name__)
+
+# A head of twice as many bytes is refused: h11 counts what is not complete yet.
+_READ_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one connection, and all together, may take."""
+
+    head_bytes: int = 16 << 10
+    body_bytes: int = 1 << 20
+    # Of all connections together: a body is kept until it is complete.
+    bodies_bytes: int = 16 << 20
+    # For a request to arrive, and for a piece of a response to leave.
+    idle_s: float = 60.0
+
+
+@dataclass(slots=True)
+class BodyMemory:
+    """The bytes of the bodies that all connections hold."""
+
+    used_bytes: int = 0
+
+
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+class Connection:
+    """One connection, from its first request to its last response. `answer` raises nothing but HttpError."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        answer: Answer,
+        limits: Limits,
+        memory: BodyMemory,
+    ) -> None:
+        self._reader, self._writer, self._answer = reader, writer, answer
+        self._limits, self._memory = limits, memory
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
+        self._held_bytes = 0
+
+    async def serve(self) -> None:
+        """Answer requests until the client closes, is silent for too long, or sends what is no HTTP."""
+        try:
+            while await self._serve_one():
+                self._http.start_next_cycle()
+        except h11.RemoteProtocolError as error:
+            await self._refuse(error)
+        except (h11.LocalProtocolError, TimeoutError, OSError) as error:
+            _log.debug("an HTTP client went away: %s", error or "too slow")
+        finally:
+            self._release()
+            self._writer.close()
+
+    async def _refuse(self, error: h11.RemoteProtocolError) -> None:
+        """Tell a client why its connection ends, where that is still possible."""
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+            return
+        try:
+            await self._send(Response(error.error_status_hint, f"{error}\n".encode()), without_body=False)
+        except (OSError, TimeoutError, h11.LocalProtocolError):
+            _log.debug("a client that sent no HTTP was gone before the answer")
+
+    async def _serve_one(self) -> bool:
+        """Answer one request. Tell whether another one may follow."""
+        head: Any = None
+        try:
+            async with asyncio.timeout(self._limits.idle_s):
+                head = await self._next_event()
+                if not isinstance(head, h11.Request):
+                    return False
+                body = await self._body()
+            response = await self._answer(self._request(head, body))
+        except HttpError as error:
+            response = Response(error.status, f"{error.message}\n".encode(), headers=error.headers)
+        self._release()
+        await self._send(response, without_body=head.method == b"HEAD")
+        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+
+    def _request(self, head: h11.Request, body: bytes) -> Request:
+        path, _, query = head.target.decode("ascii").partition("?")
+        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
+        transport = self._writer.transport
+        local, peer = (transport.get_extra_info(each) or ("",) for each in ("sockname", "peername"))
+        return Request(head.method.decode("ascii"), path, query, headers, body, str(local[0]), str(peer[0]))
+
+    async def _next_event(self) -> Any:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            if self._http.they_are_waiting_for_100_continue:
+                self._writer.write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
+            self._http.receive_data(await self._reader.read(_READ_BYTES))
+        return event
+
+    async def _body(self) -> bytes:
+        """Return the body. Raises HttpError, after which the rest of it is not read."""
+        parts: list[bytes] = []
+        while isinstance(event := await self._next_event(), h11.Data):
+            part = bytes(event.data)
+            if self._held_bytes + len(part) > self._limits.body_bytes:
+                raise HttpError(413, f"the request is larger than {self._limits.body_bytes} bytes")
+            if self._memory.used_bytes + len(part) > self._limits.bodies_bytes:
+                raise HttpError(503, "too many large requests at once: try again")
+            self._memory.used_bytes += len(part)
+            self._held_bytes += len(part)
+            parts.append(part)
+        return b"".join(parts)
+
+    def _release(self) -> None:
+        self._memory.used_bytes -= self._held_bytes
+        self._held_bytes = 0
+
+    async def _send(self, response: Response, *, without_body: bool) -> None:
+        body = response.body
+        headers = [("content-type", response.content_type), *response.headers]
+        if isinstance(body, bytes):
+            headers.append(("content-length", str(len(body))))
+        if self._http.their_state is not h11.DONE:
+            # The rest of the request was not read.
+            headers.append(("connection", "close"))
+        reason = HTTPStatus(response.status).phrase
+        head = h11.Response(status_code=response.status, headers=headers, reason=reason)
+        self._writer.write(self._http.send(head) or b"")
+        if not without_body:
+            await self._send_body(body)
+        elif not isinstance(body, bytes):
+            await cast("Any", body).aclose()
+        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        await self._drain()
+
+    async def _send_body(self, body: bytes | AsyncIterator[bytes]) -> None:
+        if isinstance(body, bytes):
+            self._writer.write(self._http.send(h11.Data(data=body)) or b"")
+            return
+        async with aclosing(cast("Any", body)) as pieces:
+            async for piece in pieces:
+                if self._reader.at_eof():
+                    raise ConnectionResetError("the client has closed")
+                if piece:
+                    self._writer.write(self._http.send(h11.Data(data=piece)) or b"")
+                    await self._drain()
+
+    async def _drain(self) -> None:
+        async with asyncio.timeout(self._limits.idle_s):
+            await self._writer.drain()

@@ -1,0 +1,85 @@
+"""A listener for HTTP: its socket, the bound of its connections, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from dataclasses import dataclass, field
+
+from .connection import Answer, BodyMemory, Connection, Limits
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerConfig:
+    """Where to listen, and how much is taken from clients."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+    # Each holds a task and some kilobytes.
+    max_connections: int = 1_000
+    limits: Limits = field(default_factory=Limits)
+    # For requests under way when the listener stops.
+    stop_s: float = 5.0
+
+
+class Listener:
+    """Listens from `start` to `stop`, and has `answer` answer each request."""
+
+    def __init__(self, config: ListenerConfig, answer: Answer) -> None:
+        self._config = config
+        self._answer = answer
+        self._memory = BodyMemory()
+        self._server: asyncio.Server | None = None
+        # Invariant: one for each open connection.
+        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    async def start(self) -> None:
+        """Listen. Raises OSError where the address is not free."""
+        config = self._config
+        self._server = await asyncio.start_server(self._connected, config.host or None, config.port, ssl=config.tls)
+
+    async def stop(self) -> None:
+        """Accept no more connections, and end those that are there. Idempotent.
+
+        A request under way may finish within `stop_s`; then its task is cancelled.
+        """
+        server, self._server = self._server, None
+        if server is None:
+            return
+        server.close()
+        for writer in self._connections.values():
+            writer.transport.abort()
+        if self._connections:
+            _, late = await asyncio.wait(self._connections, timeout=self._config.stop_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, with the port that was really taken."""
+        assert self._server is not None, "it does not listen"
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return f"{'http' if self._config.tls is None else 'https'}://{self.address}"
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._connections) >= self._config.max_connections:
+            _log.warning("a connection is closed: %d are open already", self._config.max_connections)
+            return writer.close()
+        self._connections[task] = writer
+        try:
+            await Connection(reader, writer, self._answer, self._config.limits, self._memory).serve()
+        finally:
+            del self._connections[task]
