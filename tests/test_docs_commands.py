@@ -46,6 +46,7 @@ SERVES = "odradek serve"
 FAILS = {
     "odradek config set preallocate=true --topic flights": "preallocate",
     "odradek consume -t flights": "No such option",
+    "printf PASSWORD | odradek users set broker --password-file - --config server.properties": "No such file",
     "odradek transactions abort --topic flights:0 --start-offset 100": "nothing was aborted",
 }
 # Commands that print until they are stopped.

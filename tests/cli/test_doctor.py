@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs.properties import load
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.log_dirs.log_dirs import LogDirs
 from odradek.cli import doctor as diagnoses
+from odradek.cli.doctor import check_cluster_security, check_config
 from odradek.kernel import door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -249,3 +251,27 @@ def test_the_code_that_reads_records_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert found["result"] == "warning" and "install Odradek again" in found["remedy"]
     monkeypatch.setattr(door, "is_built", lambda: False)
     assert doctor()[1]["records"]["result"] == "ok"
+
+
+def test_what_keeps_a_broker_from_its_cluster_is_found(tmp_path: Path) -> None:
+    lines = {
+        "zookeeper.connect": "127.0.0.1:2181",
+        "broker.id": "1",
+        "log.dirs": str(tmp_path / "data"),
+        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+        "java.security.auth.login.config": str(tmp_path / "missing"),
+    }
+    file = tmp_path / "server.properties"
+
+    def checked(**more: str) -> list[tuple[str, str]]:
+        file.write_text("".join(f"{name}={value}\n" for name, value in {**lines, **more}.items()))
+        config, _ = check_config(load(file))
+        assert config is not None
+        return [(each.result, each.finding) for each in check_cluster_security(config)]
+
+    (_, stranger), (_, missing) = checked()
+    assert "User:ANONYMOUS" in stranger and "missing: no such file" in missing
+    del lines["java.security.auth.login.config"]
+    assert checked(**{"super.users": "User:ANONYMOUS"}) == [
+        ("ok", "brokers reach each other at PLAINTEXT (PLAINTEXT) as User:ANONYMOUS")
+    ]
