@@ -88,8 +88,8 @@ def command(
     Examples:
       odradek console
       odradek console -b kafka-1:9092 --listen 127.0.0.1:8080 --read-only
-      odradek console --listen 0.0.0.0:8080 --login-file login.txt --allow-host kafka.example
-      odradek console --history-file history.msgpack --registry http://127.0.0.1:8081
+      odradek console --listen 0.0.0.0:8080 --login-file login.txt
+      odradek console --history-file history.msgpack
     """
     check_listen(listen)
     set_up_logging(log_format, log_level)
@@ -126,11 +126,15 @@ def _schemas(url: str | None, login_file: Path | None, ca_file: str | None) -> S
         if login_file is not None or ca_file is not None:
             raise click.UsageError("--registry-login-file and --registry-ca need --registry")
         return None
+    from ..client.errors import InvalidOption
     from ..client.schemas import SchemaRegistry
     from ..console.reading.schemas import Schemas
 
     login = None if login_file is None else login_of(login_file)
-    return Schemas(SchemaRegistry(url, login=login, ca_file=ca_file))
+    try:
+        return Schemas(SchemaRegistry(url, login=login, ca_file=ca_file))
+    except InvalidOption as error:
+        raise click.UsageError(f"--registry: {error.message}") from error
 
 
 async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:

@@ -140,8 +140,8 @@ def _lines(block: str) -> Iterator[Shown]:
 
 
 # Commands that need ZooKeeper and several brokers (tests/cli/test_cluster_commands.py), those of test_tutorial.py, and
-# those that run until they are stopped (tests/cli/test_registry.py).
-ELSEWHERE = {"cluster", "tutorial", "schemas"}
+# those that run until they are stopped (tests/cli/test_registry.py, test_console.py).
+ELSEWHERE = {"cluster", "console", "tutorial", "schemas"}
 PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem not in ELSEWHERE]
 
 

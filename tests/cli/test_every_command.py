@@ -85,7 +85,7 @@ LINES = {
     "log verify": "data",
 }
 # These run until a signal: tests/cli/test_serve.py, test_cluster_commands.py and test_terminal.py have theirs.
-SERVERS = {"serve", "cluster start", "registry"}
+SERVERS = {"serve", "cluster start", "registry", "console"}
 # What a command needs to have run before it.
 BEFORE = {"profile show": "profile set", "restore": "backup", "topics delete": "topics create"}
 BROKERLESS = {"config list", "completion", "man", "backup", "restore", "log dump", "log import", "log verify"}

@@ -394,12 +394,16 @@ CASES: dict[str, Case] = {
 }
 # Calls that send requests which the consumer sends, too (test_error_table.py), or that have tests of their own.
 ELSEWHERE = {
+    "begin_backup": "of Odradek's brokers alone (test_odradek_begin_backup.py)",
+    "check_health": "test_admin_health.py",
     "describe_features": "ApiVersions",
     "describe_topics": "Metadata",
     "explain_group": "DescribeGroups",
     "list_group_offsets": "OffsetFetch",
     "list_queries": "of Odradek's brokers alone",
     "list_topics": "Metadata",
+    "placed_partitions": "test_admin_health.py",
+    "renew_backup": "of Odradek's brokers alone (test_odradek_begin_backup.py)",
     "start": "Metadata",
     "stop": "nothing",
 }
