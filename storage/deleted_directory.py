@@ -21,7 +21,9 @@ def deleted_path(directory: Path, number: int) -> Path:
 
 
 def remove_directory(directory: Path, disk: Disk = DISK) -> None:
-    """Remove a directory and the files in it; it holds no other directories."""
+    """Remove a directory and the files in it; it holds no other directories. One that was never made is no error."""
+    if not disk.exists(directory):
+        return
     for name in disk.sizes(directory):
         disk.unlink(directory / name)
     disk.rmdir(directory)

@@ -32,7 +32,6 @@ class FetchTopic(Struct):
 
 class FetchPartition(Struct):
     partition_index: int = int32("0+")
-    partition_max_bytes: int = int32("0")
     acknowledgement_batches: list[AcknowledgementBatch] = array("0+")
 
 
@@ -48,7 +47,7 @@ class ForgottenTopic(Struct):
 
 
 class ShareFetchResponse(Message, request=ShareFetchRequest):
-    throttle_time_ms: int = int32("0+", ignorable=True)
+    throttle_time_ms: int = int32("0+")
     error_code: int = int16("0+", ignorable=True)
     error_message: str | None = string("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("1+")
