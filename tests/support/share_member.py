@@ -38,7 +38,7 @@ class ShareMember:
         """Return the response of a ShareFetch that names these partitions, and acknowledges."""
         said = said or {}
         named = dict.fromkeys([*partitions, *said])
-        wanted = [FetchPartition(index, 0, _batches(share_fetch, said.get(index, ()))) for index in named]
+        wanted = [FetchPartition(index, _batches(share_fetch, said.get(index, ()))) for index in named]
         forgotten = [ForgottenTopic(self.topic_id, list(forget))] if forget else []
         options: dict[str, Any] = {
             "max_wait_ms": 0,
