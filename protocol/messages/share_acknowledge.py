@@ -35,7 +35,7 @@ class AcknowledgementBatch(Struct):
 
 
 class ShareAcknowledgeResponse(Message, request=ShareAcknowledgeRequest):
-    throttle_time_ms: int = int32("0+")
+    throttle_time_ms: int = int32("0+", ignorable=True)
     error_code: int = int16("0+", ignorable=True)
     error_message: str | None = string("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("2+", ignorable=True)
