@@ -35,8 +35,8 @@ class AcknowledgementBatch(Struct):
 
 
 class ShareAcknowledgeResponse(Message, request=ShareAcknowledgeRequest):
-    throttle_time_ms: int = int32("0+", ignorable=True)
-    error_code: int = int16("0+", ignorable=True)
+    throttle_time_ms: int = int32("0+")
+    error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("2+", ignorable=True)
     responses: list[ShareAcknowledgeTopicResponse] = array("0+")

@@ -48,7 +48,7 @@ class ForgottenTopic(Struct):
 
 class ShareFetchResponse(Message, request=ShareFetchRequest):
     throttle_time_ms: int = int32("0+")
-    error_code: int = int16("0+", ignorable=True)
+    error_code: int = int16("0+")
     error_message: str | None = string("0+", nullable="0+", default=None)
     acquisition_lock_timeout_ms: int = int32("1+")
     responses: list[ShareFetchableTopicResponse] = array("0+")
