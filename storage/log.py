@@ -438,7 +438,9 @@ class Log(ReadableLog):
         self.epochs.truncate_from_end(self.log_end_offset)
         self.producers = producers
         due, self._index_due = self._index_due, None
-        self._sync([active] if due is None or due is active else [due, active])
+        # The segment that a roll closed last may be gone with what was cut.
+        is_due = due is not None and due is not active and due in self.segments
+        self._sync([due, active] if due is not None and is_due else [active])
 
     def give_up_lost(self, now_ms: int, producers: ProducerStates) -> None:
         """Remove every batch from `lost_from` on, durably, where another replica has them all.

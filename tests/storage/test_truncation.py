@@ -45,6 +45,18 @@ def test_truncating_drops_every_batch_that_reaches_the_offset(directory: Path, o
     assert opened(directory).log_end_offset == kept + 1
 
 
+def test_the_segment_that_a_roll_has_closed_may_go_whole(directory: Path) -> None:
+    """A flush, a roll, and a leader whose log ends where the closed segment begins."""
+    log = filled(directory, 2, records=1, segment_bytes=100)
+    log.flush()
+    log.roll(2000)
+    cut(log, 1)
+    assert log.log_end_offset == 1
+    append(log, batch(1))
+    log.close()
+    assert opened(directory).log_end_offset == 2
+
+
 def test_truncating_takes_epochs_and_producers_back(directory: Path) -> None:
     log = opened(directory, segment_bytes=250)
     for number in range(9):
