@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -14,6 +14,8 @@ import msgpack
 FORMS = ("auto", "text", "json", "msgpack", "avro", "int", "hex")
 # Parsing more takes longer than a turn of the loop may; it is shown as text.
 MAX_PARSED_BYTES = 1 << 20
+# What is nested deeper is shown as text, too: filters and pages recurse over values, and Python's recursion has an end.
+MAX_LEVELS = 100
 _JSON_BEGINNINGS = frozenset(b'{["-0123456789tfn')
 # MessagePack's maps and arrays: their first byte. Other values begin as text does.
 _MSGPACK_BEGINNINGS = frozenset((*range(0x80, 0xA0), *range(0xDC, 0xE0)))
@@ -83,6 +85,8 @@ def _json(data: bytes) -> Decoded:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UndecodableValue(_why(error)) from error
+    if text.count("[") + text.count("{") > MAX_LEVELS:
+        _check_levels(value)
     return Decoded("json", value, text)
 
 
@@ -104,8 +108,8 @@ def _shown_text(data: bytes) -> Decoded:
 def _msgpack(data: bytes) -> Decoded:
     _check_size(data)
     try:
-        value = _unpack(data, strict_map_key=False, timestamp=3)
-        plain = _plain(value)
+        plain = _plain(_unpack(data, strict_map_key=False, timestamp=3))
+        _check_levels(plain)
         return Decoded("msgpack", plain, json.dumps(plain, ensure_ascii=False))
     except (ValueError, TypeError, RecursionError, msgpack.UnpackException, OverflowError) as error:
         raise UndecodableValue(_why(error)) from error
@@ -117,6 +121,7 @@ def _avro(data: bytes, avro: AvroDecoder | None) -> Decoded:
     _check_size(data)
     try:
         plain = _plain(avro(data))
+        _check_levels(plain)
         return Decoded("avro", plain, json.dumps(plain, ensure_ascii=False))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise UndecodableValue(_why(error)) from error
@@ -146,6 +151,21 @@ _DECODERS: dict[str, Callable[[bytes], Decoded]] = {
 def _check_size(data: bytes) -> None:
     if len(data) > MAX_PARSED_BYTES:
         raise UndecodableValue(f"{len(data)} bytes, more than are parsed")
+
+
+def _check_levels(value: Any) -> None:
+    level = [value]
+    for _ in range(MAX_LEVELS + 1):
+        level = [child for each in level for child in _children(each)]
+        if not level:
+            return
+    raise UndecodableValue(f"nested deeper than {MAX_LEVELS} levels")
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
 
 
 def _why(error: Exception) -> str:

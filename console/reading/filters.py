@@ -274,9 +274,12 @@ def _alone(operand: _Operand, is_text: bool) -> Predicate:
 
 
 def _matching(operand: _Operand, program: Any) -> Predicate:
-    return lambda record: (
-        (found := operand(record)) is not None and program.search(_text(found)[:MAX_MATCHED]) is not None
-    )
+    return lambda record: (found := operand(record)) is not None and program.search(_searched(found)) is not None
+
+
+def _searched(value: Any) -> bytes:
+    """Return what RE2 looks at. JSON may hold half of a surrogate pair, which is no UTF-8."""
+    return _text(value)[:MAX_MATCHED].encode("utf-8", "replace")
 
 
 def _walked(value: Any, steps: list[str | int]) -> Any:

@@ -151,10 +151,10 @@ class _Finder:
             self._page.looked_at += 1
             if wanted is None or wanted(record):
                 found.append(record)
-                self._held_bytes += _size(record)
+                self._held_bytes += size_of(record)
                 while self._search.backward and len(found) > 1 and self._is_too_much(found):
                     # Newer ones are wanted more. The next page looks at this one again.
-                    self._held_bytes -= _size(found.popleft())
+                    self._held_bytes -= size_of(found.popleft())
 
     def _is_too_much(self, found: deque[ConsumerRecord]) -> bool:
         if self._held_bytes > MAX_HELD_BYTES:
@@ -193,7 +193,8 @@ class _Finder:
         return self._low[partition]
 
 
-def _size(record: ConsumerRecord) -> int:
+def size_of(record: ConsumerRecord) -> int:
+    """Return the bytes that a record takes in memory, about."""
     return len(record.key or b"") + len(record.value or b"") + _OVERHEAD_BYTES
 
 

@@ -1,7 +1,7 @@
 """A live tail: the records that come from now on, all of them up to a rate, a sample of them above.
 
-A burst is kept until it is shown, up to `MAX_WAITING` records. When more wait, every other one of those goes, again
-and again, and the tail says how many it left out: nobody takes a sample for the whole.
+A burst is kept until it is shown, up to `MAX_WAITING` records and `MAX_WAITING_BYTES`. When more wait, every other one
+of those goes, again and again, and the tail says how many it left out: nobody takes a sample for the whole.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 
 from ...client import Consumer
 from ...client.record import ConsumerRecord
-from .search import Prepare, Wanted
+from .search import Prepare, Wanted, size_of
 
 # Shown at once, four times a second at most: what a browser draws without stopping.
 SHOWN_AT_ONCE = 250
 TICK_S = 0.25
 MAX_WAITING = 5_000
+# Records may be large: of all that wait together.
+MAX_WAITING_BYTES = 16 << 20
 # Of one poll.
 _AT_A_TIME = 5_000
 
@@ -37,6 +39,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self._waiting: deque[ConsumerRecord] = deque()
+        self._waiting_bytes = 0
         self._came = self._left_out = 0
 
     def add(self, records: Iterable[ConsumerRecord]) -> None:
@@ -44,17 +47,26 @@ class Backlog:
         for record in records:
             self._came += 1
             self._waiting.append(record)
-            if len(self._waiting) > MAX_WAITING:
+            self._waiting_bytes += size_of(record)
+            # The newest one stays, however large it is.
+            while self._is_too_much():
                 self._thin()
+
+    def _is_too_much(self) -> bool:
+        count = len(self._waiting)
+        return count > MAX_WAITING or (count > 1 and self._waiting_bytes > MAX_WAITING_BYTES)
 
     def _thin(self) -> None:
         before = len(self._waiting)
-        self._waiting = deque(record for number, record in enumerate(self._waiting) if number % 2)
+        # Every other one, counted from the newest: it stays.
+        self._waiting = deque(record for number, record in enumerate(self._waiting, before % 2) if number % 2)
+        self._waiting_bytes = sum(map(size_of, self._waiting))
         self._left_out += before - len(self._waiting)
 
     def take(self) -> Tick:
         """Return what is to be shown next."""
         shown = [self._waiting.popleft() for _ in range(min(SHOWN_AT_ONCE, len(self._waiting)))]
+        self._waiting_bytes -= sum(map(size_of, shown))
         tick = Tick(shown, self._came, self._left_out)
         self._came = self._left_out = 0
         return tick

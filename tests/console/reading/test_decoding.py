@@ -6,7 +6,7 @@ import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.console.reading.decoding import FORMS, NULL, UndecodableValue, decode
+from odradek.console.reading.decoding import FORMS, MAX_LEVELS, NULL, UndecodableValue, decode
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,14 @@ def test_avro_is_asked_where_bytes_have_its_frame() -> None:
 @given(st.binary(max_size=300), st.sampled_from(FORMS))
 def test_any_bytes_are_shown_in_any_form(data: bytes, form: str) -> None:
     assert isinstance(decode(data, form).text, str)
+
+
+@pytest.mark.parametrize("form", ["json", "msgpack"])
+def test_what_is_nested_deeper_than_pages_and_filters_can_walk_is_not_walked(form: str) -> None:
+    def nested(levels: int) -> bytes:
+        return b"[" * levels + b"]" * levels if form == "json" else b"\x91" * (levels - 1) + b"\x90"
+
+    assert decode(nested(MAX_LEVELS), form).form == form
+    deep = decode(nested(MAX_LEVELS + 2), form)
+    assert deep.value == deep.text and f"nested deeper than {MAX_LEVELS}" in deep.form
+    assert isinstance(decode(nested(MAX_LEVELS + 2)).value, str)

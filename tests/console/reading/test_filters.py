@@ -92,3 +92,9 @@ def test_any_text_is_a_filter_or_is_refused(text: str) -> None:
 def test_any_record_can_be_looked_at(key: bytes | None, value: bytes | None) -> None:
     for text in ("value.a.b == 1", 'key ~ "x"', '"x"', "value > 1", 'value contains "x"', "headers.h == null"):
         assert holds(text, key=key, value=value) in (True, False)
+
+
+def test_half_of_a_surrogate_pair_in_a_value_stops_no_search() -> None:
+    value = b'{"half": "\\ud800", "text": "a\\ud800b"}'
+    assert not holds('value.half ~ "x"', value=value)
+    assert holds('value.text ~ "^a.b$"', value=value)
