@@ -1,7 +1,7 @@
 """From a request to its answer: the checks at the door, the page of a path, and what an error looks like.
 
-In this order: the host, the files that every page loads, the login, the route, and for a POST its origin, its token and
-whether changes are allowed. GET and HEAD change nothing.
+In this order: the host, that no other web page loads it, the files that every page loads, the login, the route, and for
+a POST its origin, its token and whether changes are allowed. GET and HEAD change nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class App:
         """Return the response to a request, whatever happens."""
         try:
             security.check_host(request, self._hosts)
+            security.check_reader(request)
             if request.path.startswith(STATIC):
                 return static_file(request.path)
             response = await self._answer(request)
@@ -66,7 +67,7 @@ class App:
         response = await route.view(visit)
         if session is not None:
             return response
-        cookie = ("set-cookie", self._tokens.cookie(current, secure=self._tls))
+        cookie = ("set-cookie", self._tokens.cookie(request, current, secure=self._tls))
         return Response(response.status, response.body, response.content_type, (*response.headers, cookie))
 
     def _checked_form(self, request: Request, session: str | None) -> Mapping[str, str]:

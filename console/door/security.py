@@ -4,8 +4,9 @@ A console on this machine can be reached by every web page that its user opens. 
 
 - a request must name a host that is the console's own. Otherwise a page could reach it by a name of its own that leads
   here (DNS rebinding);
-- GET and HEAD change nothing. A POST must come from a page of the console: browsers say so (Sec-Fetch-Site, Origin),
-  and the page's form has a token that only it can know;
+- GET and HEAD change nothing, and another page may only link to what they bring: browsers say so (Sec-Fetch-Mode);
+- a POST must come from a page of the console: browsers say so (Sec-Fetch-Site, Origin), and the page's form has a token
+  that only it can know;
 - the content security policy runs no script and loads nothing that is not the console's.
 """
 
@@ -15,7 +16,6 @@ import hmac
 import secrets
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
 
 from ...web.exchange import HttpError, Request
@@ -64,6 +64,16 @@ def check_host(request: Request, allowed: Collection[str]) -> None:
     raise HttpError(403, "this console is not served under that host: `odradek console --allow-host` allows one")
 
 
+def check_reader(request: Request) -> None:
+    """Raise HttpError for what another web page loads, such as an image: each search or tail takes one of a few places.
+
+    To follow a link from there is no such thing.
+    """
+    site = request.headers.get("sec-fetch-site", "none")
+    if site not in ("same-origin", "none") and request.headers.get("sec-fetch-mode") != "navigate":
+        raise HttpError(403, "other web pages load nothing from this console")
+
+
 def check_origin(request: Request) -> None:
     """Raise HttpError unless a change comes from a page of this console, as far as the client says."""
     site = request.headers.get("sec-fetch-site")
@@ -79,29 +89,31 @@ def check_origin(request: Request) -> None:
 
 
 class Tokens:
-    """Makes and checks the tokens of forms. Each browser gets a cookie, and its tokens are made from that."""
+    """Makes and checks the tokens of forms. Each browser gets a cookie, and its tokens are made from that.
+
+    Browsers send the cookies of a host to all its ports. So the name has the port, for another console beside this one,
+    and what others put into the header is passed over, whatever it is.
+    """
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
 
     def session_of(self, request: Request) -> str | None:
         """Return the session of a request's cookie, None without one that was made here."""
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(request.headers.get("cookie", ""))
-        except CookieError:
-            return None
-        given = cookies[COOKIE].value if COOKIE in cookies else ""
-        name, _, mark = given.partition(".")
-        return name if name and hmac.compare_digest(mark.encode(), self._sign("session", name).encode()) else None
+        wanted = _cookie_name(request)
+        pairs = (each.strip().partition("=") for each in request.headers.get("cookie", "").split(";"))
+        for session, _, mark in (value.partition(".") for name, _, value in pairs if name == wanted):
+            if session and hmac.compare_digest(mark.encode(), self._sign("session", session).encode()):
+                return session
+        return None
 
     def new_session(self) -> str:
         return secrets.token_urlsafe(24)
 
-    def cookie(self, session: str, *, secure: bool) -> str:
-        """Return the header by which a browser keeps a session."""
+    def cookie(self, request: Request, session: str, *, secure: bool) -> str:
+        """Return the header by which the browser of a request keeps a session."""
         value = f"{session}.{self._sign('session', session)}"
-        return f"{COOKIE}={value}; Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
+        return f"{_cookie_name(request)}={value}; Path=/; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
 
     def token(self, session: str) -> str:
         """Return the token for the forms of a session."""
@@ -115,3 +127,8 @@ class Tokens:
 
     def _sign(self, kind: str, text: str) -> str:
         return hmac.new(self._secret, f"{kind}:{text}".encode(), sha256).hexdigest()
+
+
+def _cookie_name(request: Request) -> str:
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isascii() and port.isdecimal() else COOKIE

@@ -54,13 +54,32 @@ async def test_a_change_from_another_page_is_refused(broker: Broker, browser: Br
     assert await topics(broker) == []
 
 
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_another_page_may_link_to_a_page_and_load_none(browser: Browser, site: str) -> None:
+    for mode in ("no-cors", "cors"):
+        assert (await browser.get("/changes", sec_fetch_site=site, sec_fetch_mode=mode)).status == 403
+    assert (await browser.get("/changes", sec_fetch_site=site, sec_fetch_mode="navigate")).status == 200
+
+
+async def test_cookies_that_others_left_at_this_host_are_passed_over(config: ConsoleConfig, browser: Browser) -> None:
+    form = await browser.get("/change/create-topic")
+    token, own = form.text.partition('name="token" value="')[2].partition('"')[0], browser.headers["cookie"]
+    async with Console(config) as other:  # on another port, to which browsers send the same cookies
+        beside = Browser(other.url)
+        await beside.get("/changes")
+    name = own.partition("=")[0]
+    browser.headers["cookie"] = f'{name}=a.b; prefs={{"dark": "[1]"}}; =; ;{beside.headers["cookie"]}; {own}'
+    assert beside.headers["cookie"].partition("=")[0] != name
+    assert (await browser.post("/change/create-topic", {"topic": "made", "token": token})).status == 200
+
+
 async def test_a_change_needs_the_token_of_its_session(broker: Broker, browser: Browser) -> None:
     other = Browser(browser.url)
     stolen = (await other.get("/change/create-topic")).text.partition('name="token" value="')[2].partition('"')[0]
     await browser.get("/change/create-topic")
     for fields in ({}, {"token": ""}, {"token": "0" * 64}, {"token": stolen}):
         assert (await browser.post("/change/create-topic", {**FORM, **fields})).status == 403
-    browser.headers["cookie"] = "odradek_console=mine.forged"
+    browser.headers["cookie"] = f"{browser.headers['cookie'].partition('=')[0]}=mine.forged"
     assert (await browser.post("/change/create-topic", {**FORM, "token": stolen})).status == 403
     assert await topics(broker) == []
 
