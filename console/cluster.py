@@ -36,11 +36,15 @@ class Cluster:
         self.options = options
         self._admin: Admin | None = None
         self._opening = asyncio.Lock()
+        self._is_stopped = False
         self._readers = asyncio.Semaphore(MAX_READERS)
 
     async def admin(self) -> Admin:
-        """Return the admin client. Raises NoBrokerReachable, and what else a start raises."""
+        """Return the admin client. Raises NoBrokerReachable, and what else a start raises; HttpError after a stop."""
         async with self._opening:
+            if self._is_stopped:
+                # What a page opened now, nobody would close.
+                raise HttpError(503, "the clients of this page are closed: load it again")
             if self._admin is None:
                 admin = Admin(self.options.bootstrap_servers, **self.options.admin)
                 await admin.start()
@@ -49,7 +53,10 @@ class Cluster:
 
     async def stop(self) -> None:
         """Close the admin client; readers end with their pages. May be called again."""
-        admin, self._admin = self._admin, None
+        self._is_stopped = True
+        # One that is being opened is closed, too.
+        async with self._opening:
+            admin, self._admin = self._admin, None
         if admin is not None:
             await admin.stop()
 

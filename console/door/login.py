@@ -69,12 +69,14 @@ class ClusterLogin:
         given = _given(request)
         name, _, password = given.partition(":")
         key = sha256(given.encode()).digest()
-        # One login at a time: who guesses passwords gets no more of them than a broker answers in turn.
-        async with self._opening:
-            if key not in self._clusters:
-                await self._open(key, name, password)
-            self._clusters.move_to_end(key)
-            return name, self._clusters[key]
+        if key not in self._clusters:
+            # One login at a time: who guesses passwords gets no more of them than a broker answers in turn. Who is
+            # logged in does not wait for them.
+            async with self._opening:
+                if key not in self._clusters:
+                    await self._open(key, name, password)
+        self._clusters.move_to_end(key)
+        return name, self._clusters[key]
 
     async def _open(self, key: bytes, name: str, password: str) -> None:
         own = {"sasl_plain_username": name, "sasl_plain_password": password}
