@@ -132,6 +132,7 @@ class HttpConnection:
     async def _answer(self, request: h11.Request, body: bytes) -> tuple[int, bytes]:
         try:
             self._check_login(request)
+            _check_origin(request)
             target = request.target.decode("ascii")
             path, _, query = target.partition("?")
             method = request.method.decode("ascii")
@@ -175,6 +176,20 @@ def _is_equal(given: bytes, wanted: bytes) -> bool:
     from hmac import compare_digest
 
     return compare_digest(given, wanted)
+
+
+def _check_origin(request: h11.Request) -> None:
+    """Raise RegistryError for a change that another web page sends, with the browser of somebody on this machine.
+
+    Browsers ask nobody before they send a POST without a content type.
+    """
+    if request.method in (b"GET", b"HEAD"):
+        return
+    given = {name: value for name, value in request.headers if name in (b"sec-fetch-site", b"origin", b"host")}
+    origin, site = given.get(b"origin"), given.get(b"sec-fetch-site", b"none")
+    own = origin is None or origin.partition(b"://")[2] == given.get(b"host")
+    if site not in (b"same-origin", b"none") or not own:
+        raise RegistryError(403, "Forbidden: changes do not come from other web pages")
 
 
 def _parts(path: str) -> list[str]:

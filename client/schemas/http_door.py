@@ -22,6 +22,7 @@ from ..errors import InvalidOption, SchemaRegistryRefused, SchemaRegistryUnavail
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 # A schema has at most 1 MiB, which escapes make larger.
 MAX_ANSWER_BYTES = 8 << 20
+_READ_BYTES = 64 << 10
 _PAUSE_S = 0.1
 # What another registry, or the same one later, may do better.
 _TRY_AGAIN = {429, 500, 502, 503, 504}
@@ -64,9 +65,12 @@ class HttpDoor:
         pause_s = _PAUSE_S
         while True:
             failed: list[str] = []
-            for address in self._addresses():
+            addresses = self._addresses()
+            for number, address in enumerate(addresses):
+                # A part for each that is left: one that takes what it is sent and says nothing must not use it all up.
+                until_this = time.monotonic() + (until - time.monotonic()) / (len(addresses) - number)
                 try:
-                    return self._ask(address, method, path, body, until - time.monotonic())
+                    return self._ask(address, method, path, body, until_this)
                 except (OSError, http.client.HTTPException) as error:
                     failed.append(f"{address.hostname}:{address.port or ''} {error!r}")
                 except _Unable as unable:
@@ -76,13 +80,13 @@ class HttpDoor:
             time.sleep(pause_s)
             pause_s *= 2
 
-    def _ask(self, address: SplitResult, method: str, path: str, body: object, timeout_s: float) -> Any:
-        connection = self._connection(address, max(timeout_s, 0.01))
+    def _ask(self, address: SplitResult, method: str, path: str, body: object, until_s: float) -> Any:
+        connection = self._connection(address, max(until_s - time.monotonic(), 0.01))
         try:
             data = None if body is None else json.dumps(body).encode()
             connection.request(method, address.path.rstrip("/") + path, data, self._headers(address))
             answer = connection.getresponse()
-            content = answer.read(MAX_ANSWER_BYTES + 1)
+            content = _content(answer, until_s)
         finally:
             connection.close()
         return _result(answer.status, content, f"{method} {path}")
@@ -113,6 +117,21 @@ class HttpDoor:
 
 class _Unable(Exception):
     """A registry that answers, and cannot do what it should now."""
+
+
+def _content(answer: http.client.HTTPResponse, until_s: float) -> bytes:
+    """Return the body of an answer, and one byte more than is taken at most. Raises OSError, HTTPException.
+
+    The socket's time-out is of each read, and an answer that comes byte by byte would take hours.
+    """
+    content = bytearray()
+    while len(content) <= MAX_ANSWER_BYTES and (piece := answer.read1(_READ_BYTES)):
+        content += piece
+        if time.monotonic() > until_s:
+            raise TimeoutError("the answer takes too long")
+    if answer.length and len(content) <= MAX_ANSWER_BYTES:
+        raise http.client.IncompleteRead(bytes(content[:100]), answer.length)
+    return bytes(content)
 
 
 def _result(status: int, content: bytes, request: str) -> Any:

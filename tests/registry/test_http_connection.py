@@ -51,6 +51,19 @@ async def test_requests_that_come_together_are_answered_in_their_order(registry:
     writer.close()
 
 
+async def test_another_web_page_changes_nothing(ask: Client) -> None:
+    body = {"schema": '"int"'}
+    for headers in (
+        {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}, {"origin": "null"},
+        {"origin": "http://evil.example"}, {"origin": "http://evil.example", "content-type": "application/json"},
+    ):  # fmt: skip
+        assert (await ask("POST", "/subjects/s/versions", body, headers))[0] == 403
+        assert (await ask("DELETE", "/subjects/s", None, headers))[0] == 403
+    assert (await ask("GET", "/subjects"))[1] == []
+    own = {"origin": ask.url, "sec-fetch-site": "same-origin"}
+    assert (await ask("POST", "/subjects/s/versions", body, own))[0] == 200
+
+
 async def test_an_answer_beyond_the_bound_is_refused_and_not_cut(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         await ask("POST", f"/subjects/{name}/versions", {"schema": '"int"'})

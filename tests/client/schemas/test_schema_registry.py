@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import pickle
 import ssl
+from contextlib import suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,48 @@ async def test_a_registry_that_does_not_answer_is_passed_over(registry: Registry
     assert await asyncio.to_thread(client.register, "s", Schema('"int"')) == 1
     with pytest.raises(SchemaRegistryUnavailable, match=r"127\.0\.0\.1:1 "):
         await asyncio.to_thread(SchemaRegistry("http://127.0.0.1:1", timeout_ms=10).subjects)
+
+
+def test_a_registry_that_says_nothing_leaves_time_for_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    class Enough(Exception):
+        pass
+
+    class Silent(HTTPConnection):
+        def request(self, *_: Any, **__: Any) -> None:
+            assert self.timeout is not None
+            given.append(self.timeout)
+            raise TimeoutError if len(given) == 1 else Enough
+
+    monkeypatch.setattr("http.client.HTTPConnection", Silent)
+    with pytest.raises(Enough):
+        HttpDoor("http://127.0.0.1:1,http://127.0.0.1:2", timeout_ms=100_000).ask("GET", "/subjects")
+    assert given[0] <= 50 < given[1]
+
+
+async def test_an_answer_that_comes_byte_by_byte_does_not_hold_the_client() -> None:
+    ended = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        for _ in range(1_000):
+            if writer.is_closing():
+                break
+            writer.write(b"1")
+            await asyncio.sleep(0.01)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        ended.set()
+
+    async with await asyncio.start_server(slow, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = SchemaRegistry(f"http://127.0.0.1:{port}", timeout_ms=100)
+        with pytest.raises(SchemaRegistryUnavailable, match="no schema registry answers"):
+            await asyncio.to_thread(client.schema, 1)
+        await ended.wait()
 
 
 async def test_what_is_no_answer_of_a_registry_is_told() -> None:
