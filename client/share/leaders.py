@@ -242,7 +242,15 @@ class ShareLeaders:
 
     async def tell_all(self) -> Results:
         """Tell the leaders what became of records. Return what they say of each partition."""
-        found = await asyncio.gather(*(self.tell(node_id) for node_id in sorted(self._deliveries.nodes())))
+        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes()))
+
+    async def _all(self, works: Iterable[Coroutine[Any, Any, Results]]) -> Results:
+        """Return what all leaders say. Who waits may be cancelled: a request that is sent is answered all the same.
+
+        Otherwise its session would not know its epoch any more, and lose all that was acquired in it.
+        """
+        tasks = [self._cluster.spawn(each, "acknowledge") for each in works]
+        found = await asyncio.gather(*map(asyncio.shield, tasks))
         return {partition: error for results in found for partition, error in results.items()}
 
     async def tell(self, node_id: int) -> Results:
@@ -316,8 +324,7 @@ class ShareLeaders:
             settled = wanted.setdefault(source.node_id, {}).setdefault(source, {})
             settled.setdefault(partition, {})[record.offset] = Acknowledgement.RENEW
         ends_ms = monotonic_ms() + (self.lock_timeout_ms or 0)
-        found = await asyncio.gather(*(self._renew(node_id, taken) for node_id, taken in wanted.items()))
-        results = {partition: error for each in found for partition, error in each.items()}
+        results = await self._all(self._renew(node_id, taken) for node_id, taken in wanted.items())
         for record in records:
             if results.get(TopicPartition(record.topic, record.partition)) is None:
                 self._deliveries.renew(record, ends_ms)

@@ -171,6 +171,27 @@ async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned
 # -- Trouble
 
 
+@pytest.mark.parametrize("call", ["commit", "renew"])
+async def test_a_call_that_is_cancelled_loses_no_session(call: str) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        async with explicit(cluster) as consumer:
+            first, *others = await take(consumer, 4)
+            if call == "commit":
+                consumer.accept(first)
+            calling = asyncio.create_task(consumer.commit() if call == "commit" else consumer.renew(first))
+            async with asyncio.timeout(20):
+                while not cluster.calls(ACKNOWLEDGE):
+                    await asyncio.sleep(0)
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            consumer.accept(*(others if call == "commit" else (first, *others)))
+            await consumer.commit()
+        assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+        assert [each.request.share_session_epoch for each in cluster.calls(ACKNOWLEDGE)][:2] == [1, 2]
+
+
 async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_told_as_lost() -> None:
     told: list[Any] = []
     async with FakeCluster({"t": 1}) as cluster:
