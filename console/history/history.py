@@ -129,8 +129,13 @@ class History:
         if self._path is None:
             return
         value = {"version": 1, **self.series.as_value()}
+        writing = asyncio.ensure_future(asyncio.to_thread(_replace, self._path, value))
         try:
-            await asyncio.to_thread(_replace, self._path, value)
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            # Cancelling does not stop the thread, and two that write at once would mix the file.
+            await asyncio.wait({writing})
+            raise
         except OSError as error:
             _log.warning("the history was not written to %s: %s", self._path, error.strerror)
 

@@ -26,8 +26,10 @@ FIRST_WINDOW, LARGEST_WINDOW = 1_000, 50_000
 # Options of a consumer that searches: it goes on with what is there where retention has taken what it looks for, and a
 # fetch does not wait for records, because the search ends where they end. The next window would wait for it, too.
 SEARCHER: Mapping[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 5}
-# Of one turn of the event loop.
+# Of one poll.
 _AT_A_TIME = 1_000
+# A filter may take 20 ms for a large record: after so long others have their turn.
+_TURN_S = 0.01
 _POLL_MS = 250
 # Of a record that is held, beside its key and its value.
 _OVERHEAD_BYTES = 300
@@ -129,7 +131,7 @@ class _Finder:
                 await self._look_back(chunks, windows)
                 return
             async for partition, records, position in chunks:
-                self._take(self._found[partition], records)
+                await self._take(self._found[partition], records)
                 self._low[partition] = position
                 if self._is_enough():
                     return
@@ -138,23 +140,21 @@ class _Finder:
         """Add what windows have in front of what is found. A window that was not read to its end counts for nothing."""
         older: dict[TopicPartition, deque[ConsumerRecord]] = {each: deque() for each in windows}
         async for partition, records, position in chunks:
-            self._take(older[partition], records)
+            await self._take(older[partition], records)
             if position >= windows[partition][1]:
                 self._high[partition] = windows[partition][0]
                 self._found[partition].extendleft(reversed(older[partition]))
             if asyncio.get_running_loop().time() > self._deadline_s:
                 return
 
-    def _take(self, found: deque[ConsumerRecord], records: Iterable[ConsumerRecord]) -> None:
-        wanted = self._search.wanted
-        for record in records:
-            self._page.looked_at += 1
-            if wanted is None or wanted(record):
-                found.append(record)
-                self._held_bytes += size_of(record)
-                while self._search.backward and len(found) > 1 and self._is_too_much(found):
-                    # Newer ones are wanted more. The next page looks at this one again.
-                    self._held_bytes -= size_of(found.popleft())
+    async def _take(self, found: deque[ConsumerRecord], records: list[ConsumerRecord]) -> None:
+        self._page.looked_at += len(records)
+        for record in await chosen(records, self._search.wanted):
+            found.append(record)
+            self._held_bytes += size_of(record)
+            while self._search.backward and len(found) > 1 and self._is_too_much(found):
+                # Newer ones are wanted more. The next page looks at this one again.
+                self._held_bytes -= size_of(found.popleft())
 
     def _is_too_much(self, found: deque[ConsumerRecord]) -> bool:
         if self._held_bytes > MAX_HELD_BYTES:
@@ -241,4 +241,19 @@ async def stream(consumer: Consumer, search: Search) -> AsyncGenerator[list[Cons
     ends, wanted = search.ends, search.wanted
     windows = {each: (begin, ends[each]) for each, begin in search.begins.items() if begin < ends[each]}
     async for _, records, _ in _read(consumer, windows, search.prepare):
-        yield records if wanted is None else [each for each in records if wanted(each)]
+        yield await chosen(records, wanted)
+
+
+async def chosen(records: list[ConsumerRecord], wanted: Wanted | None) -> list[ConsumerRecord]:
+    """Return the wanted ones of some records, and let others have their turns meanwhile."""
+    if wanted is None:
+        return records
+    clock = asyncio.get_running_loop().time
+    found, turn_ends_s = list[ConsumerRecord](), clock() + _TURN_S
+    for record in records:
+        if wanted(record):
+            found.append(record)
+        if clock() > turn_ends_s:
+            await asyncio.sleep(0)
+            turn_ends_s = clock() + _TURN_S
+    return found

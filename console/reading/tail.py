@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...client import Consumer
 from ...client.record import ConsumerRecord
-from .search import Prepare, Wanted, size_of
+from .search import Prepare, Wanted, chosen, size_of
 
 # Shown at once, four times a second at most: what a browser draws without stopping.
 SHOWN_AT_ONCE = 250
@@ -87,7 +87,7 @@ async def ticks(consumer: Consumer, wanted: Wanted | None, prepare: Prepare | No
             if prepare is not None:
                 await prepare(record for records in chunk.values() for record in records)
             for records in chunk.values():
-                backlog.add(records if wanted is None else filter(wanted, records))
+                backlog.add(await chosen(records, wanted))
             # getmany returns at once while there are records: others have their turn.
             await asyncio.sleep(0)
         yield backlog.take()

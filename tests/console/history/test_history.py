@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from threading import Event
 
 import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.clock import wall_clock_ms
 from odradek.console.cluster import Cluster, ClusterOptions
+from odradek.console.history import history as history_module
 from odradek.console.history import series as module
 from odradek.console.history.history import LAG, LAG_S, RATE, SIZE, History, HistoryFileError, read
 from odradek.console.history.sampler import GroupSample, Sample
@@ -51,6 +53,30 @@ async def test_the_file_brings_the_last_hour_back_and_nothing_older(tmp_path: Pa
     path.write_bytes(b"\x81\xa1x")
     with pytest.raises(HistoryFileError, match="no history"):
         await History(cluster, path).start()
+
+
+async def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, may_end, replace = list[str](), Event(), history_module._replace  # pyright: ignore[reportPrivateUsage]
+
+    def slow(path: Path, value: dict[str, object]) -> None:
+        steps.append("begin")
+        may_end.wait(20)
+        replace(path, value)
+        steps.append("end")
+
+    monkeypatch.setattr(history_module, "_replace", slow)
+    monkeypatch.setattr(history_module, "_FILE_EVERY", 1)
+    cluster = Cluster(ClusterOptions("127.0.0.1:1", admin={"default_api_timeout_ms": 50}))
+    history = History(cluster, tmp_path / "history", interval_s=1_000)
+    await history.start()
+    async with asyncio.timeout(20):
+        while not steps:
+            await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(history.stop())
+    await asyncio.sleep(0.05)
+    may_end.set()
+    await stopping
+    assert steps == ["begin", "end"] * 2
 
 
 def test_states_are_noted_when_they_change() -> None:

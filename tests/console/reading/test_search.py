@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, TopicPartition
 from odradek.console.reading import search as module
-from odradek.console.reading.search import SEARCHER, Page, Search, find, stream
+from odradek.console.reading.search import SEARCHER, Page, Search, chosen, find, stream
 
 COUNT = 300
 
@@ -114,3 +115,21 @@ async def test_a_stream_has_every_wanted_record(
 async def test_a_search_over_nothing_ends(broker: Broker, consumer: Consumer) -> None:
     page = await find(consumer, Search({}, {}, 10))
     assert (page.records, page.next, page.looked_at) == ([], None, 0)
+
+
+async def test_others_have_their_turns_while_a_filter_looks_at_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TURN_S", -1.0)
+    records = [ConsumerRecord("t", 0, offset, 0, 0, None, b"", ()) for offset in range(100)]
+    seen: list[int] = []
+
+    def wanted(record: ConsumerRecord) -> bool:
+        seen.append(record.offset)
+        return record.offset % 2 == 0
+
+    looking = asyncio.create_task(chosen(records, wanted))
+    turns = 0
+    while not looking.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 100 and seen == list(range(100))
+    assert [each.offset for each in await looking] == list(range(0, 100, 2))
