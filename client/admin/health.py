@@ -68,9 +68,6 @@ async def check_health(cluster: Cluster, *, watch_s: float = 2.0) -> list[Findin
 
     Where less than a fifth of a disk is free, all disks are watched for `watch_s`, to tell when they are full.
     """
-    earlier = await _sample_disks(cluster)
-    if any(_free_share(each) < _WATCH_BELOW for each in earlier.directories):
-        await asyncio.sleep(watch_s)
     described = await brokers.describe_cluster(cluster)
     is_there = any(node.node_id == described.controller_id for node in described.nodes)
     controller = f"broker {described.controller_id} of {len(described.nodes)}" if is_there else "there is none"
@@ -80,19 +77,19 @@ async def check_health(cluster: Cluster, *, watch_s: float = 2.0) -> list[Findin
     return [
         Finding("controller", OK if is_there else PROBLEM, controller, remedy),
         *check_partitions(placed),
-        *check_disks(await _sample_disks(cluster), earlier),
-        await _looked_at("retention", _check_groups(cluster, known)),
-        await _looked_at("transactions", _check_transactions(cluster)),
+        *await _looked_at("data directories", _watch_disks(cluster, watch_s)),
+        *await _looked_at("retention", _check_groups(cluster, known)),
+        *await _looked_at("transactions", _check_transactions(cluster)),
         *check_certificates(cluster.certificate_ends(), time.time()),
     ]
 
 
-async def _looked_at(check: str, work: Coroutine[None, None, Finding]) -> Finding:
-    """Return the finding of `work`; where the cluster does not answer it, one that says why."""
+async def _looked_at(check: str, work: Coroutine[None, None, Sequence[Finding]]) -> Sequence[Finding]:
+    """Return the findings of `work`; where the cluster does not answer it, or forbids it, one that says why."""
     try:
         return await work
     except KafkaError as error:
-        return Finding(check, WARNING, f"not looked at: {error.message}", "mend what is said above, and look again")
+        return [Finding(check, WARNING, f"not looked at: {error.message}", "mend what is said above, and look again")]
 
 
 # -- Partitions
@@ -148,6 +145,13 @@ def check_partitions(placed: list[PlacedPartition]) -> Iterator[Finding]:
 # -- Disks
 
 
+async def _watch_disks(cluster: Cluster, watch_s: float) -> Sequence[Finding]:
+    earlier = await _sample_disks(cluster)
+    if any(_free_share(each) < _WATCH_BELOW for each in earlier.directories):
+        await asyncio.sleep(watch_s)
+    return list(check_disks(await _sample_disks(cluster), earlier))
+
+
 async def _sample_disks(cluster: Cluster) -> DiskSample:
     return DiskSample(time.monotonic(), tuple(await brokers.describe_log_dirs(cluster, partitions=[])))
 
@@ -200,7 +204,7 @@ def _place(each: LogDir) -> str:
 # -- Groups
 
 
-async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Finding:
+async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Sequence[Finding]:
     """Return which groups have not read what retention deletes soon, or has deleted."""
     listed = [each.group_id for each in await groups.list_groups(cluster) if each.type != "share"]
     led = {TopicPartition(t.name, p.partition) for t in known.values() for p in t.partitions if p.leader >= 0}
@@ -219,7 +223,7 @@ async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Findin
     checked = f"none of {len(committed)} groups" if len(listed) <= _MOST else f"none of the first {_MOST} groups"
     what = _named("that lose unread records soon, or have", behind)
     how = "let them catch up, or lengthen retention.ms of the topic: odradek groups describe GROUP --lag-time"
-    return _found("retention", WARNING, what, f"{checked} loses unread records soon", how)
+    return [_found("retention", WARNING, what, f"{checked} loses unread records soon", how)]
 
 
 async def _oldest_safe_offsets(cluster: Cluster, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
@@ -245,7 +249,7 @@ async def _oldest_safe_offsets(cluster: Cluster, wanted: set[TopicPartition]) ->
 # -- Transactions and certificates
 
 
-async def _check_transactions(cluster: Cluster) -> Finding:
+async def _check_transactions(cluster: Cluster) -> Sequence[Finding]:
     """Return which transactions are open for longer than their timeout."""
     listed = await transactions.list_transactions(cluster, states=_OPEN_STATES)
     names = [each.transactional_id for each in listed[:_MOST]]
@@ -258,7 +262,7 @@ async def _check_transactions(cluster: Cluster) -> Finding:
     ]
     how = "readers wait for them: odradek transactions abort TRANSACTIONAL_ID"
     fine = f"{len(listed)} are open, none for too long" if listed else "none is open"
-    return _found("transactions", WARNING, _named("open for longer than their timeout", stuck), fine, how)
+    return [_found("transactions", WARNING, _named("open for longer than their timeout", stuck), fine, how)]
 
 
 def check_certificates(ends: dict[str, float], now_s: float) -> Iterator[Finding]:

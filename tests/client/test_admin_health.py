@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.client import Admin, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.admin.brokers import LogDir
 from odradek.client.admin.health import (
     OK,
@@ -19,6 +19,7 @@ from odradek.client.admin.health import (
     check_disks,
     duration_text,
 )
+from odradek.client.errors import ErrorCode
 
 GB = 1_000_000_000
 PARTITION = TopicPartition("t", 0)
@@ -72,6 +73,17 @@ def config(config: BrokerConfig) -> BrokerConfig:
 
 async def told(admin: Admin, check: str) -> Finding:
     return {each.check: each for each in await admin.check_health()}[check]
+
+
+async def test_who_may_not_ask_for_the_disks_is_told_the_rest(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forbidden(*_: object, **__: object) -> list[LogDir]:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "not allowed")
+
+    async with Admin(broker.address) as admin:
+        monkeypatch.setattr("odradek.client.admin.brokers.describe_log_dirs", forbidden)
+        found = {each.check: each for each in await admin.check_health()}
+    assert found["data directories"].result == WARNING and "not allowed" in found["data directories"].finding
+    assert found["leaders"].result == found["transactions"].result == OK
 
 
 async def test_a_group_near_retention_is_named(broker: Broker) -> None:
