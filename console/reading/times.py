@@ -9,9 +9,9 @@ from ...web.exchange import HttpError
 
 def time_ms(text: str) -> int:
     """Return a time, ISO 8601 (UTC unless it names a zone) or milliseconds since 1970. Raises HttpError."""
-    if text.strip().isdecimal():
-        return min(int(text), (1 << 63) - 1)
     try:
+        if text.strip().isdecimal():
+            return min(int(text), (1 << 63) - 1)
         moment = datetime.fromisoformat(text.strip())
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     except (ValueError, OverflowError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ...client import EARLIEST, LATEST, Admin, ConsumerRecord, TopicPartition
+from ...client import EARLIEST, LATEST, Admin, ConsumerRecord, KafkaError, TopicPartition
 from ...client.core.metadata import TopicInfo
 from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
@@ -21,6 +22,8 @@ from ..reading.times import time_ms
 from ..rendering import link
 from ..visit import Visit
 from .topics import topic_named
+
+_log = logging.getLogger(__name__)
 
 MAX_RECORDS = 500
 # Of a value in a list; its own page shows more.
@@ -226,7 +229,9 @@ async def raw(visit: Visit) -> Response:
 async def _record(visit: Visit) -> ConsumerRecord:
     name, partition, offset = visit.names[:3]
     topic = await topic_named(visit, name)
-    if not (partition.isdecimal() and offset.isdecimal() and int(partition) < len(topic.partitions)):
+    numbers = (partition, offset)
+    # No longer number is an offset, and Python refuses some thousand digits.
+    if not all(each.isdecimal() and len(each) < 20 for each in numbers) or int(partition) >= len(topic.partitions):
         raise HttpError(404, "There is no such record.")
     place, begin = TopicPartition(name, int(partition)), int(offset)
     search = Search({place: begin}, {place: begin + 1}, 1, prepare=prepare_of(visit), max_seconds=5.0)
@@ -255,9 +260,14 @@ async def export(visit: Visit) -> Response:
 
 
 async def _lines(visit: Visit, wanted: Asked, search: Search) -> AsyncGenerator[bytes]:
-    async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
-        async for records in stream(consumer, search):
-            yield b"".join(map(json_line, records))
+    try:
+        async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
+            async for records in stream(consumer, search):
+                yield b"".join(map(json_line, records))
+    except (KafkaError, HttpError) as error:
+        # The status is sent: a connection that breaks is how a browser learns that the file is not whole.
+        _log.warning("an export of %s ended before its end: %s", wanted.topic.name, error.message)
+        raise ConnectionAbortedError("the export has failed") from error
 
 
 def json_line(record: ConsumerRecord) -> bytes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
-from ...client import LATEST
+from ...client import LATEST, Consumer
 from ...client.errors import KafkaError
 from ...web.exchange import HttpError, Response
 from ..reading.decoding import FORMS
@@ -47,20 +48,26 @@ async def events(visit: Visit) -> Response:
 
 
 async def _stream(visit: Visit, wanted: Asked) -> AsyncGenerator[bytes]:
-    async with visit.house.tails, visit.cluster.reader(isolation_level=wanted.isolation) as consumer:
-        begins = await offsets(await visit.admin(), dict.fromkeys(wanted.places, LATEST))
-        consumer.assign(begins)
-        for place, offset in begins.items():
-            consumer.seek(place, offset)
-        yield b"event: begun\ndata: begun\n\n"
-        quiet = 0
-        try:
-            async for tick in ticks(consumer, wanted.wanted, prepare_of(visit)):
-                quiet = 0 if tick.came else quiet + 1
-                # An empty piece is not sent: it only finds out whether the browser is still there.
-                yield b": quiet\n\n" if quiet % _QUIET_TICKS == _QUIET_TICKS - 1 else _events(visit, wanted, tick)
-        except KafkaError as error:
-            yield _event("failed", visible(error.message))
+    try:
+        async with visit.house.tails, visit.cluster.reader(isolation_level=wanted.isolation) as consumer:
+            async with aclosing(_records(visit, wanted, consumer)) as pieces:
+                async for piece in pieces:
+                    yield piece
+    except (KafkaError, HttpError) as error:
+        yield _event("failed", visible(error.message))
+
+
+async def _records(visit: Visit, wanted: Asked, consumer: Consumer) -> AsyncGenerator[bytes]:
+    begins = await offsets(await visit.admin(), dict.fromkeys(wanted.places, LATEST))
+    consumer.assign(begins)
+    for place, offset in begins.items():
+        consumer.seek(place, offset)
+    yield b"event: begun\ndata: begun\n\n"
+    quiet = 0
+    async for tick in ticks(consumer, wanted.wanted, prepare_of(visit)):
+        quiet = 0 if tick.came else quiet + 1
+        # An empty piece is not sent: it only finds out whether the browser is still there.
+        yield b": quiet\n\n" if quiet % _QUIET_TICKS == _QUIET_TICKS - 1 else _events(visit, wanted, tick)
 
 
 def _events(visit: Visit, wanted: Asked, tick: Tick) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from http.client import IncompleteRead
 
 import pytest
 from odradek.broker import Broker
@@ -112,3 +113,25 @@ async def test_a_cluster_that_is_not_there_is_an_error_of_the_page() -> None:
     async with Console(ConsoleConfig(options, port=0)) as console:
         page = await Browser(console.url).get("/topics")
     assert page.status == 502 and "127.0.0.1:1" in page.text
+
+
+async def test_a_stream_that_cannot_begin_says_so(
+    broker: Broker, config: ConsoleConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await produce(broker, "t", 1)
+    monkeypatch.setattr("odradek.console.cluster.MAX_READERS", 0)
+    monkeypatch.setattr("odradek.console.cluster._WAIT_S", 0.01)
+    async with Console(config) as console:
+        browser = Browser(console.url)
+        assert "event: failed\ndata: 0 pages read records already" in (await browser.get("/topics/t/tail/events")).text
+        with pytest.raises(IncompleteRead):
+            await browser.get("/topics/t/export")
+    assert "an export of t ended before its end" in caplog.text and "Traceback" not in caplog.text
+
+
+async def test_numbers_of_any_length_are_no_fault(broker: Broker, browser: Browser) -> None:
+    await produce(broker, "t", 1)
+    many = "9" * 5_000
+    assert (await browser.get(f"/topics/t/records?from=time&time={many}")).status == 400
+    for path in (f"/topics/t/records/0/{many}", f"/topics/t/records/{many}/0"):
+        assert (await browser.get(path)).status == 404
