@@ -165,8 +165,7 @@ class HttpConnection:
         http = self._http
         sent = http.send(h11.Response(status_code=status, headers=headers)) or b""
         sent += b"" if without_body else http.send(h11.Data(data=body)) or b""
-        if not without_body:
-            sent += http.send(h11.EndOfMessage()) or b""
+        sent += http.send(h11.EndOfMessage()) or b""
         self._writer.write(sent)
         async with asyncio.timeout(IDLE_TIMEOUT_S):
             await self._writer.drain()

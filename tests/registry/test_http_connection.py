@@ -51,6 +51,15 @@ async def test_requests_that_come_together_are_answered_in_their_order(registry:
     writer.close()
 
 
+async def test_a_head_keeps_the_connection(registry: Registry) -> None:
+    reader, writer = await open_to(registry)
+    writer.write((HEAD % b"/subjects").replace(b"GET", b"HEAD") + HEAD % b"/subjects")
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ") and b"content-length: 2\r\n" in head.lower()
+    assert await answer(reader) == b"HTTP/1.1 200  []"
+    writer.close()
+
+
 async def test_another_web_page_changes_nothing(ask: Client) -> None:
     body = {"schema": '"int"'}
     for headers in (
