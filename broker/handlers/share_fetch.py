@@ -198,6 +198,8 @@ class _ShareFetch:
         ready: list[tuple[Place, Actor, SharePartition]] = []
         any_exists = is_over = False
         for count, place in enumerate(self._places, 1):
+            if not self._has_session():
+                return [], True
             try:
                 found = self._find(place)
                 any_exists = True
@@ -210,6 +212,10 @@ class _ShareFetch:
                 await asyncio.sleep(0)
         looks = await self._read(ready)
         return looks, is_over or not any_exists
+
+    def _has_session(self) -> bool:
+        """Return whether the session goes on: after its end nobody gives back what is opened or acquired for it."""
+        return self._services.share_leader.sessions.is_open(self._session)
 
     def _find(self, place: Place) -> tuple[Actor, SharePartition] | None:
         """Return the actor of a partition; None where it gives no records now. Raises KafkaError."""
@@ -272,6 +278,8 @@ class _ShareFetch:
 
     def _acquire(self, looks: list[_Look]) -> None:
         """Acquire what was found."""
+        if not self._has_session():
+            return
         request, left = self._request, self._request.max_records
         for look in looks:
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
