@@ -93,6 +93,9 @@ class Actor:
         except KafkaError as error:
             self.failure = self._told(error)
         finally:
+            if self._machine is None and self.failure is None:
+                # Nobody foresaw it, and requests must not wait for what never comes.
+                self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the share partition could not be loaded")
             self._purgatory.wake(self)
 
     async def _begin_state(self, state: ShareState) -> ShareState:
@@ -243,6 +246,8 @@ class Actor:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
-        if not task.cancelled():
-            # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
-            task.exception()
+        # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, KafkaError):
+            where = self.key.group_id, self.key.partition
+            _log.error("share group %s, partition %d: a load or a write has failed", *where, exc_info=error)

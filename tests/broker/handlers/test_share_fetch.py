@@ -172,6 +172,20 @@ async def test_a_fetch_that_was_replaced_acquires_nothing(world: ShareWorld) -> 
     assert await world.gets(again) == [(0, 0, 1)]
 
 
+async def test_a_load_that_fails_as_nobody_foresaw_is_answered_and_logged(
+    world: ShareWorld, persister: MemoryPersister, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ValueError("a planted bug")
+
+    monkeypatch.setattr(persister, "read", broken)
+    ann = ShareMember(world.raw, GROUP, "ann", world.topic_id)
+    async with asyncio.timeout(20):
+        response = await ann.fetch(0, max_wait_ms=60_000)
+    assert data_of(response).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a planted bug" in caplog.text
+
+
 async def test_a_release_answers_a_fetch_that_waits(world: ShareWorld) -> None:
     await world.raw.produce("t", batch_of(b"a"))
     ann, bob = await world.member("ann", 0), await world.member("bob", 0)
