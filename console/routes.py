@@ -35,6 +35,7 @@ _ROUTES: dict[str, Route] = {
     "groups": Route(groups.all_groups, "groups"),
     "group": Route(groups.one_group, "groups"),
     "cluster": Route(cluster.overview, "cluster"),
+    "health": Route(cluster.health, "cluster"),
     "brokers/*": Route(cluster.broker, "cluster"),
     "transactions": Route(transactions.all_transactions, "transactions"),
     "transaction": Route(transactions.one_transaction, "transactions"),

@@ -40,6 +40,12 @@ async def overview(visit: Visit) -> Response:
     )  # fmt: skip
 
 
+async def health(visit: Visit) -> Response:
+    """Show what `odradek cluster health` tells."""
+    admin = await visit.admin()
+    return visit.page("health.html", "Health", findings=await admin.check_health())
+
+
 async def _or_told(asked: Awaitable[R], otherwise: R, what: str, problems: list[str]) -> R:
     """Return what was asked for. What this cluster does not tell is said, and the page goes on without it."""
     try:

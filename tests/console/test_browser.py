@@ -97,7 +97,7 @@ class Page:
 VIEWS = [
     "/topics", "/topics/flights", "/topics/flights/records", "/topics/flights/records/0/1", "/topics/flights/configs",
     "/topics/flights/producers", "/groups", "/group?id=delays", "/cluster", "/brokers/1", "/transactions", "/acls",
-    "/users", "/quotas", "/changes", "/change/create-topic", "/change/produce?topic=flights", "/nothing",
+    "/health", "/users", "/quotas", "/changes", "/change/create-topic", "/change/produce?topic=flights", "/nothing",
     "/topics/flights/records?filter=value.number+%3E",
 ]  # fmt: skip
 

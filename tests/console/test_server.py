@@ -39,6 +39,14 @@ async def test_a_config_is_shown_with_its_source_and_what_would_hold_without_it(
     assert "retention.ms 3600000 topic 168 log.retention.hours" in page.visible
 
 
+async def test_health_is_what_the_command_line_tells(broker: Broker, browser: Browser) -> None:
+    async with Admin(broker.address) as admin:
+        findings = await admin.check_health()
+    page = await browser.get("/health")
+    assert findings and all(f"{each.check} {each.result} " in page.visible for each in findings)
+    assert "/health" in (await browser.get("/cluster")).text
+
+
 async def test_records_are_found_from_the_end_back_and_on_the_next_page(broker: Broker, browser: Browser) -> None:
     await produce(broker, "t", 100)
     first = await browser.get("/topics/t/records?n=30")

@@ -47,7 +47,7 @@ async def test_after_a_crash_the_old_epoch_ends_where_the_new_one_began(config: 
         await raw.create_topic("t")
         await raw.produce("t", batch_of(b"a", b"b"))
         # What a crash leaves: the files as they are now, without what a clean stop adds.
-        shutil.copytree(config.data_dir, crashed)
+        shutil.copytree(config.data_dir, crashed, ignore=shutil.ignore_patterns("*.tmp"))
     async with Broker(replace(config, log_dirs=(str(crashed),))) as broker:
         async with await Raw.connect(broker.address) as raw:
             assert await ask(raw, 0) == (0, 0, 2)

@@ -171,7 +171,7 @@ async def test_open_transactions_survive_a_restart(
     if how == "stopped":
         await broker.stop()
     copy = tmp_path / "copy"
-    shutil.copytree(Path(config.data_dir), copy, ignore=shutil.ignore_patterns(".lock"))
+    shutil.copytree(Path(config.data_dir), copy, ignore=shutil.ignore_patterns(".lock", "*.tmp"))
     async with AsyncExitStack() as stack:
         again = await stack.enter_async_context(Broker(replace(config, log_dirs=(str(copy),)), clock=clock))
         producer.raw = other.raw = new = await stack.enter_async_context(await Raw.connect(again.address))

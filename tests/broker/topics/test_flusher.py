@@ -403,7 +403,7 @@ async def test_after_a_crash_flush_ms_counts_for_what_recovery_found(
     async with Broker(config, disk=disk, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         await raw.create_topic("t", flush_ms="1000")
         await raw.produce("t", batch_of(b"x"))
-        shutil.copytree(config.data_dir, tmp_path / "crashed")
+        shutil.copytree(config.data_dir, tmp_path / "crashed", ignore=shutil.ignore_patterns("*.tmp"))
     crashed = replace(config, log_dirs=(str(tmp_path / "crashed"),))
     disk.synced.clear()
     async with Broker(crashed, disk=disk, clock=clock) as broker:
