@@ -46,6 +46,8 @@ RECORD_LIMIT = 1
 PARTITIONS_PER_TURN = 250
 # Batches whose headers are read in one turn: some 2 microseconds each.
 BATCHES_PER_TURN = 5_000
+# Partitions and batches of which records are acquired in one turn: some 5 microseconds each.
+PIECES_PER_TURN = 2_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
 # A response of more partitions is encoded in a thread.
@@ -167,7 +169,7 @@ class _ShareFetch:
             has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
             if has_found or is_over or time_ms <= 0:
                 # Nothing may come of it: as in Kafka, where all that was found belongs to aborted transactions.
-                self._acquire(looks)
+                await self._acquire(looks)
                 return
             self._disk_reads.clear()
             changed = purgatory.changed_since(seen_wakes)
@@ -198,6 +200,8 @@ class _ShareFetch:
         ready: list[tuple[Place, Actor, SharePartition]] = []
         any_exists = is_over = False
         for count, place in enumerate(self._places, 1):
+            if not self._has_session():
+                return [], True
             try:
                 found = self._find(place)
                 any_exists = True
@@ -210,6 +214,10 @@ class _ShareFetch:
                 await asyncio.sleep(0)
         looks = await self._read(ready)
         return looks, is_over or not any_exists
+
+    def _has_session(self) -> bool:
+        """Return whether the session goes on: after its end nobody gives back what is opened or acquired for it."""
+        return self._services.share_leader.sessions.is_open(self._session)
 
     def _find(self, place: Place) -> tuple[Actor, SharePartition] | None:
         """Return the actor of a partition; None where it gives no records now. Raises KafkaError."""
@@ -270,10 +278,13 @@ class _ShareFetch:
                 return None
         return None if batches is None else _Look(place, actor, offset, batches)
 
-    def _acquire(self, looks: list[_Look]) -> None:
+    async def _acquire(self, looks: list[_Look]) -> None:
         """Acquire what was found."""
         request, left = self._request, self._request.max_records
+        pieces = 0
         for look in looks:
+            if not self._has_session():
+                return
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
             try:
                 acquired = look.actor.acquire(wish, look.offset, look.batches.spans, self._settings)
@@ -288,6 +299,10 @@ class _ShareFetch:
                 left -= sum(each.last - each.first + 1 for each in acquired)
             if left <= 0:
                 break
+            pieces += 1 + len(look.batches.spans)
+            if pieces > PIECES_PER_TURN:
+                pieces = 0
+                await asyncio.sleep(0)
 
     def _note_error(self, place: Place, error: KafkaError) -> None:
         data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)

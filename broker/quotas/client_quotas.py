@@ -7,7 +7,6 @@ milliseconds, 0 within the quota: the response goes out at once, and the connect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
@@ -26,8 +25,6 @@ from .rates import Rate, TokenBucket
 
 # All quotas of one entity after a change; none: it has none any more.
 Change = tuple[Entity, Mapping[str, float]]
-# What a response has room for.
-MOST_MS: Final = 2**31 - 1
 _NS_PER_PERCENT = 1e7
 
 
@@ -90,7 +87,7 @@ class ClientQuotas:
     def most_fetched_bytes(self, user: str, client_id: str, most: int) -> int:
         """Return how many bytes a response may have, so that a client within its quota can get it."""
         bound = self._bounds.of_client(CONSUMER_BYTE_RATE, user, client_id)
-        return most if bound is None else int(min(most, bound.value * self._burst_s))
+        return most if bound is None else max(int(min(most, bound.value * self._burst_s)), 0)
 
     def mutations(self, user: str, client_id: str, is_strict: bool) -> Mutations:
         """Return what counts the partitions that one request creates and deletes."""
@@ -117,7 +114,7 @@ class ClientQuotas:
         now_ms = self._now_ms()
         rate = self._rates[key].of(bound.sharers, now_ms)
         rate.record(value, now_ms)
-        return min(rate.excess_ms(bound.value, now_ms), MOST_MS)
+        return rate.excess_ms(bound.value, now_ms)
 
     def _now_ms(self) -> int:
         return self._clock.monotonic_ms()
@@ -159,4 +156,4 @@ class Mutations:
         """How long the client waits after its response."""
         if self._waits_until_ms is None:
             return 0
-        return min(max(self._waits_until_ms - self._clock.monotonic_ms(), 0), MOST_MS)
+        return max(self._waits_until_ms - self._clock.monotonic_ms(), 0)

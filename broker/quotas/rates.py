@@ -11,7 +11,12 @@ clock that does not go back.
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from typing import Final
+
+# What a response has room for.
+MOST_MS: Final = 2**31 - 1
 
 
 class _Sample:
@@ -49,7 +54,7 @@ class Rate:
             return 0
         period_ms = self._period_ms(now_ms)
         rate = sum(sample.sum for sample in self._samples) * 1000 / period_ms
-        return max(round((rate - bound) / bound * period_ms), 0) if rate > bound else 0
+        return _time_ms(rate - bound, bound, period_ms) if rate > bound else 0
 
     def _period_ms(self, now_ms: int) -> int:
         passed_ms = now_ms - self._samples[0].began_ms
@@ -82,9 +87,15 @@ class TokenBucket:
         """Return after how long there is no debt any more; 0: there is none."""
         self._fill(bound, now_ms)
         assert self._tokens is not None
-        return max(round(-self._tokens / bound * 1000), 1) if self._tokens < 0 else 0
+        return max(_time_ms(-self._tokens, bound, 1000), 1) if self._tokens < 0 else 0
 
     def _fill(self, bound: float, now_ms: int) -> None:
         most = bound * self._samples_s
         tokens = most if self._tokens is None else self._tokens + bound * (now_ms - self._filled_ms) / 1000
         self._tokens, self._filled_ms = min(tokens, most), now_ms
+
+
+def _time_ms(excess: float, bound: float, period_ms: int) -> int:
+    """Return in how much time the bound makes up for an excess. Kafka 3.9 accepts a quota of 0, which never does."""
+    periods = excess / bound if bound > 0 else math.inf
+    return round(min(periods * period_ms, MOST_MS))

@@ -53,6 +53,8 @@ class Actor:
         self.failure: KafkaError | None = None
         self._machine: SharePartition | None = None
         self._state_epoch = 0
+        # The furthest start offset that is written.
+        self._written_start = 0
         self._leader_epoch = partition.leader_epoch
         self._reign = partition.reign
         self._persister, self._clock, self._timers, self._purgatory, self._settings_of, self._first = surroundings
@@ -87,9 +89,13 @@ class Actor:
                 state = await self._begin_state(state)
             self._state_epoch = state.state_epoch
             self._machine = self._restored(state)
+            self._written_start = self._machine.start_offset
         except KafkaError as error:
             self.failure = self._told(error)
         finally:
+            if self._machine is None and self.failure is None:
+                # Nobody foresaw it, and requests must not wait for what never comes.
+                self.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the share partition could not be loaded")
             self._purgatory.wake(self)
 
     async def _begin_state(self, state: ShareState) -> ShareState:
@@ -155,10 +161,9 @@ class Actor:
         return self._begin(self._settle(self._machine, change, is_certain))
 
     async def _settle(self, machine: SharePartition, change: Change, is_certain: bool) -> None:
-        start, count = machine.start_offset, machine.delivery_complete_count
         is_kept = is_certain
         try:
-            await self._persister.write(self.key, self._state_epoch, self._leader_epoch, start, count, change.batches())
+            await self._write_batches(machine, change.batches())
             is_kept = True
         except KafkaError as error:
             raise self._told(error) from error
@@ -166,6 +171,16 @@ class Actor:
             (machine.keep if is_kept else machine.undo)(change)
             self._set_timer()
             self._purgatory.wake(self)
+
+    async def _write_batches(self, machine: SharePartition, batches: Sequence[StateBatch]) -> None:
+        """Write batches with the start offset, which also a write that others have passed must not set back."""
+        while True:
+            start, count = machine.start_offset, machine.delivery_complete_count
+            await self._persister.write(self.key, self._state_epoch, self._leader_epoch, start, count, batches)
+            if start >= self._written_start:
+                self._written_start = start
+                return
+            batches = ()
 
     def _told(self, error: KafkaError) -> KafkaError:
         """Return what a client is told of an error of the share coordinator."""
@@ -231,6 +246,8 @@ class Actor:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
-        if not task.cancelled():
-            # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
-            task.exception()
+        # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, KafkaError):
+            where = self.key.group_id, self.key.partition
+            _log.error("share group %s, partition %d: a load or a write has failed", *where, exc_info=error)

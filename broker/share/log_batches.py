@@ -5,6 +5,7 @@ Their headers are read, nothing else. A walk is as long as what may be acquired.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -101,9 +102,10 @@ def _walk(
     """Take the batches up to `reach`. Where a later one is damaged or cut off, those before it."""
     spans: list[Span] = []
     ends: list[int] = []
+    ahead = _by_producer(aborted)
     try:
         for position, header in found:
-            is_aborted = bool(aborted) and _is_aborted(header, aborted)
+            is_aborted = bool(aborted) and _is_aborted(header, ahead)
             spans.append(Span(header.base_offset, header.last_offset, is_aborted))
             ends.append(position + header.size_bytes - records.position)
             if header.last_offset >= reach:
@@ -115,12 +117,19 @@ def _walk(
     return LogBatches(records, spans, ends)
 
 
-def _is_aborted(header: BatchHeader, aborted: Sequence[AbortedTransaction]) -> bool:
-    return (
-        header.is_transactional
-        and not header.is_control
-        and any(
-            each.producer_id == header.producer_id and each.first_offset <= header.base_offset <= each.last_offset
-            for each in aborted
-        )
-    )
+def _by_producer(aborted: Sequence[AbortedTransaction]) -> dict[int, deque[AbortedTransaction]]:
+    """Return the aborted transactions of each producer, which follow each other."""
+    found: dict[int, deque[AbortedTransaction]] = {}
+    for each in aborted:
+        found.setdefault(each.producer_id, deque()).append(each)
+    return found
+
+
+def _is_aborted(header: BatchHeader, ahead: dict[int, deque[AbortedTransaction]]) -> bool:
+    """Return whether a batch is of an aborted transaction, and drop those that lie before it."""
+    if not header.is_transactional or header.is_control:
+        return False
+    own = ahead.get(header.producer_id)
+    while own and own[0].last_offset < header.base_offset:
+        own.popleft()
+    return bool(own) and own[0].first_offset <= header.base_offset

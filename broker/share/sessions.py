@@ -94,6 +94,10 @@ class ShareSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def is_open(self, session: ShareSession) -> bool:
+        """Return whether a session has not ended, nor given way to a new one of the member."""
+        return self._sessions.get(session.key) is session
+
     def begin(self, group_id: str, member_id: str, named: Iterable[Place], connection: Closing) -> ShareSession:
         """Return a new session in the place of one that the member has. What it holds it still holds.
 
@@ -143,7 +147,7 @@ class ShareSessions:
     def _check_room(self, session: ShareSession) -> None:
         self._total += session.weight - session.counted
         session.counted = session.weight
-        is_too_many = len(self._sessions) + (self._sessions.get(session.key) is not session) > self._max_sessions
+        is_too_many = len(self._sessions) + (not self.is_open(session)) > self._max_sessions
         if is_too_many or session.weight > MAX_PARTITIONS_OF_ONE or self._total > MAX_PARTITIONS:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
 
@@ -151,12 +155,12 @@ class ShareSessions:
 
     def end(self, session: ShareSession) -> asyncio.Task[None]:
         """End a session; the task is done when everything that the member held is given back."""
-        if self._sessions.get(session.key) is session:
+        if self.is_open(session):
             self._remove(session.key)
         return self._end_later(session)
 
     def _closed(self, session: ShareSession) -> None:
-        if self._sessions.get(session.key) is session:
+        if self.is_open(session):
             self.end(session)
 
     def _remove(self, key: tuple[str, str]) -> ShareSession | None:

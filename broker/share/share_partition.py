@@ -16,10 +16,12 @@ Promise: no record is skipped before it is done with, and no two members hold th
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -68,6 +70,9 @@ class Span(NamedTuple):
     last: int
     # Whether its transaction was aborted, and the group reads what is committed.
     is_aborted: bool = False
+
+
+_FIRST, _LAST = attrgetter("first"), attrgetter("last")
 
 
 class Wish(NamedTuple):
@@ -191,23 +196,31 @@ class SharePartition:
         first = max(min(offset, spans[0].first), self.start_offset)
         acquisition = _Acquisition(self._stretches, wish._replace(max_records=wanted), spans, limits, now_ms)
         acquisition.walk(first, last)
-        acquired = acquisition.acquired
-        for span in spans:
-            if span.is_aborted:
-                acquired = [part for each in acquired for part in self._without(each, span)]
+        acquired = self._without_aborted(acquisition.acquired, [span for span in spans if span.is_aborted])
         self._move_start()
         return acquired
 
-    def _without(self, acquired: Acquired, aborted: Span) -> list[Acquired]:
-        """Archive what was acquired of an aborted batch, and return the rest. As in Kafka it counts as acquired."""
-        first, last = max(acquired.first, aborted.first), min(acquired.last, aborted.last)
-        if first > last:
-            return [acquired]
+    def _without_aborted(self, acquired: list[Acquired], aborted: list[Span]) -> list[Acquired]:
+        """Archive what was acquired of aborted batches, and return the rest. As in Kafka it counts as acquired."""
+        if not aborted:
+            return acquired
+        left: list[Acquired] = []
+        for each in acquired:
+            first = each.first
+            start = bisect_left(aborted, first, key=_LAST)
+            for span in aborted[start : bisect_right(aborted, each.last, lo=start, key=_FIRST)]:
+                if first < span.first:
+                    left.append(each._replace(first=first, last=span.first - 1))
+                self._archive_acquired(max(first, span.first), min(each.last, span.last))
+                first = span.last + 1
+            if first <= each.last:
+                left.append(each._replace(first=first))
+        return left
+
+    def _archive_acquired(self, first: int, last: int) -> None:
         for stretch in self._stretches.cut(first, last):
             stretch.state, stretch.member = RecordState.ARCHIVED, ""
         self._stretches.join_done(first, last)
-        parts = acquired._replace(last=first - 1), acquired._replace(first=last + 1)
-        return [part for part in parts if part.first <= part.last]
 
     def _bounds(self, wish: Wish, offset: int, spans: Sequence[Span], limits: Limits) -> tuple[int, int] | None:
         """Return how many records, and up to which one; None where nothing may be acquired."""
@@ -388,7 +401,8 @@ class _Acquisition:
                     self._acquire_suspects(parts, offset, end)
                 return
             self._acquire_again(parts, offset, end)
-            offset = max(stretch.last, max((part.last for part in parts), default=offset)) + 1
+            # What is left of the batch is not available.
+            offset = max(stretch.last, end) + 1
 
     def _acquire_again(self, parts: Iterable[Stretch], first: int, last: int) -> None:
         for part in parts:

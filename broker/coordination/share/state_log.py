@@ -61,6 +61,8 @@ class StateTopicLog:
         self._log = log
         # Invariant: only snapshots that are committed. The keys are those of records, without their types.
         self._snapshots: dict[int, dict[bytes, int]] = {}
+        # Where records begin of which it is not known yet whether they are committed, by partition.
+        self._under_way: dict[int, list[int]] = {}
 
     # -- A log
 
@@ -86,13 +88,16 @@ class StateTopicLog:
     ) -> None:
         # The log appends within this turn, so the records begin at its present end.
         base = self._log.end_offset(partition)
+        under_way = self._under_way.setdefault(partition, [])
 
         def committed(error: KafkaError | None) -> None:
+            under_way.remove(base)
             if error is None:
                 for offset, (key, value) in enumerate(records, base):
                     self._note(partition, key, value, offset)
             on_committed(error)
 
+        under_way.append(base)
         self._log.append(partition, records, committed, producer, durable_after)
 
     def _note(self, partition: int, key: bytes, value: bytes | None, offset: int) -> None:
@@ -124,7 +129,8 @@ class StateTopicLog:
         """Delete what no state needs."""
         end = self._log.end_offset(partition)
         if end:
-            self._log.delete_before(partition, min(self._snapshots.get(partition, {}).values(), default=end))
+            needed = (*self._snapshots.get(partition, {}).values(), *self._under_way.get(partition, ()))
+            self._log.delete_before(partition, min(needed, default=end))
 
     def far_behind(self, partition: int, least: int) -> list[bytes]:
         """Return the keys of snapshots that keep many more records than there are states from being deleted.

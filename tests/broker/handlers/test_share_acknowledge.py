@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig, services
@@ -148,3 +149,31 @@ async def test_an_uninitialized_state_is_an_error_of_the_fetch(world: ShareWorld
     ann = await world.member("ann")
     response = await ann.fetch(0, max_wait_ms=60_000)
     assert data_of(response).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_write_that_others_have_passed_does_not_set_the_start_back(
+    world: ShareWorld, persister: MemoryPersister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write is tried again while its coordinator moves, and acknowledgements that come later are written before."""
+    ann, bob = await world.member("ann", 0), await world.member("bob", 0)
+    assert await world.gets(bob) == [(0, 9, 1)]
+    await world.raw.produce("t", batch_of(b"x"))
+    assert await world.gets(ann) == [(10, 10, 1)]
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+    write = persister.write
+
+    async def held(*arguments: Any) -> None:
+        monkeypatch.setattr(persister, "write", write)
+        begun.set()
+        await may_go_on.wait()
+        await write(*arguments)
+
+    monkeypatch.setattr(persister, "write", held)
+    waiting = asyncio.ensure_future(ann.acknowledge(0, (10, 10, (ACCEPT,))))
+    await begun.wait()
+    for first, last in ((0, 4), (5, 9)):
+        assert data_of(await bob.acknowledge(0, (first, last, (ACCEPT,)))).error_code == 0
+    assert world.state().start_offset == 5
+    may_go_on.set()
+    assert data_of(await waiting).error_code == 0
+    assert world.state().start_offset == 10

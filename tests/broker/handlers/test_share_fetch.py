@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.broker.coordination.share.persister import StateBatch
+from odradek.broker.share.sessions import FINAL_EPOCH
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -17,7 +18,7 @@ from odradek.tests.support.cold_disk import ColdDisk
 from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareMember, acquired, data_of
-from odradek.tests.support.share_world import LOCK_MS, ShareWorld, share_world
+from odradek.tests.support.share_world import GROUP, LOCK_MS, ShareWorld, share_world
 from odradek.tests.support.transactional import Transactional
 
 RECORD_LIMIT = 1
@@ -143,6 +144,46 @@ async def test_a_fetch_waits_for_min_bytes_and_not_longer_than_it_says(world: Sh
     assert not waiting.done()
     world.advance(5000)
     assert acquired(await waiting) == [(0, 0, 1)]
+
+
+async def test_a_fetch_whose_session_ends_elsewhere_is_answered_and_opens_nothing_again(world: ShareWorld) -> None:
+    ann = await world.member("ann", 0)
+    waiting = asyncio.ensure_future(ann.fetch(max_wait_ms=60_000))
+    while not len(world.broker.services.purgatory):
+        await asyncio.sleep(0)
+    same = ShareMember(world.raw, GROUP, "ann", world.topic_id)
+    assert (await same.fetch(epoch=FINAL_EPOCH)).error_code == 0
+    async with asyncio.timeout(20):
+        assert acquired(await waiting) == []
+    assert len(world.broker.services.share_leader.partitions) == 0
+
+
+async def test_a_fetch_that_was_replaced_acquires_nothing(world: ShareWorld) -> None:
+    """Its connection may be dead: the records would be locked for nobody."""
+    ann = await world.member("ann", 0)
+    waiting = asyncio.ensure_future(ann.fetch(max_wait_ms=60_000))
+    while not len(world.broker.services.purgatory):
+        await asyncio.sleep(0)
+    again = ShareMember(world.raw, GROUP, "ann", world.topic_id)
+    assert (await again.fetch(0, max_records=0)).error_code == 0
+    await world.raw.produce("t", batch_of(b"a"))
+    async with asyncio.timeout(20):
+        assert acquired(await waiting) == []
+    assert await world.gets(again) == [(0, 0, 1)]
+
+
+async def test_a_load_that_fails_as_nobody_foresaw_is_answered_and_logged(
+    world: ShareWorld, persister: MemoryPersister, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise ValueError("a planted bug")
+
+    monkeypatch.setattr(persister, "read", broken)
+    ann = ShareMember(world.raw, GROUP, "ann", world.topic_id)
+    async with asyncio.timeout(20):
+        response = await ann.fetch(0, max_wait_ms=60_000)
+    assert data_of(response).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a planted bug" in caplog.text
 
 
 async def test_a_release_answers_a_fetch_that_waits(world: ShareWorld) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker.configs.broker_config import BrokerConfig
-from odradek.broker.quotas.client_quotas import MOST_MS, ClientQuotas
+from odradek.broker.quotas.client_quotas import ClientQuotas
 from odradek.broker.quotas.entities import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -14,6 +14,7 @@ from odradek.broker.quotas.entities import (
     REQUEST_PERCENTAGE,
     Entity,
 )
+from odradek.broker.quotas.rates import MOST_MS
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.clock import FakeClock
 
@@ -138,3 +139,19 @@ def test_the_configs_say_how_many_mutations_may_be_saved_up(clock: FakeClock) ->
     assert request.throttle_ms == 0
     request.take(2)
     assert request.throttle_ms == 2000
+
+
+@pytest.mark.parametrize("quota", [0, -1, 1e-320])
+def test_a_quota_that_allows_nothing_has_clients_wait_and_breaks_no_request(clock: FakeClock, quota: float) -> None:
+    """A broker of Kafka 3.9 writes 0 to ZooKeeper, and every broker of the cluster reads it."""
+    keys = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
+    counted = quotas(clock, Entity("u"), **dict.fromkeys(keys, quota))
+    assert counted.produced("u", "c", 1) == MOST_MS
+    assert counted.fetches("u", "c", 1) == MOST_MS
+    assert counted.most_fetched_bytes("u", "c", 100) == 0
+    assert counted.worked("u", "c", 10**6) == 1000
+    request = counted.mutations("u", "c", False)
+    request.take(1)
+    assert request.throttle_ms == MOST_MS
+    of_address = quotas(clock, Entity(ip="127.0.0.1"), **{CONNECTION_CREATION_RATE: quota})
+    assert of_address.connected("127.0.0.1") == 1000

@@ -15,7 +15,9 @@ from odradek.broker.share.share_partition import (
 )
 from odradek.broker.share.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.tests.support.call_count import calls_of
 
+MANY = Limits(lock_ms=1000, max_deliveries=5, max_locks=10_000, may_renew=True)
 LIMITS = Limits(lock_ms=1000, max_deliveries=5, max_locks=100, may_renew=True)
 
 
@@ -108,3 +110,32 @@ def test_a_state_that_was_read_has_gaps_which_are_delivered() -> None:
         Acquired(7, 8, 1),
         Acquired(10, 11, 1),
     ]
+
+
+@pytest.mark.parametrize("batch_size", [1, 500])
+def test_aborted_batches_cost_no_more_than_their_number(batch_size: int) -> None:
+    def work(count: int) -> int:
+        partition, spans = SharePartition(0), [Span(at, at, bool(at % 2)) for at in range(count)]
+        return calls_of(lambda: take(partition, *spans, records=count, batch_size=batch_size, limits=MANY))
+
+    assert work(800) < 3 * work(400)
+
+
+def test_what_is_left_of_a_batch_is_looked_at_once() -> None:
+    def work(count: int) -> int:
+        partition = SharePartition(0)
+        take(partition, Span(0, count - 1), records=count, limits=MANY)
+        kinds = [
+            AcknowledgeType.RELEASE,
+            *(AcknowledgeType.ACCEPT if at % 2 else AcknowledgeType.REJECT for at in range(1, count)),
+        ]
+        partition.keep(partition.acknowledge("ann", [Acknowledgement(0, count - 1, kinds)], LIMITS, 0))
+        spans = Span(0, count - 1), Span(count, count)
+        again = [Acquired(0, 0, 2), Acquired(count, count, 1)]
+
+        def acquire() -> None:
+            assert take(partition, *spans, records=count, limits=MANY) == again
+
+        return calls_of(acquire)
+
+    assert work(800) < 3 * work(400)
