@@ -6,8 +6,9 @@ TARGET is a directory or a prefix in an object store (backup_places.py):
     TARGET/manifest.json    {"format": 1, "directories": N, "files": [[path, size, CRC-32C], ...]}, written last
 
 Promise: a directory with a manifest is a whole backup, and nothing else is. A restore checks every byte that it copies,
-and its target appears at the end by a rename: a restore that was interrupted leaves no data directory. Nobody may write
-to the data directories meanwhile: the caller holds their locks, or a running broker holds its files (held_files.py).
+and its target appears at the end by a rename: a restore that was interrupted leaves no data directory. Of several, a
+power cut between their renames leaves the first ones, and another restore to them is refused. Nobody may write to the
+data directories meanwhile: the caller holds their locks, or a running broker holds its files (held_files.py).
 """
 
 from __future__ import annotations
@@ -148,6 +149,7 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
         if each.exists() and (not each.is_dir() or any(each.iterdir())):
             raise BackupError(f"{each} is there and not empty: restore to a new directory")
     made = [each.with_name(each.name + _RESTORING) for each in targets]
+    placed: list[Path] = []
     place = place_of(backup)
     with _disk_errors("restore", Path(backup)):
         try:
@@ -162,9 +164,10 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
                 if target.exists():
                     target.rmdir()
                 each.rename(target)
+                placed.append(target)
                 DISK.fsync_dir(target.parent)
         except BaseException:
-            for each in made:
+            for each in (*made, *placed):
                 shutil.rmtree(each, ignore_errors=True)
             raise
     return len(entries)

@@ -61,6 +61,26 @@ def test_several_data_directories_go_and_come_together(data: Path, tmp_path: Pat
     assert (tmp_path / "two" / "meta.properties").read_text() == "version=1\n"
 
 
+def test_several_data_directories_that_cannot_all_be_made_are_none(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_text("version=1\n")
+    assert run("backup", data, other, tmp_path / "backup").exit_code == 0
+    rename = Path.rename
+
+    def fail_for_two(path: Path, target: Path) -> Path:
+        if target.name == "two":
+            raise OSError(5, "Input/output error", str(target))
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_for_two)
+    ended = run("restore", tmp_path / "backup", tmp_path / "one", tmp_path / "two")
+    assert ended.exit_code == 1 and "Input/output error" in ended.stderr
+    assert not (tmp_path / "one").exists() and not (tmp_path / "two").exists()
+
+
 def test_an_incomplete_backup_is_recognized(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Stopped(Exception):
         pass
