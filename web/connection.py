@@ -70,6 +70,8 @@ class Connection:
         refuse: Refuse = plain_rejection,
     ) -> None:
         self._reader, self._writer, self._answer, self._refuse = reader, writer, answer, refuse
+        # What is drained is in the system's hands.
+        writer.transport.set_write_buffer_limits(0)
         self._limits, self._memory = limits, memory
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._held_bytes = 0
@@ -85,7 +87,8 @@ class Connection:
             _log.debug("an HTTP client went away: %s", error or "too slow")
         finally:
             self._release()
-            self._writer.close()
+            # What is left is for a client that does not read: a mere close would wait for it.
+            self._writer.transport.abort() if self._writer.transport.get_write_buffer_size() else self._writer.close()
 
     async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
         """Tell a client why its connection ends, where that is still possible."""

@@ -73,6 +73,10 @@ class Listener:
         """The address for clients."""
         return f"{'http' if self._config.tls is None else 'https'}://{self.address}"
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
