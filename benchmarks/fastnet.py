@@ -34,7 +34,7 @@ def _patch() -> None:
     async def connect_accepted_socket(loop: asyncio.AbstractEventLoop, *arguments: Any, **options: Any) -> Any:
         return await aiofastnet.connect_accepted_socket(loop, *arguments, **options)
 
-    uvloop.Loop.connect_accepted_socket = connect_accepted_socket
+    setattr(uvloop.Loop, "connect_accepted_socket", connect_accepted_socket)  # noqa: B010 - its type forbids that
 
 
 if __name__ == "__main__":
