@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -34,11 +33,10 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from ..core.arguments import KnowsOtherNames
 from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.leaders import ISOLATION_LEVELS
-from ..core.lifetime import Lifetime
+from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, security_options
@@ -81,7 +79,7 @@ def _in_time(
     return call
 
 
-class SimpleConsumer(KnowsOtherNames):
+class SimpleConsumer(StartedClient):
     """Fetches from one broker: "host:port", or host and port apart. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
@@ -128,15 +126,6 @@ class SimpleConsumer(KnowsOtherNames):
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # -- Records
 
