@@ -204,7 +204,6 @@ def _authority(folder: Path) -> Authority:
 def _checked(name: str) -> str:
     """Return a name that can be in a certificate and in the name of a file. CliError otherwise."""
     if not name.isprintable() or not 0 < len(name) <= _MAX_NAME or "/" in name or name.startswith("."):
-        raise CliError(
-            f"no certificate was made: a name has 1 to {_MAX_NAME} letters, no / and no dot in front, unlike {name[:80]!r}"
-        )
+        rule = f"a name has 1 to {_MAX_NAME} letters, no / and no dot in front"
+        raise CliError(f"no certificate was made: {rule}, unlike {name[:80]!r}")
     return name
