@@ -33,6 +33,7 @@ COMMANDS = {
     "transactions": "Look at transactions, abort those that hang.",
     "acls": "List, add and remove ACLs, and explain which of them decides.",
     "quotas": "List, set and delete how much of a broker clients may use.",
+    "certs": "Make certificates for TLS, and look at those of a file or a listener.",
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",
