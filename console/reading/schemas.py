@@ -1,5 +1,5 @@
-"""Records of a schema registry, in Avro and by JSON Schema. Schemas are asked for before their records are looked at, so
-decoding never waits.
+"""Records of a schema registry, in Avro and by JSON Schema. Schemas are asked for before their records are looked at,
+so decoding never waits.
 """
 
 from __future__ import annotations
