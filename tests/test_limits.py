@@ -30,7 +30,7 @@ from odradek.broker.network import (
     dispatcher,
     large_messages,
     login,
-    refusals,
+    rejections,
     routes,
     send_queue,
     tls_door,
@@ -58,7 +58,7 @@ FIXED = {
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
-        refusals.MOST_LINES
+        rejections.MOST_LINES
     ),
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
     "a PEM store (bytes)": pem.MAX_PEM_BYTES,

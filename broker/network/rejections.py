@@ -18,7 +18,7 @@ WINDOW_MS: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
-class Refusals:
+class Rejections:
     """The lines of one processor, or of one listener's door."""
 
     def __init__(self, clock: Clock, timers: Timers) -> None:
