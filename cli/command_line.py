@@ -28,7 +28,7 @@ COMMANDS = {
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
     "sql": "Query topics with SQL.",
-    "groups": "Look at consumer groups, reset their offsets, delete them.",
+    "groups": "Look at groups, reset their offsets, delete them.",
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",
     "acls": "List, add and remove ACLs, and explain which of them decides.",
@@ -42,7 +42,7 @@ COMMANDS = {
     "completion": "Print what makes a shell complete commands, topics and groups.",
     "man": "Print the manual page.",
     "perf": "Measure how fast records go in and out, and their latency.",
-    "backup": "Copy the data directories of a stopped broker.",
+    "backup": "Copy the data of a broker, running or stopped.",
     "restore": "Make data directories from a backup.",
     "log": "Look into the files of a data directory, offline; verify, repair, import.",
 }
