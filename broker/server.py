@@ -548,19 +548,20 @@ async def serve(
     config: BrokerConfig,
     announce: Callable[[str], None],
     announce_stop: Callable[[], None] = lambda: None,
-    disk: Disk | None = None,
+    broker: Broker | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
     Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises
-    StartError as `start` does, and when another broker of the cluster has taken this one's number.
+    StartError as `start` does, and when another broker of the cluster has taken this one's number. `broker`: the one to
+    run, with this config.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config, disk=disk), Collector()
+    broker, collector = broker or Broker(config), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return
