@@ -18,7 +18,7 @@ Two exceptions: a group without members becomes Empty even if its record could n
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
 A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
-share/machine.py).
+share/machine.py), which is imported when the first such group is met.
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.
@@ -42,16 +42,18 @@ from . import (
     rebalance,
     sync_phase,
 )
-from .consumer import machine as consumer
 from .group import Group
-from .share import machine as share
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     if group.share is not None or event.__class__ in SHARE_EVENTS:
+        from .share import machine as share
+
         return share.step(group, event, now_ms)
     if group.consumer is not None or event.__class__ in CONSUMER_EVENTS:
+        from .consumer import machine as consumer
+
         return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
     lifecycle.begin_after_downgrade(group, outcome, now_ms)
