@@ -17,7 +17,7 @@ import asyncio
 import base64
 import logging
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -31,7 +31,7 @@ from ..assignors import NO_GENERATION
 from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
 from ..core.coordinator import Coordinator
-from ..record import TopicPartition
+from ..record import TopicPartition, by_topic
 from .membership import MemberParts, Membership, MemberState, Wanted
 from .options import GroupOptions
 
@@ -286,7 +286,7 @@ class MemberHeartbeats:
             request.subscribed_topic_names = sorted(topics)
             request.subscribed_topic_regex = pattern or ""
         if whole or owned != self._said_owned:
-            request.topic_partitions = _by_topic(owned)
+            request.topic_partitions = [TopicPartitions(*each) for each in by_topic(sorted(owned)).items()]
         return request
 
     def _identity(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
@@ -308,10 +308,3 @@ class MemberHeartbeats:
         self.forget_epoch()
         with suppress(KafkaError):
             await self._coordinator.request(request, ConsumerGroupHeartbeatResponse)
-
-
-def _by_topic(places: Collection[Place]) -> list[TopicPartitions]:
-    topics: dict[bytes, TopicPartitions] = {}
-    for topic_id, number in sorted(places):
-        topics.setdefault(topic_id, TopicPartitions(topic_id)).partitions.append(number)
-    return list(topics.values())
