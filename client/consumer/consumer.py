@@ -99,7 +99,7 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: float = 3_000,
         partition_assignment_strategy: Sequence[type[Assignor]] = (RangeAssignor,),
-        group_protocol: str = "classic",
+        group_protocol: str = "auto",
         group_remote_assignor: str | None = None,
         check_crcs: bool = True,
         allow_auto_create_topics: bool = True,
