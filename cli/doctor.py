@@ -21,7 +21,7 @@ from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
 from ..broker.log_dirs.log_dirs import check_whose
-from ..client.admin.health import OK, PROBLEM, WARNING, Finding
+from ..client.admin.findings import OK, PROBLEM, WARNING, Finding
 from ..kernel import door
 from ..storage import checkpoints
 from ..storage.errors import StorageError

@@ -47,6 +47,11 @@ class ReadableLog:
         """The size of all log files together."""
         return self._segments.size_bytes
 
+    @property
+    def damaged_places(self) -> int:
+        """The number of places in the log files that were found to be damaged."""
+        return sum(len(each.damages) for each in self._segments.all)
+
     def check_offset(self, offset: int) -> None:
         """Raise OffsetOutOfRange for an offset that is neither in the log nor its end."""
         if not self.log_start_offset <= offset <= self.log_end_offset:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..broker.configs.definition import suggestion
-from ..broker.coordination.groups.consumer.events import MemberSilent
+from ..broker.coordination.groups.modern.events import MemberSilent
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
 from ..broker.coordination.groups.group import Group
 from ..broker.coordination.shards import Shards

@@ -101,6 +101,13 @@ ALERTS = (
         "Data directory {{ $labels.dir }} has failed",
     ),
     Alert(
+        "OdradekDamage",
+        "odradek_damaged_places > 0",
+        "0m",
+        "critical",
+        "Logs of {{ $labels.instance }} are damaged: odradek log verify tells where",
+    ),
+    Alert(
         "OdradekUnderReplicated",
         "odradek_partitions_under_replicated > 0",
         "5m",

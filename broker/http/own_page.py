@@ -114,6 +114,7 @@ def _topics(services: Services) -> Iterator[str]:
     yield from single("odradek_partitions_offline", sums.offline)
     yield from single("odradek_partitions_under_replicated", sums.under_replicated)
     yield from single("odradek_partitions_under_min_isr", sums.under_min_isr)
+    yield from single("odradek_damaged_places", sums.damaged_places)
     yield from single("odradek_active_controller", int(is_controller(services)))
 
 

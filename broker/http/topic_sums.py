@@ -53,11 +53,13 @@ class BrokerSums:
     offline: int = 0
     under_replicated: int = 0
     under_min_isr: int = 0
+    damaged_places: int = 0
 
     def note(self, partition: Partition) -> None:
         """Count a partition of this broker by its state."""
         if partition.is_online:
             self.held += 1
+            self.damaged_places += partition.log.damaged_places
             self.led += partition.not_leading is None
         elif not isinstance(partition, RemotePartition):
             self.offline += 1

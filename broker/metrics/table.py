@@ -56,6 +56,7 @@ _ROWS = (
     Metric("odradek_partitions_offline", GAUGE, (), "Partitions of this broker that its disk has failed."),
     Metric("odradek_partitions_under_replicated", GAUGE, (), "Partitions led here whose ISR lacks a replica."),
     Metric("odradek_partitions_under_min_isr", GAUGE, (), "Partitions led here that reject acks=all."),
+    Metric("odradek_damaged_places", GAUGE, (), "Places in the logs of this broker that were found to be damaged."),
     Metric("odradek_active_controller", GAUGE, (),
         "1 if this broker is the controller, else 0. The sum over a cluster must be 1."),
     # -- Groups

@@ -397,6 +397,7 @@ OWN_ROUTES: tuple[Route, ...] = (
         OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
     ),
     Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
 )
 
 

@@ -17,9 +17,9 @@ from ..core.metadata import PartitionInfo, TopicInfo
 from ..errors import KafkaError
 from ..record import TopicPartition
 from . import brokers, configs, groups, topics, transactions
+from .broker_reports import ask_brokers, check_clocks, check_damage
 from .brokers import LogDir
-
-OK, WARNING, PROBLEM = "ok", "warning", "problem"
+from .findings import OK, PROBLEM, WARNING, Finding, duration_text, found_or_fine, named
 
 _MIN_ISR = "min.insync.replicas"
 # The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
@@ -35,24 +35,7 @@ _STUCK_AFTER_MS = 60_000
 _CERTIFICATE_SOON_S = 14 * 86_400
 # How many groups, and how many open transactions, are looked at.
 _MOST = 1_000
-# How many of those concerned a finding names.
-_NAMED = 3
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one check: ok, warning or problem. What is not ok has a remedy: what to do."""
-
-    check: str
-    result: str
-    finding: str
-    remedy: str | None = None
-
-    @property
-    def healthy(self) -> bool:
-        """Whether nothing has to be done now."""
-        return self.result != PROBLEM
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +47,7 @@ class DiskSample:
 
 
 async def check_health(cluster: Cluster, *, watch_s: float = 2.0) -> list[Finding]:
-    """Return the finding of each check.
+    """Return the finding of each check. What the cluster does not tell, or forbids, is a finding, too.
 
     Where less than a fifth of a disk is free, all disks are watched for `watch_s`, to tell when they are full.
     """
@@ -73,13 +56,15 @@ async def check_health(cluster: Cluster, *, watch_s: float = 2.0) -> list[Findin
     controller = f"broker {described.controller_id} of {len(described.nodes)}" if is_there else "there is none"
     remedy = None if is_there else "start the brokers that are down, and look into the log of the others"
     known = await topics.describe_topics(cluster)
-    placed = await placed_partitions(cluster, list(known.values()))
+    reports = await ask_brokers(cluster)
     return [
         Finding("controller", OK if is_there else PROBLEM, controller, remedy),
-        *check_partitions(placed),
+        *await _check_partitions(cluster, list(known.values())),
         *await _looked_at("data directories", _watch_disks(cluster, watch_s)),
         *await _looked_at("retention", _check_groups(cluster, known)),
         *await _looked_at("transactions", _check_transactions(cluster)),
+        *check_damage(reports),
+        *check_clocks(reports),
         *check_certificates(cluster.certificate_ends(), time.time()),
     ]
 
@@ -89,7 +74,11 @@ async def _looked_at(check: str, work: Coroutine[None, None, Sequence[Finding]])
     try:
         return await work
     except KafkaError as error:
-        return [Finding(check, WARNING, f"not looked at: {error.message}", "mend what is said above, and look again")]
+        return [_not_seen(check, error)]
+
+
+def _not_seen(check: str, error: KafkaError) -> Finding:
+    return Finding(check, WARNING, f"not looked at: {error.message}", "mend what is said above, and look again")
 
 
 # -- Partitions
@@ -128,6 +117,15 @@ async def placed_partitions(cluster: Cluster, found: list[TopicInfo]) -> list[Pl
     ]
 
 
+async def _check_partitions(cluster: Cluster, known: list[TopicInfo]) -> Sequence[Finding]:
+    """Return whether all is well with the partitions. Who may not ask for configs is told the rest."""
+    try:
+        return list(check_partitions(await placed_partitions(cluster, known)))
+    except KafkaError as error:
+        placed = [PlacedPartition(topic.name, each, 1) for topic in known for each in topic.partitions]
+        return [*(each for each in check_partitions(placed) if each.check != _MIN_ISR), _not_seen(_MIN_ISR, error)]
+
+
 def check_partitions(placed: list[PlacedPartition]) -> Iterator[Finding]:
     """Yield whether all have a leader, all replicas, and enough of them in sync."""
     leaderless = [str(each) for each in placed if each.partition.leader < 0]
@@ -135,11 +133,11 @@ def check_partitions(placed: list[PlacedPartition]) -> Iterator[Finding]:
     too_few = [str(each) for each in placed if each.is_under_min_isr]
     led = f"all {len(placed)} partitions have one"
     start = "start the brokers that hold them: odradek topics describe --unavailable"
-    yield _found("leaders", PROBLEM, _named("without a leader", leaderless), led, start)
+    yield found_or_fine("leaders", PROBLEM, named("without a leader", leaderless), led, start)
     wait = "wait for the replicas to copy, or start their brokers: odradek topics describe --under-replicated"
-    yield _found("replicas", PROBLEM, _named("with replicas missing", behind), "all are in sync", wait)
-    why = _named("that reject acks=all", too_few)
-    yield _found(_MIN_ISR, PROBLEM, why, "all partitions have as many", wait)
+    yield found_or_fine("replicas", PROBLEM, named("with replicas missing", behind), "all are in sync", wait)
+    why = named("that reject acks=all", too_few)
+    yield found_or_fine(_MIN_ISR, PROBLEM, why, "all partitions have as many", wait)
 
 
 # -- Disks
@@ -162,11 +160,11 @@ def check_disks(now: DiskSample, earlier: DiskSample | None) -> Iterator[Finding
     broken += [f"the disk of {_place(each)} is full: {_free(each)}" for each in now.directories if _is_full(each)]
     works = f"all {len(now.directories)} work" if len(now.directories) > 1 else "the only one works"
     how = "look into the broker's log, and free some space"
-    yield _found("data directories", PROBLEM, "; ".join(broken), works, how)
+    yield found_or_fine("data directories", PROBLEM, "; ".join(broken), works, how)
     low = [f"{_place(each)}: {_free(each)}" for each in now.directories if _is_low(each) and not _is_full(each)]
     low += _filling(now, earlier) if earlier is not None else []
     how = "free some space, or shorten retention: odradek config set log.retention.ms=... --all-brokers"
-    yield _found("disk space", WARNING, "; ".join(low), "enough", how)
+    yield found_or_fine("disk space", WARNING, "; ".join(low), "enough", how)
 
 
 def _filling(now: DiskSample, earlier: DiskSample) -> Iterator[str]:
@@ -221,9 +219,9 @@ async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Sequen
         if losing:
             behind.append(f"{group} ({min(losing)})")
     checked = f"none of {len(committed)} groups" if len(listed) <= _MOST else f"none of the first {_MOST} groups"
-    what = _named("that lose unread records soon, or have", behind)
+    what = named("that lose unread records soon, or have", behind)
     how = "let them catch up, or lengthen retention.ms of the topic: odradek groups describe GROUP --lag-time"
-    return [_found("retention", WARNING, what, f"{checked} loses unread records soon", how)]
+    return [found_or_fine("retention", WARNING, what, f"{checked} loses unread records soon", how)]
 
 
 async def _oldest_safe_offsets(cluster: Cluster, wanted: set[TopicPartition]) -> dict[TopicPartition, int]:
@@ -262,7 +260,7 @@ async def _check_transactions(cluster: Cluster) -> Sequence[Finding]:
     ]
     how = "readers wait for them: odradek transactions abort TRANSACTIONAL_ID"
     fine = f"{len(listed)} are open, none for too long" if listed else "none is open"
-    return [_found("transactions", WARNING, _named("open for longer than their timeout", stuck), fine, how)]
+    return [found_or_fine("transactions", WARNING, named("open for longer than their timeout", stuck), fine, how)]
 
 
 def check_certificates(ends: dict[str, float], now_s: float) -> Iterator[Finding]:
@@ -276,26 +274,4 @@ def check_certificates(ends: dict[str, float], now_s: float) -> Iterator[Finding
     ]
     first = duration_text(min(ends.values()) - now_s)
     how = "put a new certificate in its place: the broker reads the file again"
-    yield _found("certificates", WARNING, "; ".join(soon), f"the first one ends in {first}", how)
-
-
-# -- Words
-
-
-def _found(check: str, result: str, what: str, fine: str, remedy: str) -> Finding:
-    return Finding(check, result, what, remedy) if what else Finding(check, OK, fine)
-
-
-def _named(what: str, names: Sequence[str]) -> str:
-    if not names:
-        return ""
-    more = ", ..." if len(names) > _NAMED else ""
-    return f"{len(names)} {what}: {', '.join(names[:_NAMED])}{more}"
-
-
-def duration_text(seconds: float) -> str:
-    """Return a time in the largest unit that it has two of: "3 hours"."""
-    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} seconds"
+    yield found_or_fine("certificates", WARNING, "; ".join(soon), f"the first one ends in {first}", how)

@@ -189,6 +189,8 @@ def test_a_healthy_cluster_has_status_0(tmp_path: Path) -> None:
         ["disk space", "yes"],
         ["retention", "yes"],
         ["transactions", "yes"],
+        ["damage", "yes"],
+        ["clocks", "yes"],
     ]
 
 
@@ -234,7 +236,8 @@ async def test_what_is_not_healthy_is_named_with_status_1() -> None:
         ended = await asyncio.to_thread(run, "cluster", "health", "-b", fake.address)
     assert ended.exit_code == 1
     found = [line.split("\t") for line in ended.stdout.splitlines()]
-    assert [line[1] for line in found] == ["no"] * 5 + ["yes"] * 3
+    assert [line[1] for line in found] == ["no"] * 5 + ["yes"] * 5
+    assert [line[3] for line in found[8:]] == ["unknown", "unknown"]
     assert found[6][2].startswith("not looked at: ") and found[6][3] == "warning"
     assert "1 without a leader: t-0" in found[1][2]
     assert "/data of broker 1 (KAFKA_STORAGE_ERROR)" in found[4][2]

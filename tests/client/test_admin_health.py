@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.admin.broker_reports import BrokerReport, ask_brokers, check_clocks, check_damage
 from odradek.client.admin.brokers import LogDir
+from odradek.client.admin.findings import UNKNOWN
 from odradek.client.admin.health import (
     OK,
     PROBLEM,
@@ -20,6 +23,9 @@ from odradek.client.admin.health import (
     duration_text,
 )
 from odradek.client.errors import ErrorCode
+from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.tls import Authority, tls_config
 
 GB = 1_000_000_000
 PARTITION = TopicPartition("t", 0)
@@ -84,6 +90,68 @@ async def test_who_may_not_ask_for_the_disks_is_told_the_rest(broker: Broker, mo
         found = {each.check: each for each in await admin.check_health()}
     assert found["data directories"].result == WARNING and "not allowed" in found["data directories"].finding
     assert found["leaders"].result == found["transactions"].result == OK
+
+
+async def test_who_may_not_ask_for_configs_is_told_the_rest(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forbidden(*_: object, **__: object) -> None:
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+
+    async with Admin(broker.address) as admin, Producer(bootstrap_servers=broker.address) as producer:
+        await producer.send("t", b"value")
+        await admin.alter_group_offsets("g", {PARTITION: OffsetAndMetadata(0)})
+        monkeypatch.setattr("odradek.client.admin.configs.describe_configs", forbidden)
+        found = {each.check: each for each in await admin.check_health()}
+    for each in ("min.insync.replicas", "retention"):
+        assert found[each].result == WARNING and found[each].finding == "not looked at: not allowed"
+    assert found["leaders"].result == found["replicas"].result == found["transactions"].result == OK
+
+
+async def test_a_clock_that_differs_is_told(config: BrokerConfig) -> None:
+    clock = FakeClock(int(time.time() * 1000) - 3_600_000)
+    async with Broker(config, clock=clock) as broker, Admin(broker.address) as admin:
+        found = await told(admin, "clocks")
+        assert found.result == WARNING and found.remedy
+        assert "that of broker 1 is 36" in found.finding and "behind this machine's" in found.finding
+        clock.time_ms = int(time.time() * 1000) + 1_000
+        assert (await told(admin, "clocks")).result == OK
+
+
+def test_clocks_are_compared_with_each_other() -> None:
+    (found,) = check_clocks([BrokerReport(1, ahead_s=1.5), BrokerReport(2, ahead_s=-1.5), BrokerReport(3)])
+    assert found.result == WARNING
+    assert found.finding == "that of broker 1 is 3.0 s ahead of that of broker 2"
+    # The way there and back took so long that nobody knows.
+    slow = [BrokerReport(1, ahead_s=4.0, within_s=2.5), BrokerReport(2, ahead_s=0.0)]
+    assert [each.result for each in check_clocks(slow)] == [OK]
+
+
+async def test_brokers_that_cannot_tell_are_unknown() -> None:
+    async with FakeCluster({"t": 1}) as cluster, Admin(cluster.address) as admin:
+        reports = await ask_brokers(admin._running_or_told())
+    for check in (check_clocks, check_damage):
+        (found,) = check(reports)
+        assert found.result == UNKNOWN and found.healthy and "is not Odradek" in found.finding
+    some = [*reports, BrokerReport(2)]
+    assert [each.result for each in check_clocks(some)] == [OK, UNKNOWN]
+
+
+async def test_damage_that_the_broker_has_found_is_told(broker: Broker) -> None:
+    async with Admin(broker.address) as admin, Producer(bootstrap_servers=broker.address) as producer:
+        assert (await told(admin, "damage")).result == OK
+        await producer.send("t", b"value")
+        topic = broker.topics.get("t")
+        assert topic is not None
+        topic.partitions[0].log.segments[0].mark(0, "planted")
+        found = await told(admin, "damage")
+    assert found.result == PROBLEM and found.remedy
+    assert found.finding == "1 with damage: t-0 of broker 1"
+
+
+async def test_the_certificate_of_a_broker_with_tls_is_looked_at(config: BrokerConfig, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    async with Broker(tls_config(config, authority)) as broker:
+        async with Admin(broker.addresses[1], security_protocol="SSL", ssl_cafile=str(authority.path)) as admin:
+            assert (await told(admin, "certificates")).result == OK
 
 
 async def test_a_group_near_retention_is_named(broker: Broker) -> None:
