@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, control, process
@@ -85,6 +84,10 @@ INTERRUPTED = [
 ]
 
 
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize(("kind", "owner", "name"), INTERRUPTED, ids=lambda each: getattr(each, "__name__", each))
 def test_an_interrupted_start_leaves_nothing(
     kind: Callable[[], Kafka], owner: object, name: str, monkeypatch: pytest.MonkeyPatch
@@ -92,7 +95,7 @@ def test_an_interrupted_start_leaves_nothing(
     with LocalKafka() as first:
         use(first)
     before = seen()
-    monkeypatch.setattr(owner, name, Mock(side_effect=KeyboardInterrupt))
+    monkeypatch.setattr(owner, name, interrupt)
     with pytest.raises(KeyboardInterrupt):
         with kind() as kafka:
             kafka.reset()

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -135,12 +134,15 @@ def test_each_snapshot_is_one_of_its_own(kafka_factory: Callable[..., LocalKafka
 def test_a_snapshot_that_fails_changes_nothing(
     kafka_factory: Callable[..., LocalKafka], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
     kafka = kafka_factory()
     kafka.put("orders", ["1"])
     kafka.snapshot()
     kafka.put("orders", ["2"])
     with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
-        patched.setattr(shutil, "copytree", Mock(side_effect=OSError("full")))
+        patched.setattr(shutil, "copytree", fail)
         kafka.snapshot()
     assert [each.value for each in kafka.records("orders")] == [b"1", b"2"]
     kafka.restore()
