@@ -11,6 +11,7 @@
                                               a broker that keeps nothing: what no broker can pass there
     python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
+    python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -29,7 +30,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, echo, growth, log_alone, recovery
+from . import clients, command_line, echo, growth, log_alone, recovery, security
 from .brokers import Broker, Kafka, Odradek, Rate
 from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
@@ -45,6 +46,9 @@ RESULTS = Path(__file__).with_name("results.md")
 
 def main() -> None:
     """See the module's text."""
+    if sys.argv[1:2] == ["security"]:
+        security.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
     parser.add_argument("--bars", action="store_true", help="the scenarios with a goal beside Kafka, and the echo")

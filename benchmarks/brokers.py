@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 READY_WITHIN_S = 60.0
@@ -37,15 +38,28 @@ class Broker:
     # For how long a load runs, beside the one run that each scenario begins with, until the broker is warm.
     warm_up_s = 0.0
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, key_store: Path | None = None, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """With a `key_store` (PEM) it also listens at `tls_port`. `settings` are further configs."""
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
+        self.tls_port = free_port()
+        self.settings = dict(settings or {})
+        self.listeners = [f"PLAINTEXT://127.0.0.1:{self.port}"]
+        if key_store is not None:
+            self.listeners.append(f"SSL://127.0.0.1:{self.tls_port}")
+            self.settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": key_store}
         self._process: subprocess.Popen[str] | None = None
 
     @property
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def tls_address(self) -> str:
+        return f"127.0.0.1:{self.tls_port}"
 
     @property
     def pid(self) -> int:
@@ -86,8 +100,14 @@ class Odradek(Broker):
     name = "Odradek"
     module = "odradek.broker"
 
-    def __init__(self, folder: Path, checkout: Path | None = None) -> None:
-        super().__init__(folder)
+    def __init__(
+        self,
+        folder: Path,
+        checkout: Path | None = None,
+        key_store: Path | None = None,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(folder, key_store, {"group.initial.rebalance.delay.ms": 0, **(settings or {})})
         self._environment = dict(os.environ)
         if checkout is not None:
             self.name = f"Odradek in {checkout.name}"
@@ -98,9 +118,10 @@ class Odradek(Broker):
             self._environment["PYTHONPATH"] = str(link.parent)
 
     def start(self) -> float:
-        command = [sys.executable, "-m", self.module, "serve", "--listen", self.address]
+        command = [sys.executable, "-m", self.module, "serve"]
         command += ["--data-dir", str(self.folder / "data"), "--log-level", "info"]
-        command += ["--set", "group.initial.rebalance.delay.ms=0"]
+        for name, value in {"listeners": ",".join(self.listeners), **self.settings}.items():
+            command += ["--set", f"{name}={value}"]
         started = time.perf_counter()
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(
@@ -130,8 +151,8 @@ class Kafka(Broker):
     # faster afterwards.
     warm_up_s = 20.0
 
-    def __init__(self, folder: Path, jars: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, jars: Path, key_store: Path | None = None) -> None:
+        super().__init__(folder, key_store)
         self._classpath = f"{jars}/*"
         self._properties = folder / "server.properties"
         controller = free_port()
@@ -139,10 +160,10 @@ class Kafka(Broker):
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": ",".join([*self.listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join(self.listeners),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SSL:SSL,CONTROLLER:PLAINTEXT",
             "log.dirs": folder / "data",
             "offsets.topic.replication.factor": 1,
             "transaction.state.log.replication.factor": 1,
@@ -150,6 +171,7 @@ class Kafka(Broker):
             "share.coordinator.state.topic.replication.factor": 1,
             "share.coordinator.state.topic.min.isr": 1,
             "group.initial.rebalance.delay.ms": 0,
+            **self.settings,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self._format()

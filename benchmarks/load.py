@@ -11,10 +11,12 @@ from __future__ import annotations
 import argparse
 import json
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 from odradek.protocol import frame
@@ -44,12 +46,15 @@ class Refused(Exception):
 
 
 class Wire:
-    """A blocking connection that sends ready-made frames and counts answers."""
+    """A blocking connection that sends ready-made frames and counts answers. With `authority` (PEM) it is TLS."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, authority: Path | None = None) -> None:
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if authority is not None:
+            context = ssl.create_default_context(cafile=authority)
+            self.socket = context.wrap_socket(self.socket, server_hostname=host)
         self._buffer = bytearray(4 * 1024 * 1024)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
@@ -258,11 +263,12 @@ def main() -> None:
     parser.add_argument("load", choices=[PARKED, *sorted(LOADS)])
     parser.add_argument("--in-flight", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--tls", type=Path, metavar="AUTHORITY", help="connect by TLS to a broker that it has signed")
     arguments = parser.parse_args()
-    wire = Wire(arguments.address)
+    wire = Wire(arguments.address, arguments.tls)
     topic = f"{TOPIC}-{arguments.load}-{time.time_ns()}"
     if arguments.load == PARKED:
-        consumer = Wire(arguments.address)
+        consumer = Wire(arguments.address, arguments.tls)
         run_parked(wire, consumer, topic, WARM_UP_S)
         print(json.dumps(run_parked(wire, consumer, topic, arguments.seconds)))
     else:

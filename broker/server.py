@@ -37,8 +37,9 @@ from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
-from .network.dispatcher import Dispatcher, Guard
+from .network.dispatcher import Dispatcher, Guard, NewContext
 from .network.quota_guard import QuotaGuard
+from .network.request import RequestContext
 from .network.routes import load_messages
 from .network.watchdog import Watchdog
 from .quotas.connection_rates import ConnectionRates
@@ -247,7 +248,7 @@ class Broker:
             raise
         read_piece = ColdReads(services.threads, services.topics).read
         responses = ConnectionMemory(self.config.queued_max_response_bytes, self.clock, self.timers)
-        dispatch = Dispatcher(services, self.watchdog, responses, _guard(services))
+        dispatch = Dispatcher(services, self.watchdog, responses, *_guard(services))
         services.quotas.when_changed = dispatch.renew_guards
         services.security.when_deleted = lambda name, mechanism: self.acceptor.end_sessions(name, mechanism)
         acceptor = Acceptor(
@@ -427,16 +428,19 @@ def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
     return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
 
 
-def _guard(services: Services) -> Guard:
-    """Return what counts requests for the quotas of their clients, and asks the authorizer, if there is one."""
+def _guard(services: Services) -> tuple[Guard, NewContext]:
+    """Return what counts requests for the quotas of their clients and asks the authorizer, if there is one.
+
+    With it comes what makes the context of a request.
+    """
     count = QuotaGuard(services.quotas)
     if services.authorizer is None:
-        return count
+        return count, RequestContext
     is_open = services.config.super_users or services.config.allow_everyone_if_no_acl_found
     if not is_open and not services.security.acls:
         _log.warning("there are neither super.users nor ACLs: nobody can add an ACL")
     check = AccessGuard(services, services.authorizer)
-    return lambda route, handle: count(route, check(route, handle))
+    return lambda route, handle: count(route, check(route, handle)), check.new_caller
 
 
 def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
@@ -544,19 +548,20 @@ async def serve(
     config: BrokerConfig,
     announce: Callable[[str], None],
     announce_stop: Callable[[], None] = lambda: None,
-    disk: Disk | None = None,
+    broker: Broker | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT, for a process that ends then: later ones do not change its status.
 
     Calls `announce` with its HOST:PORT once a client can connect, and `announce_stop` when the stop begins. Raises
-    StartError as `start` does, and when another broker of the cluster has taken this one's number.
+    StartError as `start` does, and when another broker of the cluster has taken this one's number. `broker`: the one to
+    run, with this config.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     keep_freed_memory()
-    broker, collector = Broker(config, disk=disk), Collector()
+    broker, collector = broker or Broker(config), Collector()
     with collector.paused():
         if not await _starts_before(stop, broker):
             return

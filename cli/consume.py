@@ -196,6 +196,8 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
         "consumer",
         bootstrap_servers=bootstrap_server,
         group_id=reading.group,
+        # Reading along must not make a consumer group of a classic one.
+        group_protocol="classic",
         auto_offset_reset="latest" if reading.offsets.kind == "end" else "earliest",
         isolation_level=reading.isolation,
     )

@@ -32,9 +32,9 @@ _STATE = (
 )
 
 
-@click.group(short_help="Look at consumer groups, reset their offsets, delete them.")
+@click.group(short_help="Look at groups, reset their offsets, delete them.")
 def command() -> None:
-    """Look at consumer groups, reset their offsets, delete them.
+    """Look at groups of every type, reset their offsets, delete them.
 
     \b
     Examples:

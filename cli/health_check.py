@@ -23,7 +23,7 @@ _OPTIONS = {"-b": "address", "--bootstrap-server": "address", "--timeout": "time
 _CLIENT_ID = b"odradek-ping"
 _HEADER = Struct(">ihhih")
 _CORRELATION_ID = 7
-_REQUEST = _HEADER.pack(10 + len(_CLIENT_ID), 18, 0, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
+REQUEST = _HEADER.pack(10 + len(_CLIENT_ID), 18, 0, _CORRELATION_ID, len(_CLIENT_ID)) + _CLIENT_ID
 # Length, correlation id and error code of the response.
 _RESPONSE = Struct(">iih")
 _MAX_RESPONSE_BYTES = 1 << 20
@@ -95,7 +95,7 @@ def ask(address: str, host: str, port: int, timeout_s: float) -> float:
         name = host.encode() if host.isascii() else host
         with socket.create_connection((name, port), timeout_s) as connection:  # pyright: ignore[reportArgumentType]
             connected = True
-            connection.sendall(_REQUEST)
+            connection.sendall(REQUEST)
             size, correlation_id, error = _RESPONSE.unpack(_read(connection, _RESPONSE.size, deadline_s))
     except TimeoutError:
         what = "took the connection, but did not answer" if connected else "took no connection"

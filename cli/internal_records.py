@@ -41,15 +41,15 @@ def _of_group(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] |
         return None
     if isinstance(record, group_records.GroupRecord):
         return {"type": "group_metadata", "group": record.group_id}, record.value and _generation(record.value)
-    if isinstance(record, group_records.ConsumerRecord):
-        return _of_consumer_group(record)
+    if isinstance(record, group_records.PartRecord):
+        return _of_part(record)
     assert isinstance(record, group_records.OffsetRecord)
     found = {"type": "offset_commit", "group": record.group_id, "topic": record.topic, "partition": record.partition}
     return found, record.value and _commit(record.value)
 
 
-def _of_consumer_group(record: group_records.ConsumerRecord) -> tuple[Fields, Fields | None]:
-    """Return a part of a consumer group: its type is the name of the format, `consumer_group_member_metadata`."""
+def _of_part(record: group_records.PartRecord) -> tuple[Fields, Fields | None]:
+    """Return a part of a consumer or share group. Its type is the format: `consumer_group_member_metadata`."""
     words = _CAPITAL.sub("_", type(record.key).__name__.removesuffix("Key")).lower()
     return {"type": words, **_plain(record.key)}, record.value and _plain(record.value)
 

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     "--login-file", metavar="FILE", type=click.Path(path_type=Path),
     help="A file with NAME:PASSWORD, which clients must send.",
 )  # fmt: skip
+@click.option(
+    "--allow-host", metavar="NAME", multiple=True,
+    help="A further name under which clients reach it, where there is no login; repeatable.",
+)  # fmt: skip
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
 @click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
@@ -53,6 +57,7 @@ def command(
     replication_factor: int | None,
     read_only: bool,
     login_file: Path | None,
+    allow_host: tuple[str, ...],
     tls_cert: str | None,
     tls_key: str | None,
     log_format: str,
@@ -63,7 +68,8 @@ def command(
     """Run a schema registry with Confluent's HTTP API until SIGTERM or Ctrl-C. It keeps schemas in a topic.
 
     The first line on standard output is "ready URL", printed when clients can connect. Without --login-file everybody
-    who can connect may change schemas.
+    who can connect may change schemas, and requests name an address, localhost or a host of --allow-host: otherwise web
+    pages could reach it by a name of their own.
 
     \b
     Examples:
@@ -82,7 +88,7 @@ def command(
         config.log, bootstrap_servers=bootstrap_server, topic=topic, replication_factor=replication_factor or -1,
         read_only=read_only,
     )  # fmt: skip
-    _run(replace(config, log=_with_client_options(log)))
+    _run(replace(config, log=_with_client_options(log), allowed_hosts=allow_host))
 
 
 def _config(listen: str, login_file: Path | None, tls_cert: str | None, tls_key: str | None) -> RegistryConfig:

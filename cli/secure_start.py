@@ -16,7 +16,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,17 +75,24 @@ def _data_dir(texts: Mapping[str, str]) -> str:
 
 
 def _authority(folder: Path) -> Authority:
-    try:
+    with makes_certificates("--secure makes certificates"):
         from ..broker.security.authority import Authority, BadAuthority
-    except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith("cryptography"):
-            raise
-        raise CliError("--secure makes certificates: pip install 'odradek[certs]' ('.[certs]' in a clone)") from error
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Authority.open(folder)
     except (OSError, ValueError, BadAuthority) as error:
         raise CliError(f"{folder} cannot be used: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextmanager
+def makes_certificates(what: str) -> Generator[None]:
+    """Where the library that makes certificates cannot be imported, say what needs it and how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("cryptography"):
+            raise
+        raise CliError(f"{what}: pip install 'odradek[certs]' ('.[certs]' in a clone)") from error
 
 
 def _make_certificate(authority: Authority, folder: Path, host: str) -> None:

@@ -67,14 +67,29 @@ R = TypeVar("R")
 _NAMED_FAILURES = 3
 
 
-class ConnectionLost(KafkaError):
+class ClientError(KafkaError):
+    """An error that the client finds: each kind says its code, and whether a retry may help where the code does not."""
+
+    _code = ErrorCode.UNKNOWN_SERVER_ERROR
+    _is_retriable: bool | None = None
+
+    def __init_subclass__(cls, *, code: ErrorCode | None = None, retriable: bool | None = None) -> None:
+        cls._code = cls._code if code is None else code
+        cls._is_retriable = cls._is_retriable if retriable is None else retriable
+
+    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
+        super().__init__(self._code if code is None else code, message)
+
+    @property
+    def retriable(self) -> bool:
+        return self.code.retriable if self._is_retriable is None else self._is_retriable
+
+
+class ConnectionLost(ClientError, code=ErrorCode.NETWORK_EXCEPTION):
     """The connection could not be made, or ended before the response came.
 
     The broker may or may not have carried out the request.
     """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
 
 class NotConnected(ConnectionLost):
@@ -95,18 +110,11 @@ class NoBrokerReachable(ConnectionLost):
         self.listens = listens
 
 
-class AuthenticationFailed(KafkaError):
+class AuthenticationFailed(ClientError, code=ErrorCode.SASL_AUTHENTICATION_FAILED, retriable=False):
     """The broker rejected this client, or this client the broker: by TLS certificate, by password or by token.
 
     The message says what to set. It is not retriable, because the next attempt would fail in the same way.
     """
-
-    def __init__(self, message: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
-        super().__init__(code, message)
-
-    @property
-    def retriable(self) -> bool:
-        return False
 
 
 class BadResponse(ConnectionLost):
@@ -116,11 +124,8 @@ class BadResponse(ConnectionLost):
     """
 
 
-class RequestTimedOut(KafkaError):
+class RequestTimedOut(ClientError, code=ErrorCode.REQUEST_TIMED_OUT):
     """No response came within the request's time-out. The connection is closed, because responses come in order."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.REQUEST_TIMED_OUT, message)
 
 
 class Outcome(Enum):
@@ -165,22 +170,12 @@ class UnsupportedVersion(KafkaError):
         self.theirs = theirs
 
 
-class UnknownTopic(KafkaError):
+class UnknownTopic(ClientError, code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, retriable=False):
     """The topic or partition does not exist, or was not found in time. Not retriable: the client has waited already."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message)
 
-    @property
-    def retriable(self) -> bool:
-        return False
-
-
-class RecordTooLarge(KafkaError):
+class RecordTooLarge(ClientError, code=ErrorCode.MESSAGE_TOO_LARGE):
     """One record is larger than `max_request_size` allows."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.MESSAGE_TOO_LARGE, message)
 
 
 class OutcomeUnknown(DeliveryFailed):
@@ -193,27 +188,21 @@ class OutcomeUnknown(DeliveryFailed):
         super().__init__(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, message, outcome)
 
 
-class SchemaRegistryUnavailable(KafkaError):
+class SchemaRegistryUnavailable(ClientError, code=ErrorCode.NETWORK_EXCEPTION):
     """No schema registry answered in time. Retriable: nothing is wrong with the record, which was not sent or read."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.NETWORK_EXCEPTION, message)
 
-
-class SchemaRegistryRefused(KafkaError):
+class SchemaRegistryRefused(ClientError, code=ErrorCode.INVALID_RECORD):
     """The schema registry answered with an error: an HTTP `status`, and a `registry_code` such as 40403."""
 
     def __init__(self, status: int, registry_code: int, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
+        super().__init__(message)
         self.status = status
         self.registry_code = registry_code
 
 
-class SerializationFailed(KafkaError):
+class SerializationFailed(ClientError, code=ErrorCode.INVALID_RECORD):
     """The serializer raised an exception, which is the cause of this one, or returned something else than bytes."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
 
 
 class DeserializationFailed(KafkaError):
@@ -240,11 +229,8 @@ class DeserializationFailed(KafkaError):
         return self.record.offset
 
 
-class InvalidTransactionState(KafkaError):
+class InvalidTransactionState(ClientError, code=ErrorCode.INVALID_TXN_STATE):
     """The call does not fit the state of the producer's transaction: for example, a record without a transaction."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_TXN_STATE, message)
 
 
 class TransactionFailed(KafkaError):
@@ -280,25 +266,16 @@ class ProducerFenced(ProducerUnusable):
         super().__init__(ErrorCode.PRODUCER_FENCED, message)
 
 
-class InvalidOption(KafkaError):
+class InvalidOption(ClientError, code=ErrorCode.INVALID_CONFIG):
     """An option has an invalid value; the message names the option."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_CONFIG, message)
 
-
-class ClientStopped(KafkaError):
+class ClientStopped(ClientError, code=ErrorCode.INVALID_REQUEST):
     """The client was used before `start()` or after `stop()`."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, message)
 
-
-class WrongEventLoop(KafkaError):
+class WrongEventLoop(ClientError, code=ErrorCode.INVALID_REQUEST):
     """The client was started in another event loop, which may have ended."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, message)
 
 
 class DeliveryStopped(DeliveryFailed, ClientStopped):
@@ -308,42 +285,27 @@ class DeliveryStopped(DeliveryFailed, ClientStopped):
         DeliveryFailed.__init__(self, ErrorCode.INVALID_REQUEST, message, outcome)
 
 
-class CorruptRecords(KafkaError):
+class CorruptRecords(ClientError, code=ErrorCode.CORRUPT_MESSAGE):
     """The bytes at an offset cannot be read: a wrong CRC, an unknown codec, or no valid records."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
-
-class NotAssigned(KafkaError):
+class NotAssigned(ClientError, code=ErrorCode.INVALID_REQUEST):
     """The partition is not assigned to this consumer."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, message)
 
-
-class GroupRequired(KafkaError):
+class GroupRequired(ClientError, code=ErrorCode.INVALID_GROUP_ID):
     """The operation needs a consumer group, and the consumer has no `group_id`."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_GROUP_ID, message)
 
-
-class NoOffsetForPartition(KafkaError):
+class NoOffsetForPartition(ClientError, code=ErrorCode.OFFSET_OUT_OF_RANGE):
     """A partition has no committed offset and `auto_offset_reset` is "none"."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
-
-class OffsetOutOfRange(KafkaError):
+class OffsetOutOfRange(ClientError, code=ErrorCode.OFFSET_OUT_OF_RANGE):
     """The position is outside of the log and `auto_offset_reset` is "none"."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
 
-
-class LogTruncated(KafkaError):
+class LogTruncated(ClientError, code=ErrorCode.OFFSET_OUT_OF_RANGE, retriable=False):
     """A new leader lacks records that were read, and `auto_offset_reset` is "none" (KIP-320).
 
     `position` is the offset that was to be read next, `diverged_at` the first offset that the leader does not have as
@@ -351,63 +313,41 @@ class LogTruncated(KafkaError):
     """
 
     def __init__(self, message: str, partition: TopicPartition, position: int, diverged_at: int | None) -> None:
-        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message)
+        super().__init__(message)
         self.partition = partition
         self.position = position
         self.diverged_at = diverged_at
 
-    @property
-    def retriable(self) -> bool:
-        return False
 
-
-class TopicRecreated(KafkaError):
+class TopicRecreated(ClientError, code=ErrorCode.UNKNOWN_TOPIC_ID, retriable=False):
     """A topic was deleted and made again while it was read, and `auto_offset_reset` is "none".
 
     `position` is the offset in the deleted topic that was to be read next.
     """
 
     def __init__(self, message: str, partition: TopicPartition, position: int) -> None:
-        super().__init__(ErrorCode.UNKNOWN_TOPIC_ID, message)
+        super().__init__(message)
         self.partition = partition
         self.position = position
 
-    @property
-    def retriable(self) -> bool:
-        return False
 
-
-class HandlerFailed(KafkaError):
+class HandlerFailed(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR, retriable=False):
     """A handler of `consume` raised an exception at its last attempt, which is the cause of this one.
 
     The record was not processed, and it is returned again. `record` is that record.
     """
 
     def __init__(self, message: str, record: ConsumerRecord) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        super().__init__(message)
         self.record = record
 
-    @property
-    def retriable(self) -> bool:
-        return False
 
-
-class OffsetStoreFailed(KafkaError):
+class OffsetStoreFailed(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR, retriable=False):
     """The user's offset store raised an exception, which is the cause of this one."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
 
-    @property
-    def retriable(self) -> bool:
-        return False
-
-
-class DirectReadNotPossible(KafkaError):
+class DirectReadNotPossible(ClientError, code=ErrorCode.UNSUPPORTED_VERSION):
     """The broker's files cannot be read from here; what they hold can be fetched. The message says why."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(ErrorCode.UNSUPPORTED_VERSION, why)
 
 
 class ItemsFailed(KafkaError):
@@ -440,32 +380,19 @@ class CommitFailed(KafkaError):
     """
 
 
-class ConcurrentPoll(KafkaError):
+class ConcurrentPoll(ClientError, code=ErrorCode.INVALID_REQUEST):
     """Two tasks polled one consumer at the same time."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_REQUEST, message)
 
-
-class InvalidAcknowledgement(KafkaError):
+class InvalidAcknowledgement(ClientError, code=ErrorCode.INVALID_RECORD_STATE):
     """A record of a share group cannot be acknowledged like that, or has to be acknowledged first."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD_STATE, message)
 
-
-class ListenerFailed(KafkaError):
+class ListenerFailed(ClientError, code=ErrorCode.UNKNOWN_SERVER_ERROR, retriable=False):
     """The user's rebalance listener raised an exception, which is the cause of this one. The member has left its group.
 
     Each poll raises it until the topics are subscribed again.
     """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
-
-    @property
-    def retriable(self) -> bool:
-        return False
 
 
 def delivery_error(error: KafkaError, outcome: Outcome) -> DeliveryFailed:

@@ -18,10 +18,10 @@ from typing import Self
 
 from ..web.connection import Limits
 from ..web.listener import Listener, ListenerConfig
+from ..web.origin import host_of, is_loopback
 from .app import App
 from .cluster import Cluster, ClusterOptions
 from .door.login import ClusterLogin, OneLogin
-from .door.security import host_of, is_loopback
 from .history.history import History
 from .journal import Journal
 from .reading.schemas import Schemas
@@ -83,7 +83,7 @@ class Console:
             config.decide,
             asyncio.Semaphore(MAX_TAILS),
         )  # fmt: skip
-        hosts = frozenset(host_of(each) for each in (*config.allowed_hosts, config.host))
+        hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))
         app = App(house, self._login, self.history, hosts, tls=config.tls is not None)
         listener = ListenerConfig(config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS)
         self._listener = Listener(listener, app.answer)

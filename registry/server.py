@@ -10,14 +10,15 @@ import asyncio
 import logging
 import signal
 import ssl
-from base64 import b64encode
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from ..web.listener import Listener, ListenerConfig
+from ..web.origin import host_of
 from .api import Api
-from .http_connection import BodyMemory, HttpConnection
+from .door import LIMITS, Door, rejection
 from .schemas_log import WRITE_TIMEOUT_S, LogOptions, SchemasLog
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,8 @@ class RegistryConfig:
     # "name:password" that every client must send, none if anybody may come in.
     login: str | None = None
     tls: ssl.SSLContext | None = None
+    # Further names under which clients reach it; without a login every request must name a known one.
+    allowed_hosts: tuple[str, ...] = ()
 
 
 class Registry:
@@ -45,19 +48,19 @@ class Registry:
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._log = SchemasLog(config.log)
-        self._api = Api(self._log)
-        self._memory = BodyMemory()
-        self._server: asyncio.Server | None = None
-        self._connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        login = config.login
-        self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
+        hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))
+        door = Door(Api(self._log), config.login, hosts)
+        # A change under way may finish: to cancel it would leave the outcome open.
+        listener = ListenerConfig(
+            config.host, config.port, config.tls, MAX_CONNECTIONS, LIMITS, WRITE_TIMEOUT_S, rejection
+        )
+        self._listener = Listener(listener, door.answer)
 
     async def start(self) -> None:
         """Read the log, then listen. Raises KafkaError, RegistryError, OSError."""
         try:
             await self._log.start()
-            config = self._config
-            self._server = await asyncio.start_server(self._connected, config.host, config.port, ssl=config.tls)
+            await self._listener.start()
         except BaseException:
             await self._log.stop()
             raise
@@ -65,15 +68,7 @@ class Registry:
 
     async def stop(self) -> None:
         """Accept no more connections, end those that are there, finish the change under way, close the log."""
-        server, self._server = self._server, None
-        if server is None:
-            return
-        server.close()
-        for writer in self._connections.values():
-            # Its task sees the end, or finishes its change first: to cancel it would leave the outcome open.
-            writer.transport.abort()
-        if self._connections:
-            await asyncio.wait(self._connections, timeout=WRITE_TIMEOUT_S)
+        await self._listener.stop()
         await self._log.stop()
 
     async def __aenter__(self) -> Self:
@@ -88,30 +83,16 @@ class Registry:
     @property
     def address(self) -> str:
         """HOST:PORT that it listens on."""
-        assert self._server is not None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return self._listener.address
 
     @property
     def url(self) -> str:
         """The address for clients."""
-        return f"{'http' if self._config.tls is None else 'https'}://{self.address}"
+        return self._listener.url
 
     async def failed(self) -> None:
         """Wait until the log cannot be read any more. Raises the KafkaError."""
         await self._log.failed()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._connections) >= MAX_CONNECTIONS:
-            _log.warning("a connection is closed: %d are open already", MAX_CONNECTIONS)
-            return writer.close()
-        self._connections[task] = writer
-        try:
-            await HttpConnection(reader, writer, self._api, self._memory, self._authorization).serve()
-        finally:
-            del self._connections[task]
 
 
 async def serve(config: RegistryConfig, announce: Callable[[str], None]) -> None:

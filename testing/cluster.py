@@ -31,7 +31,9 @@ from .controlled import ControlledKafka
 from .door import Door
 from .errors import Unavailable
 from .links import Links
+from .releases import Release
 from .remote import config_text
+from .security import Security, keep_ports
 from .zookeeper_session import Ensemble
 
 R = TypeVar("R")
@@ -62,15 +64,26 @@ class KafkaCluster(ControlledKafka):
     otherwise.
     """
 
-    def __init__(self, config: Mapping[str, object] | None = None) -> None:
-        """`config`: configs of every broker, by Kafka's names."""
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        versions: str | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """`config`: configs of every broker, by Kafka's names. `versions`, `tls` and `users` as for LocalKafka."""
+        release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
+        ephemeral = {node: ephemeral_configs() for node in NODES}
+        super().__init__("", security=Security.beside(ephemeral[NODES[0]]["log.dirs"], tls, users))
+        texts |= self._security.configs(texts)
         self._configs = {
-            node: {**ephemeral_configs(), **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
+            node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
             for node in NODES
         }
         self._clock = MovableClock()
-        self._door = Door(self._topic_of)
+        self._door = Door(self._topic_of, release)
         self._links = Links()
         # Made on the loop.
         self._ensemble: Ensemble | None = None
@@ -78,10 +91,14 @@ class KafkaCluster(ControlledKafka):
         self._thread = BrokerThread(self._start_all, self._stop_all)
         try:
             self._thread.start()
+            brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
+            self.address = ",".join(each[0] for each in brokers)
+            self._kit_address = ",".join(each[-1] for each in brokers)
+            self._set_passwords()
+            self._settle(self._knows_users, "a cluster that knows its users")
         except BaseException:
-            self._remove_files()
+            self.close()
             raise
-        super().__init__(",".join(each.address for each in self._brokers.values()))
 
     def __enter__(self) -> KafkaCluster:
         return self
@@ -227,7 +244,7 @@ class KafkaCluster(ControlledKafka):
             open_session=self._ensemble.opener(node),
         )
         await broker.start()
-        self._configs[node]["listeners"] = f"PLAINTEXT://{broker.address}"
+        self._configs[node]["listeners"] = keep_ports(self._configs[node]["listeners"], broker.addresses)
         self._brokers[node] = broker
 
     async def _kill(self, node: int) -> None:
@@ -317,6 +334,11 @@ class KafkaCluster(ControlledKafka):
         topics = [topic for view in self._views() for topic in view.topics.values()]
         return [each for topic in topics for each in topic.partitions.values()]
 
+    def _knows_users(self) -> bool:
+        """Tell whether every broker knows the passwords."""
+        known = [each.services.security.passwords.keys() for each in self._brokers.values()]
+        return all(self._security.users.keys() <= each for each in known)
+
     def _is_whole(self) -> bool:
         """Tell whether every replica that gets records is in sync, and every partition has a leader."""
         absent = set(NODES) - self._brokers.keys() | self._links.isolated | self._links.held_back
@@ -363,11 +385,11 @@ class KafkaCluster(ControlledKafka):
         return next((each.name for each in topics if each.id == topic_id), None)
 
     def _remove_files(self) -> None:
-        remove_directories([Path(each["log.dirs"]) for each in self._configs.values()])
+        remove_directories([self._security.folder, *(Path(each["log.dirs"]) for each in self._configs.values())])
 
 
 @contextmanager
-def kafka_cluster(config: Mapping[str, object] | None = None) -> Generator[KafkaCluster]:
-    """Run a cluster for the `with` block: for unittest, notebooks and scripts."""
-    with KafkaCluster(config) as running:
+def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> Generator[KafkaCluster]:
+    """Run a cluster for the `with` block: for unittest, notebooks and scripts. `how` as for KafkaCluster."""
+    with KafkaCluster(config, **how) as running:
         yield running

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..broker.configs.definition import suggestion
-from ..broker.coordination.groups.consumer.events import MemberSilent
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
 from ..broker.coordination.groups.group import Group
+from ..broker.coordination.groups.modern.events import MemberSilent
 from ..broker.coordination.shards import Shards
-from ..broker.security.sasl.scram import HASHES, MIN_ITERATIONS, Credential, credential_of
 from ..broker.server import Broker
 from ..broker.services import Services
 from ..broker.topics.topic import Topic
@@ -60,18 +57,6 @@ async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
     await security.put_quotas([(entity, {}) for entity in security.quotas])
     kept = [(user, mechanism) for user, found in security.passwords.items() for mechanism in found if user not in users]
     await security.put_passwords((user, mechanism, None) for user, mechanism in kept)
-
-
-async def set_passwords(broker: Broker, users: Mapping[str, str]) -> None:
-    """Give users a password for each mechanism of SCRAM."""
-    credentials = [(name, each, _credential(each, password)) for name, password in users.items() for each in HASHES]
-    await broker.services.security.put_passwords(credentials)
-
-
-def _credential(mechanism: str, password: str) -> Credential:
-    salt = secrets.token_bytes(_SALT_BYTES)
-    salted = hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, MIN_ITERATIONS)
-    return credential_of(mechanism, salted, salt, MIN_ITERATIONS)
 
 
 # -- Time

@@ -28,7 +28,7 @@ from .door import Door
 from .errors import Unavailable
 from .releases import Release
 from .remote import config_text
-from .security import Security
+from .security import Security, keep_ports
 
 R = TypeVar("R")
 
@@ -52,8 +52,7 @@ class LocalKafka(ControlledKafka):
         release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = ephemeral_configs()
-        folder = Path(f"{texts.get('log.dirs', ephemeral['log.dirs'])}-certificates")
-        self._security = Security(tls, dict(users or {}), folder)
+        super().__init__("", security=Security.beside(texts.get("log.dirs", ephemeral["log.dirs"]), tls, users))
         self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
         self._clock = MovableClock()
         self._door = Door(self._topic_of, release)
@@ -61,12 +60,10 @@ class LocalKafka(ControlledKafka):
         self._snapshot: Path | None = None
         try:
             self._start()
-            self._on_loop(lambda brokers: control.set_passwords(brokers[0], self._security.users))
+            self._set_passwords()
         except BaseException:
-            self._stop()
-            self._remove_files()
+            self.close()
             raise
-        super().__init__(self._running.address, self._running.addresses[-1])
 
     def __enter__(self) -> LocalKafka:
         return self
@@ -79,12 +76,6 @@ class LocalKafka(ControlledKafka):
         super().close()
         self._stop()
         self._remove_files()
-
-    def options(self, client: str, user: str | None = None) -> dict[str, Any]:
-        """Return the options with which a client connects: of "confluent-kafka", "kafka-python", "aiokafka",
-        "odradek" or "java". The first of `users`, unless another one is named.
-        """
-        return self._security.options(client, self.address, user)
 
     @property
     def broker(self) -> Broker:
@@ -151,9 +142,8 @@ class LocalKafka(ControlledKafka):
         broker = Broker(config, clock=self._clock, disk=UnsyncedDisk(), door=self._door.between)
         broker.__enter__()
         self._broker = broker
-        # A later start keeps the ports, which clients know.
-        endpoints = zip(config.endpoints, broker.addresses, strict=True)
-        self._configs["listeners"] = ",".join(f"{each.name}://{address}" for each, address in endpoints)
+        self.address, self._kit_address = broker.addresses[0], broker.addresses[-1]
+        self._configs["listeners"] = keep_ports(self._configs["listeners"], broker.addresses)
 
     def _stop(self) -> None:
         broker, self._broker = self._broker, None

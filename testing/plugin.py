@@ -81,8 +81,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     if address is not None:
         running: Any = _remote(address, marks)
     elif marks.keys() & _OWN:
-        how = {name: value for name, value in marks.items() if name in _OWN - {"config"}}
-        running = request.getfixturevalue("kafka_factory")(**how, **marks.get("config", {}))
+        running = request.getfixturevalue("kafka_factory")(**_how(marks), **marks.get("config", {}))
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
         running.reset()
@@ -150,8 +149,7 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
 
     _needs_own_broker(request, "kafka_process starts a broker")
     marks = _marked(request.node)
-    _refuse(marks, _OWN - {"config"}, "kafka_process")
-    with KafkaProcess(marks.get("config")) as running:
+    with KafkaProcess(marks.get("config"), **_how(marks)) as running:
         request.node.stash.setdefault(_USED, []).append(running)
         for name, partitions in _topics(marks).items():
             running.create_topic(name, partitions)
@@ -165,8 +163,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
 
     _needs_own_broker(request, "kafka_cluster starts brokers")
     marks = _marked(request.node)
-    _refuse(marks, _OWN - {"config"}, "kafka_cluster")
-    with KafkaCluster(marks.get("config")) as running:
+    with KafkaCluster(marks.get("config"), **_how(marks)) as running:
         request.node.stash.setdefault(_USED, []).append(running)
         for name, partitions in _topics(marks).items():
             running.create_topic(name, partitions)
@@ -252,10 +249,9 @@ def _marked(node: pytest.Item) -> dict[str, Any]:
     return marks
 
 
-def _refuse(marks: Mapping[str, Any], names: set[str], fixture: str) -> None:
-    wrong = sorted(marks.keys() & names)
-    if wrong:
-        raise pytest.UsageError(f"{fixture} does not take {', '.join(wrong)} of @pytest.mark.kafka")
+def _how(marks: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what markers say of a broker beside its configs."""
+    return {name: value for name, value in marks.items() if name in _OWN - {"config"}}
 
 
 def _topics(marks: Mapping[str, Any]) -> dict[str, int]:

@@ -21,7 +21,9 @@ from pathlib import Path
 
 from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
 from .errors import Unavailable
+from .releases import Release
 from .remote import Kafka, config_text
+from .security import Security, keep_ports
 
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 15.0
@@ -31,18 +33,28 @@ _SHOWN_LOG_CHARS = 4_000
 class KafkaProcess(Kafka):
     """`odradek serve` on a disk that can lose its power (power.py), with a data directory that goes at `close`."""
 
-    def __init__(self, config: Mapping[str, object] | None = None) -> None:
-        """`config`: the broker's configs by Kafka's names."""
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        versions: str | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """`config`: the broker's configs by Kafka's names. `versions`, `tls` and `users` as for LocalKafka."""
+        self._versions = [] if versions is None else [Release(versions).name]
         texts = {name: config_text(value) for name, value in (config or {}).items()}
-        self._configs = {**ephemeral_configs(), **texts}
+        ephemeral = ephemeral_configs()
+        super().__init__("", security=Security.beside(texts.get("log.dirs", ephemeral["log.dirs"]), tls, users))
+        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
         self._log = Path(self._data_dir.with_name(self._data_dir.name + ".log"))
         self._process: subprocess.Popen[str] | None = None
         try:
-            super().__init__(self._start())
+            self._start()
+            self._set_passwords()
         except BaseException:
-            self._remove_files()
+            self.close()
             raise
-        self._configs["listeners"] = f"PLAINTEXT://{self.address}"
 
     def __enter__(self) -> KafkaProcess:
         return self
@@ -116,18 +128,19 @@ class KafkaProcess(Kafka):
             raise Unavailable("the broker's process does not run: call restart()")
         return self._process
 
-    def _start(self) -> str:
-        """Start the process, and return its address once a client can connect."""
-        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs)]
+    def _start(self) -> None:
+        """Start the process, and return once a client can connect."""
+        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs), *self._versions]
         pipe = subprocess.PIPE
         with self._log.open("a") as log:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)
         line = _first_line(self._process)
-        word, _, address = line.strip().partition(" ")
+        word, *addresses = line.split() or [""]
         if word != "ready":
             self._end(signal.SIGKILL)
             raise Unavailable(f"the broker's process did not start; its log ends: {self.log_text()}")
-        return address
+        self.address, self._kit_address = addresses[0], addresses[-1]
+        self._configs["listeners"] = keep_ports(self._configs["listeners"], addresses)
 
     def _end(self, number: signal.Signals) -> None:
         process, self._process = self._running, None
@@ -149,7 +162,7 @@ class KafkaProcess(Kafka):
                     each.close()
 
     def _remove_files(self) -> None:
-        remove_directories([self._data_dir])
+        remove_directories([self._data_dir, self._security.folder])
         self._log.unlink(missing_ok=True)
 
 

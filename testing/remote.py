@@ -44,10 +44,12 @@ class Member:
 class Kafka:
     """A Kafka at an address. `close` it at the end."""
 
-    def __init__(self, address: str, kit_address: str | None = None) -> None:
-        """`kit_address`: where the kit itself connects, in plain text; None: there too."""
+    def __init__(self, address: str, *, security: Security | None = None) -> None:
+        """`security`: how clients connect to it; None: in plain text."""
         self.address = address
-        self._kit_address = kit_address or address
+        # Where the kit itself connects, in plain text.
+        self._kit_address = address
+        self._security = security or Security()
         self._made_topics: set[str] = set()
         # What was there before this run, and stays.
         self._groups_before: set[str] | None = None
@@ -69,9 +71,14 @@ class Kafka:
 
     def options(self, client: str, user: str | None = None) -> dict[str, Any]:
         """Return the options with which a client connects: of "confluent-kafka", "kafka-python", "aiokafka",
-        "odradek" or "java".
+        "odradek" or "java". The first of `users`, unless another one is named.
         """
-        return Security().options(client, self.address, user)
+        return self._security.options(client, self.address, user)
+
+    def _set_passwords(self) -> None:
+        """Give the users their passwords of SCRAM."""
+        if self._security.users:
+            self._admin.alter_user_scram_credentials(*self._security.passwords())
 
     # -- Topics and records
 

@@ -6,16 +6,17 @@ Clients get one listener. The kit has another one, in plain text, so that it can
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..broker.configs.definition import suggestion
+from ..client import ScramPassword
 from .errors import Unavailable
 
 _CLIENTS, _KIT = "CLIENTS", "KIT"
-_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 # What clients use: the strongest of these.
 MECHANISM = "SCRAM-SHA-512"
 _JAVA_LOGIN = "org.apache.kafka.common.security"
@@ -29,6 +30,15 @@ class Security:
     users: Mapping[str, str] = field(default_factory=dict[str, str])
     # Where the certificates are, if there is TLS.
     folder: Path = Path()
+
+    @classmethod
+    def beside(cls, data_dir: str, tls: bool, users: Mapping[str, str] | None) -> Security:
+        """Return it with a folder for certificates beside a data directory."""
+        return cls(tls, dict(users or {}), Path(f"{data_dir}-certificates"))
+
+    def passwords(self) -> list[ScramPassword]:
+        """Return the passwords that a broker stores, for each mechanism of SCRAM."""
+        return [ScramPassword(name, each, password) for name, password in self.users.items() for each in _SCRAM]
 
     @property
     def protocol(self) -> str:
@@ -67,7 +77,7 @@ class Security:
     def _logins(self) -> dict[str, str]:
         users = " ".join(f'user_{name}="{_quoted(password)}"' for name, password in self.users.items())
         return {
-            "sasl.enabled.mechanisms": _MECHANISMS,
+            "sasl.enabled.mechanisms": ",".join(("PLAIN", *_SCRAM)),
             f"listener.name.{_CLIENTS.lower()}.plain.sasl.jaas.config": f"{_JAVA_LOGIN}.plain.PlainLoginModule "
             f"required {users};",
             # A test of a wrong password need not wait.
@@ -146,6 +156,12 @@ _OPTIONS: dict[str, Callable[[Security, str, str | None, str], dict[str, Any]]] 
     "odradek": _kafka_python,
     "java": _java,
 }
+
+
+def keep_ports(listeners: str, addresses: Sequence[str]) -> str:
+    """Return the config `listeners` with which a broker that starts again has the ports that its clients know."""
+    names = [each.strip().partition("://")[0] for each in listeners.split(",")]
+    return ",".join(f"{name}://{address}" for name, address in zip(names, addresses, strict=True))
 
 
 def _quoted(password: str) -> str:

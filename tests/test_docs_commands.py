@@ -47,6 +47,7 @@ FAILS = {
     "odradek config set preallocate=true --topic flights": "preallocate",
     "odradek consume -t flights": "No such option",
     "printf PASSWORD | odradek users set broker --password-file - --config server.properties": "No such file",
+    "odradek certs show broker-1.example:9093 --trust certs/ca.pem": "cannot reach broker-1.example:9093",
     "odradek transactions abort --topic flights:0 --start-offset 100": "nothing was aborted",
 }
 # Commands that print until they are stopped.

@@ -92,7 +92,7 @@ CLIENT_FLOORS = (
 REGISTRY_FLOORS = (
     ("__init__.py",),
     ("server.py",),
-    ("http_connection.py",),
+    ("door.py",),
     ("api.py",),
     ("schemas_log.py",),
     ("changes.py",),
@@ -114,7 +114,7 @@ CONSOLE_FLOORS = (
     ("reading",),
     ("cluster.py", "journal.py", "rendering.py"),
 )
-WEB_FLOORS = (("__init__.py",), ("listener.py",), ("connection.py",), ("exchange.py",))
+WEB_FLOORS = (("__init__.py",), ("listener.py",), ("connection.py", "origin.py"), ("exchange.py",))
 FLOORS = {
     "broker": BROKER_FLOORS,
     "client": CLIENT_FLOORS,

@@ -9,9 +9,9 @@ import pytest
 from odradek.broker import server, turns
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
-from odradek.broker.coordination.groups.consumer import regexes, target
+from odradek.broker.coordination.groups.consumer import regexes
+from odradek.broker.coordination.groups.modern import target
 from odradek.broker.coordination.groups.share import state_work
-from odradek.broker.coordination.groups.share import target as share_target
 from odradek.broker.coordination.share import machine as share_machine
 from odradek.broker.coordination.transactions import id_pattern
 from odradek.broker.handlers import (
@@ -108,8 +108,7 @@ FIXED = {
     "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
     "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
     "partitions that one turn of a scrape looks at": topic_sums.PARTITIONS_PER_TURN,
-    "members and partitions of a consumer group whose target is computed in one turn": target.MAX_AT_ONCE,
-    "members and partitions of a share group whose target is computed in one turn": share_target.MAX_AT_ONCE,
+    "members and partitions of a consumer or share group whose target is computed in one turn": target.MAX_AT_ONCE,
     "states of partitions that one share group asks the share coordinator for at the same time": state_work.AT_ONCE,
     "batches of one share state": share_machine.MAX_BATCHES,
     "regular expression of a consumer group (characters)": regexes.MAX_REGEX_LENGTH,

@@ -20,20 +20,22 @@ from .exchange import HttpError, Request, Response
 
 _log = logging.getLogger(__name__)
 
-# A head of twice as many bytes is refused: h11 counts what is not complete yet.
-_READ_BYTES = 16 << 10
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What one connection, and all together, may take."""
 
+    # A head of twice as many bytes is refused: h11 counts what is not complete yet.
     head_bytes: int = 16 << 10
     body_bytes: int = 1 << 20
     # Of all connections together: a body is kept until it is complete.
     bodies_bytes: int = 16 << 20
     # For a request to arrive, and for a piece of a response to leave.
     idle_s: float = 60.0
+    # For a whole response to leave; None for one that has no end.
+    response_s: float | None = None
+    # A connection takes one request after another, or one alone.
+    keeps_open: bool = True
 
 
 @dataclass(slots=True)
@@ -44,10 +46,19 @@ class BodyMemory:
 
 
 Answer = Callable[[Request], Awaitable[Response]]
+Refuse = Callable[[HttpError], Response]
+
+
+def plain_rejection(error: HttpError) -> Response:
+    """Return a rejection as a line of text."""
+    return Response(error.status, f"{error.message}\n".encode(), headers=error.headers)
 
 
 class Connection:
-    """One connection, from its first request to its last response. `answer` raises nothing but HttpError."""
+    """One connection, from its first request to its last response. `answer` raises nothing but HttpError.
+
+    `refuse` makes the response of an HttpError, also where a request does not reach `answer`.
+    """
 
     def __init__(
         self,
@@ -56,8 +67,11 @@ class Connection:
         answer: Answer,
         limits: Limits,
         memory: BodyMemory,
+        refuse: Refuse = plain_rejection,
     ) -> None:
-        self._reader, self._writer, self._answer = reader, writer, answer
+        self._reader, self._writer, self._answer, self._refuse = reader, writer, answer, refuse
+        # What is drained is in the system's hands.
+        writer.transport.set_write_buffer_limits(0)
         self._limits, self._memory = limits, memory
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._held_bytes = 0
@@ -68,19 +82,20 @@ class Connection:
             while await self._serve_one():
                 self._http.start_next_cycle()
         except h11.RemoteProtocolError as error:
-            await self._refuse(error)
+            await self._refuse_bytes(error)
         except (h11.LocalProtocolError, TimeoutError, OSError) as error:
             _log.debug("an HTTP client went away: %s", error or "too slow")
         finally:
             self._release()
-            self._writer.close()
+            # What is left is for a client that does not read: a mere close would wait for it.
+            self._writer.transport.abort() if self._writer.transport.get_write_buffer_size() else self._writer.close()
 
-    async def _refuse(self, error: h11.RemoteProtocolError) -> None:
+    async def _refuse_bytes(self, error: h11.RemoteProtocolError) -> None:
         """Tell a client why its connection ends, where that is still possible."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         try:
-            await self._send(Response(error.error_status_hint, f"{error}\n".encode()), without_body=False)
+            await self._send(self._refuse(HttpError(error.error_status_hint, str(error))), without_body=False)
         except (OSError, TimeoutError, h11.LocalProtocolError):
             _log.debug("a client that sent no HTTP was gone before the answer")
 
@@ -95,23 +110,22 @@ class Connection:
                 body = await self._body()
             response = await self._answer(self._request(head, body))
         except HttpError as error:
-            response = Response(error.status, f"{error.message}\n".encode(), headers=error.headers)
+            response = self._refuse(error)
         self._release()
-        await self._send(response, without_body=head.method == b"HEAD")
+        async with asyncio.timeout(self._limits.response_s):
+            await self._send(response, without_body=head.method == b"HEAD")
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
 
     def _request(self, head: h11.Request, body: bytes) -> Request:
         path, _, query = head.target.decode("ascii").partition("?")
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-        transport = self._writer.transport
-        local, peer = (transport.get_extra_info(each) or ("",) for each in ("sockname", "peername"))
-        return Request(head.method.decode("ascii"), path, query, headers, body, str(local[0]), str(peer[0]))
+        return Request(head.method.decode("ascii"), path, query, headers, body)
 
     async def _next_event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 self._writer.write(self._http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-            self._http.receive_data(await self._reader.read(_READ_BYTES))
+            self._http.receive_data(await self._reader.read(self._limits.head_bytes))
         return event
 
     async def _body(self) -> bytes:
@@ -137,8 +151,8 @@ class Connection:
         headers = [("content-type", response.content_type), *response.headers]
         if isinstance(body, bytes):
             headers.append(("content-length", str(len(body))))
-        if self._http.their_state is not h11.DONE:
-            # The rest of the request was not read.
+        if not self._limits.keeps_open or self._http.their_state is not h11.DONE:
+            # In the latter case the rest of the request was not read.
             headers.append(("connection", "close"))
         reason = HTTPStatus(response.status).phrase
         head = h11.Response(status_code=response.status, headers=headers, reason=reason)

@@ -25,9 +25,6 @@ class Request:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
-    # The address that the connection reached, and the one that it came from.
-    local_host: str = ""
-    peer_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import logging
 import ssl
 from dataclasses import dataclass, field
 
-from .connection import Answer, BodyMemory, Connection, Limits
+from .connection import Answer, BodyMemory, Connection, Limits, Refuse, plain_rejection
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ class ListenerConfig:
     limits: Limits = field(default_factory=Limits)
     # For requests under way when the listener stops.
     stop_s: float = 5.0
+    refuse: Refuse = plain_rejection
 
 
 class Listener:
@@ -72,6 +73,10 @@ class Listener:
         """The address for clients."""
         return f"{'http' if self._config.tls is None else 'https'}://{self.address}"
 
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -80,6 +85,7 @@ class Listener:
             return writer.close()
         self._connections[task] = writer
         try:
-            await Connection(reader, writer, self._answer, self._config.limits, self._memory).serve()
+            config = self._config
+            await Connection(reader, writer, self._answer, config.limits, self._memory, config.refuse).serve()
         finally:
             del self._connections[task]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import SessionExpired
@@ -93,7 +94,9 @@ class ConfigWatch:
             if self._reconfiguration.overrides(node) == configs:
                 continue
             try:
-                self._reconfiguration.alter(node, configs)
+                changing = self._reconfiguration.in_turn(partial(self._reconfiguration.alter, node, configs))
+                if changing is not None:
+                    await changing
             except (KafkaError, ConfigError) as error:
                 _log.error("the dynamic configs of %s stay as they are: %s", znode, error)
             else:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol, TypeVar
 
 from ...protocol.errors import KafkaError
 from .broker_config import BrokerConfig
 from .group_config import check_group_configs
 
+Result = TypeVar("Result")
 _log = logging.getLogger(__name__)
+
+
+class UnreadStores(Exception):
+    """A thread must read key and trust stores before listeners can have other configs: `Reconfiguration.in_turn`."""
+
+    def __init__(self, read: Callable[[], Awaitable[None]], forget: Callable[[], None]) -> None:
+        super().__init__("a thread must read the stores of a listener")
+        # Keeps what was read, or why it cannot be used, until `forget`.
+        self.read = read
+        self.forget = forget
 
 
 class ConfigJournal(Protocol):
@@ -45,7 +57,40 @@ class Reconfiguration:
         self._reconfigure_topics = reconfigure_topics
         self._reconfigure_tasks = reconfigure_tasks
         # Checks the listeners whose configs were given, by the names of these, and returns the call that applies them.
+        # Raises UnreadStores.
         self.reconfigure_listeners: Callable[[Collection[str]], Callable[[], None]] = lambda names: lambda: None
+        # Changes that wait for their stores, or behind another one; the lock lets them in in their order.
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._turn = asyncio.Lock()
+
+    def in_turn(self, change: Callable[[], Result]) -> Result | asyncio.Future[Result]:
+        """Make a change by `alter` now, or when a thread has read the stores that it needs: in the order of the calls.
+
+        `change` is called again after each UnreadStores, and makes what it has made already only once.
+        """
+        if not self._waiting:
+            try:
+                return change()
+            except UnreadStores:
+                pass
+        task = asyncio.ensure_future(self._change_later(change))
+        self._waiting.add(task)
+        task.add_done_callback(self._waiting.discard)
+        return task
+
+    async def _change_later(self, change: Callable[[], Result]) -> Result:
+        async with self._turn:
+            forget: Callable[[], None] | None = None
+            try:
+                while True:
+                    try:
+                        return change()
+                    except UnreadStores as unread:
+                        forget = unread.forget
+                        await unread.read()
+            finally:
+                if forget is not None:
+                    forget()
 
     def overrides(self, node: str) -> Mapping[str, str]:
         """Return the dynamic configs of a node."""
@@ -55,7 +100,7 @@ class Reconfiguration:
         """Give a node these dynamic configs and no others. They are in use when this returns.
 
         ConfigError where a value, or two together, are invalid. KafkaError where a topic's configs contradict them, or
-        the disk fails. After an error nothing has changed.
+        the disk fails. UnreadStores where a listener has other stores. After an error nothing has changed.
         """
         before = _layers(self.config, self._journal.broker_configs)
         self.config.alter(*_layers(self.config, {**self._journal.broker_configs, node: configs}))
@@ -64,7 +109,7 @@ class Reconfiguration:
             apply_listeners = self.reconfigure_listeners({*configs, *before[0]})
             if not validate_only:
                 self._journal.put_broker_configs(node, configs)
-        except KafkaError:
+        except (KafkaError, UnreadStores):
             self.config.alter(*before)
             raise
         if validate_only:

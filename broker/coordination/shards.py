@@ -197,8 +197,7 @@ class Shards(Generic[ActorT, RecordT]):
         return ErrorCode.NONE if partition in self.owned else ErrorCode.NOT_COORDINATOR
 
     def add(self, key: str) -> ActorT:
-        """Make the actor of a new id; create the topic if this is the first id of all."""
-        self._log.ensure_topic()
+        """Make the actor of a new id. Its first record creates the topic if this is the first id of all."""
         actor = self.actors[key] = self._new_actor(key, self.partition_of(key), self._runtime)
         return actor
 

@@ -39,10 +39,15 @@ def alter_resources(
 
         return asyncio.ensure_future(alter_and_respond())
 
-    def alter_here(asked: RequestedT) -> None:
-        alter_one(_resource_of(services, asked), asked)
+    made: set[tuple[int, str]] = set()
 
-    return respond(alter_each(requested, alter_here))
+    def alter_here(asked: RequestedT) -> None:
+        which = asked.resource_type, asked.resource_name
+        if which not in made:
+            alter_one(_resource_of(services, asked), asked)
+            made.add(which)
+
+    return services.reconfiguration.in_turn(lambda: respond(alter_each(requested, alter_here)))
 
 
 def _resource_of(services: Services, asked: RequestedResource) -> Resource:
@@ -70,7 +75,8 @@ async def _alter_in_cluster(
         alter_one(resource, asked)
 
     results: list[tuple[RequestedT, int, str | None]] = []
-    for asked, code, why in alter_each(requested, check):
+    checking = services.reconfiguration.in_turn(lambda: alter_each(requested, check))
+    for asked, code, why in await checking if isinstance(checking, asyncio.Future) else checking:
         found = checked.get((asked.resource_type, asked.resource_name))
         if not code and found is not None and found.wanted is not None:
             code, why = await _write(member, asked, found.wanted)

@@ -16,6 +16,7 @@ from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import ANY_HOST, Endpoint
 from ..configs.listener_config import ListenerConfig, listener_of
+from ..configs.reconfiguration import UnreadStores
 from ..log_dirs.data_dir import StartError
 from ..quotas.connection_rates import ConnectionRates
 from ..security.listener_tls import ListenerTls
@@ -158,14 +159,17 @@ class Acceptor:
     def reconfigure(self, changed: Collection[str]) -> Callable[[], None]:
         """Check the listeners whose configs have changed, by these names, and return what puts them in use.
 
-        KafkaError where a certificate cannot be used.
+        KafkaError where a certificate cannot be used. UnreadStores where a thread must read it first.
         """
+        concerned = [
+            (tls, self._config.of_listener(name))
+            for name, tls in self._tls.items()
+            if any(listener_of(each, [name]) for each in changed)
+        ]
+        if not all(tls.has_read(config) for tls, config in concerned):
+            raise _unread(concerned)
         try:
-            uses = [
-                tls.reconfigure(self._config.of_listener(name))
-                for name, tls in self._tls.items()
-                if any(listener_of(each, [name]) for each in changed)
-            ]
+            uses = [tls.reconfigure(config) for tls, config in concerned]
         except StoreError as error:
             why = f"Validation of dynamic config update of SSLFactory failed: {error}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why) from error
@@ -212,6 +216,19 @@ class Acceptor:
         for server in self._servers:
             await server.wait_closed()
         self._servers.clear()
+
+
+def _unread(stores: list[tuple[ListenerTls, ListenerConfig]]) -> UnreadStores:
+    """Return what has threads read these stores."""
+
+    async def read() -> None:
+        await asyncio.gather(*(tls.read(config) for tls, config in stores))
+
+    def forget() -> None:
+        for tls, _ in stores:
+            tls.forget()
+
+    return UnreadStores(read, forget)
 
 
 def _is_guarded(endpoint: Endpoint, config: ListenerConfig) -> bool:

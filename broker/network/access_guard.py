@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 from ..security.authorizer import Authorizer
-from .access.caller import Caller
+from .access.caller import Caller, logs_allowed
 from .request import RequestContext
 from .routes import Handler, Route
 
@@ -17,16 +18,16 @@ class AccessGuard:
     """Asks the authorizer before each request, as the access of its route says."""
 
     def __init__(self, services: Services, authorizer: Authorizer) -> None:
-        self._services = services
-        self._authorizer = authorizer
+        # Makes the context of a request.
+        self.new_caller = partial(Caller, authorizer, services, logs_allowed())
 
     def __call__(self, route: Route, handle: Handler) -> Handler:
+        """Return what asks before the handler. It takes the callers of `new_caller`."""
         check = route.access.check
         if check is None:
             return handle
 
         def guarded(context: RequestContext, request: Any) -> Any:
-            caller = Caller(context, self._authorizer, self._services)
-            return check(caller, request, lambda allowed: handle(caller, allowed))
+            return check(cast(Caller, context), request, partial(handle, context))
 
         return guarded

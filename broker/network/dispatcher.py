@@ -41,6 +41,9 @@ MAX_VALUES_BYTES = 8 * 1024 * 1024
 # (routes.py). Its frame has a buffer of its own, so that its batches are not copied.
 LARGE_BYTES = POOLED_BYTES
 
+# The bits of an API's count of requests that are zero where one is timed.
+_UNTIMED = TIMED_ONE_IN - 1
+
 _key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
 
 _log = logging.getLogger(__name__)
@@ -54,6 +57,9 @@ Encode = Callable[[int, Message], EncodedResponse]
 # called once for each (API key, version), so a broker without them pays nothing.
 Guard = Callable[[Route, Handler], Handler]
 
+# From key, version, correlation id, client id, connection and size of a request to its context.
+NewContext = Callable[[int, int, int, str, Connection, int], RequestContext]
+
 
 class _Served(NamedTuple):
     """The way of the requests of one API in one version: decode, handle, encode."""
@@ -63,18 +69,25 @@ class _Served(NamedTuple):
     encode: Encode
     route: Route
     counts: RequestCounts
+    max_values: int
 
 
 class Dispatcher:
     """The way from a frame to an encoded response, or to a future of one where the request waits."""
 
     def __init__(
-        self, services: Services, watchdog: Watchdog, unread: ConnectionMemory, guard: Guard | None = None
+        self,
+        services: Services,
+        watchdog: Watchdog,
+        unread: ConnectionMemory,
+        guard: Guard | None = None,
+        new_context: NewContext = RequestContext,
     ) -> None:
         """`unread` is the memory of responses that clients have not read."""
         self._services = services
         self._watchdog = watchdog
         self._guard = guard
+        self._new_context = new_context
         self._routes = {int(route.key): route for route in routes_of(services)}
         # By (key, version), filled at the first such request; bounded by the routes' versions.
         self._served: dict[tuple[int, int], _Served] = {}
@@ -91,26 +104,28 @@ class Dispatcher:
         except StructError as error:
             raise _undecodable(data, error) from error
         served = self._served.get(which) or self._prepare(*which, data)
-        counts = served.counts
-        counts.requests += 1
+        # Each look into a named tuple costs half a percent of a small request.
+        decode, handle, encode, route, counts, max_values = served
+        counts.requests = number = counts.requests + 1
         # Zero: this request is not timed.
-        began_ns = 0 if counts.requests & TIMED_ONE_IN - 1 else perf_counter_ns()
-        if len(data) > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
-            why = f"a {_name(*which)} request of {len(data)} bytes: only batches may be more than {MAX_VALUES_BYTES}"
+        began_ns = 0 if number & _UNTIMED else perf_counter_ns()
+        size = len(data)
+        if size > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
+            why = f"a {_name(*which)} request of {size} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)
         try:
-            correlation_id, client_id, request, end = served.decode(data, served.route.max_values)
+            correlation_id, client_id, request, end = decode(data, max_values)
         except TooManyValues as error:
             return self._handle_many(connection, served, data, error)
         except DecodeError as error:
             raise _undecodable(data, error) from error
-        context = RequestContext(*which, correlation_id, client_id or "", connection, len(data))
-        if end != len(data) or self._logs_requests:
+        context = self._new_context(*which, correlation_id, client_id or "", connection, size)
+        if end != size or self._logs_requests:
             _log_request(context, data, end)
-        if len(data) > LARGE_BYTES and served.route.portions:
+        if size > LARGE_BYTES and route.portions:
             return self._handle_large(context, served, request)
         try:
-            response = served.handle(context, request)
+            response = handle(context, request)
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
@@ -123,7 +138,7 @@ class Dispatcher:
             return self._respond_large(context, served, response)
         # As `_encode` does, whose call would be one in thirty.
         try:
-            encoded = served.encode(correlation_id, response) if response is not None else None
+            encoded = encode(correlation_id, response) if response is not None else None
         except EncodeError as error:
             raise _unencodable(context, error) from error
         if began_ns:
@@ -161,7 +176,7 @@ class Dispatcher:
     ) -> EncodedResponse | Pending:
         """Handle a request that has more values than one turn may handle."""
         header, route = frame.decode_request_header(data)[0], served.route
-        context = RequestContext(*header[:3], header.client_id or "", connection, len(data))
+        context = self._new_context(*header[:3], header.client_id or "", connection, len(data))
         if not route.portions and not route.is_whole:
             return _encode(
                 context, served, _error_response(context, _too_many(context, route.max_values, error), served.counts)
@@ -204,11 +219,12 @@ class Dispatcher:
         counts = self._services.requests.of(route.key)
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
-            served = self._served[key, version] = _Served(decode, handle, _encoder(route.key, version), route, counts)
+            encode = _encoder(route.key, version)
+            served = self._served[key, version] = _Served(decode, handle, encode, route, counts, route.max_values)
             return served
         if route.key is ApiKey.API_VERSIONS:
             # It gets a response all the same, in the oldest version.
-            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts)
+            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts, route.max_values)
         which = f"versions {route.versions[0]} to {route.versions[-1]} are"
         raise CloseConnection(f"{_name(key, version)} is not served, {which} (client id {_client_id(data)!r})")
 

@@ -1,9 +1,10 @@
-"""A certificate authority in a folder, for brokers of one machine or team. Needs cryptography."""
+"""A certificate authority in a folder, for the brokers and clients of one machine or team. Needs cryptography."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -19,14 +20,14 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-_AUTHORITY_DAYS = 3650
-_CERTIFICATE_DAYS = 397
+AUTHORITY_DAYS = 3650
+CERTIFICATE_DAYS = 397
 # A start makes the certificate again from then on before it expires.
 _RENEWED_DAYS = 30
 
 
 class BadAuthority(Exception):
-    """The files of an authority cannot be used."""
+    """The files of an authority cannot be used, or do not allow what is asked for."""
 
 
 class Authority:
@@ -34,41 +35,93 @@ class Authority:
 
     def __init__(self, key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> None:
         self._key = key
-        self._certificate = certificate
+        self.certificate = certificate
 
     @classmethod
     def open(cls, folder: Path) -> Authority:
         """Read the authority of a folder, or make one. OSError, ValueError or BadAuthority where that fails."""
+        if (folder / "ca.key").exists() and (folder / "ca.pem").exists():
+            return cls.read(folder)
+        return cls._make(folder, "Odradek authority", AUTHORITY_DAYS, write_secret)
+
+    @classmethod
+    def read(cls, folder: Path) -> Authority:
+        """Read the authority of a folder. OSError, ValueError or BadAuthority where that fails."""
         key_file, file = folder / "ca.key", folder / "ca.pem"
-        if key_file.exists() and file.exists():
-            key = load_pem_private_key(key_file.read_bytes(), None)
-            if not isinstance(key, ec.EllipticCurvePrivateKey):
-                raise BadAuthority(f"{key_file} has another kind of key")
-            return cls(key, x509.load_pem_x509_certificate(file.read_bytes()))
+        key = load_pem_private_key(key_file.read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise BadAuthority(f"{key_file} has another kind of key")
+        certificate = x509.load_pem_x509_certificate(file.read_bytes())
+        if certificate.public_key() != key.public_key():
+            raise BadAuthority(f"{key_file} is not the key of {file}")
+        return cls(key, certificate)
+
+    @classmethod
+    def make(cls, folder: Path, name: str, days: int = AUTHORITY_DAYS) -> Authority:
+        """Make an authority in a folder that has none. OSError (FileExistsError where it has) or ValueError."""
+        if (folder / "ca.pem").exists():
+            raise FileExistsError(errno.EEXIST, "exists", str(folder / "ca.pem"))
+        return cls._make(folder, name, days, write_new_secret)
+
+    @classmethod
+    def _make(cls, folder: Path, name: str, days: int, write: Callable[[Path, bytes], None]) -> Authority:
         key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Odradek authority")])
-        builder = _builder(name, name, key.public_key(), _AUTHORITY_DAYS)
+        subject = _common_name(name)
+        builder = _builder(subject, subject, key.public_key(), days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         certificate = builder.sign(key, hashes.SHA256())
-        write_secret(key_file, _pem(key))
-        file.write_bytes(certificate.public_bytes(Encoding.PEM))
+        write(folder / "ca.key", _pem(key))
+        (folder / "ca.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
         return cls(key, certificate)
 
     def keep_certificate(self, path: Path, names: Sequence[str]) -> None:
         """Make a key store for these names, unless there is one that has them and does not expire soon."""
         if path.exists() and _is_good(x509.load_pem_x509_certificate(path.read_bytes()), names):
             return
+        key, certificate = self._sign("Odradek broker", names, CERTIFICATE_DAYS, [ExtendedKeyUsageOID.SERVER_AUTH])
+        write_secret(path, _pem(key) + certificate.public_bytes(Encoding.PEM))
+
+    def make_server(self, path: Path, names: Sequence[str], days: int = CERTIFICATE_DAYS) -> x509.Certificate:
+        """Make the key store of a broker with these names. FileExistsError, ValueError or BadAuthority if it cannot be.
+
+        A broker shows the same certificate where it is the client: to the other brokers of its cluster.
+        """
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._make_store(path, names[0], names, days, usages)
+
+    def make_client(self, path: Path, name: str, days: int = CERTIFICATE_DAYS) -> x509.Certificate:
+        """Make the key store of a client, whose principal is User:CN=name. Errors are those of `make_server`."""
+        return self._make_store(path, name, (), days, [ExtendedKeyUsageOID.CLIENT_AUTH])
+
+    def _make_store(
+        self, path: Path, name: str, names: Sequence[str], days: int, usages: list[x509.ObjectIdentifier]
+    ) -> x509.Certificate:
+        key, certificate = self._sign(name, names, days, usages)
+        write_new_secret(path, _pem(key) + certificate.public_bytes(Encoding.PEM))
+        return certificate
+
+    def _sign(
+        self, name: str, names: Sequence[str], days: int, usages: list[x509.ObjectIdentifier]
+    ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+        """Return a new key with its certificate."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Odradek broker")])
-        builder = _builder(subject, self._certificate.subject, key.public_key(), _CERTIFICATE_DAYS)
-        builder = builder.add_extension(_alternatives(names), critical=False)
+        builder = _builder(_common_name(name), self.certificate.subject, key.public_key(), days)
+        if names:
+            builder = builder.add_extension(_alternatives(names), critical=False)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        builder = builder.add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         certificate = builder.add_extension(issuer, critical=False).sign(self._key, hashes.SHA256())
-        write_secret(path, _pem(key) + certificate.public_bytes(Encoding.PEM))
+        ends = self.certificate.not_valid_after_utc
+        if certificate.not_valid_after_utc > ends:
+            raise BadAuthority(f"the authority itself ends on {ends:%Y-%m-%d}: ask for fewer days")
+        return key, certificate
+
+
+def _common_name(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def _builder(
@@ -123,3 +176,17 @@ def write_secret(path: Path, data: bytes) -> None:
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(data)
     temporary.rename(path)
+
+
+def write_new_secret(path: Path, data: bytes) -> None:
+    """Write a file that only its owner can read, whole or not at all. FileExistsError where there is one already."""
+    temporary = path.with_name(f".{path.name}.new")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(data)
+    try:
+        # Unlike a rename, a link replaces nothing.
+        os.link(temporary, path)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+    finally:
+        temporary.unlink()

@@ -27,6 +27,8 @@ CHECK_MS = 1_000
 # How long after its begin handshakes wait for such a look.
 MOST_WAIT_MS = 500
 
+_BUSY = "too many logins and files wait for a thread: try again"
+
 Stamps = tuple[tls.Stamp | None, ...]
 
 _log = logging.getLogger(__name__)
@@ -52,6 +54,8 @@ class ListenerTls:
         self._seen = self._loaded.stamps
         self._checked_ms = clock.monotonic_ms()
         self._check: asyncio.Future[None] | None = None
+        # The stores of another config that `read` has read, or why they cannot be used.
+        self._read: tuple[ListenerConfig, tls.Loaded | StoreError] | None = None
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -84,12 +88,25 @@ class ListenerTls:
         if left_ms > 0:
             await asyncio.wait([self._check], timeout=left_ms / 1000)
 
-    def reconfigure(self, config: ListenerConfig) -> Callable[[], None]:
-        """Check other stores, read from the disk also where their names are the same; return what puts them in use.
+    async def read(self, config: ListenerConfig) -> None:
+        """Have a thread read the stores of another config, from the disk also where their names are the same."""
+        reading = self._workers.run(partial(_load, config))
+        self._read = config, StoreError(_BUSY) if reading is None else await reading
 
-        Raises StoreError.
-        """
-        loaded = tls.load(config)
+    def has_read(self, config: ListenerConfig) -> bool:
+        """Return whether `read` has read the stores of this config since `forget`."""
+        return self._read is not None and self._read[0] == config
+
+    def forget(self) -> None:
+        """Forget what `read` has read: files may change."""
+        self._read = None
+
+    def reconfigure(self, config: ListenerConfig) -> Callable[[], None]:
+        """Check the stores that were read, and return what puts them in use. Raises StoreError."""
+        assert self._read is not None and self._read[0] == config
+        loaded = self._read[1]
+        if isinstance(loaded, StoreError):
+            raise loaded
         tls.check_replacement(self._loaded.certificate, loaded.certificate, config)
 
         def apply() -> None:
@@ -119,6 +136,14 @@ class ListenerTls:
             _log.info("listener %s: a file has changed: new connections use the new certificate", name)
 
 
+def _load(config: ListenerConfig) -> tls.Loaded | StoreError:
+    """Read the stores of a config, or say why they cannot be used. Runs in a thread."""
+    try:
+        return tls.load(config)
+    except StoreError as error:
+        return error
+
+
 def _load_changed(
     config: ListenerConfig, seen: Stamps, certificate: bytes
 ) -> tuple[Stamps, tls.Loaded | StoreError] | None:
@@ -130,9 +155,10 @@ def _load_changed(
     stamps = tls.stamp(config)
     if stamps == seen:
         return None
+    found = _load(config)
     try:
-        found = tls.load(config)
-        tls.check_replacement(certificate, found.certificate, config)
+        if isinstance(found, tls.Loaded):
+            tls.check_replacement(certificate, found.certificate, config)
     except StoreError as error:
         return stamps, error
     return stamps, found

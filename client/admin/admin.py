@@ -17,12 +17,10 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast
 
-from ..core.arguments import KnowsOtherNames
 from ..core.cluster import Cluster
-from ..core.lifetime import Lifetime
+from ..core.lifetime import Lifetime, StartedClient
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
@@ -51,7 +49,7 @@ class _NotRunning:
         raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
 
 
-class Admin(KnowsOtherNames):
+class Admin(StartedClient):
     """Administration of a cluster. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
@@ -87,15 +85,6 @@ class Admin(KnowsOtherNames):
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             await cluster.close()
-
-    async def __aenter__(self) -> Admin:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def _running_or_told(self) -> Cluster:
         """Return the cluster. Before the start, return one that says so when it is used."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -20,18 +20,14 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from ...protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from ...protocol.messages.list_offsets import ListOffsetsResponse
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..core.leaders import offsets_in, offsets_request
 from ..core.metadata import ClusterView
 from ..core.option_values import Address
 from ..core.retries import Backoff
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
-from ..record import TopicPartition
+from ..record import TopicPartition, by_topic
 from .connection import BlockingConnection, ClientOptions
 
 T = TypeVar("T")
@@ -194,8 +190,15 @@ class Brokers:
         found: dict[TopicPartition, int] = {}
         for address, led in self.by_leader(times, view).items():
             with self.to(address) as connection:
-                response = connection.request(self._offsets_request(times, led), ListOffsetsResponse)
-            found.update(_offsets_of(response))
+                wanted = {each: times[each] for each in led}
+                request = offsets_request(
+                    wanted, self.options.isolation_level, self.options.numbers["request.timeout.ms"]
+                )
+                response = connection.request(request, ListOffsetsResponse)
+            for each, at in offsets_in(response):
+                if isinstance(at, KafkaError):
+                    raise at
+                found[each] = at.offset
         missing = set(times) - set(found)
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the brokers returned no offsets of {sorted(missing)}")
@@ -205,7 +208,7 @@ class Brokers:
         """Return the bytes of each partition's log on its leader, as DescribeLogDirs has them. Raises KafkaError."""
         found: dict[TopicPartition, int] = {}
         for address, led in self.by_leader(partitions).items():
-            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in _by_topic(led).items()])
+            request = DescribeLogDirsRequest([DescribableLogDirTopic(*each) for each in by_topic(led).items()])
             with self.to(address) as connection:
                 found.update(_sizes_of(connection.request(request, DescribeLogDirsResponse)))
         missing = sorted(set(partitions) - set(found))
@@ -224,38 +227,11 @@ class Brokers:
             found.setdefault(leader_address(view, each), []).append(each)
         return found
 
-    def _offsets_request(
-        self, times: Mapping[TopicPartition, int], partitions: Collection[TopicPartition]
-    ) -> ListOffsetsRequest:
-        topics = [
-            ListOffsetsTopic(
-                topic, [ListOffsetsPartition(each, timestamp=times[TopicPartition(topic, each)]) for each in numbers]
-            )
-            for topic, numbers in _by_topic(partitions).items()
-        ]
-        return ListOffsetsRequest(
-            replica_id=-1,
-            isolation_level=self.options.isolation_level,
-            topics=topics,
-            timeout_ms=self.options.numbers["request.timeout.ms"],
-        )
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for topic, number in partitions:
-        found.setdefault(topic, []).append(number)
-    return found
-
 
 def leader_address(view: ClusterView, partition: TopicPartition) -> Address:
     """Return the address of a partition's leader. Raises UnknownTopic, and LEADER_NOT_AVAILABLE where it has none."""
     topic, number = partition
-    with suppress(KeyError):
-        code = view.errors[topic]
-        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise UnknownTopic(f"topic '{topic}' does not exist")
-        raise KafkaError(code, f"topic '{topic}': {code.text}")
+    view.check_topic(topic)
     if view.partition(partition) is None:
         raise UnknownTopic(f"topic '{topic}' has no partition {number}")
     node = view.nodes.get(view.leader(partition))
@@ -280,14 +256,3 @@ def _sizes_of(response: DescribeLogDirsResponse) -> dict[TopicPartition, int]:
         for each in topic.partitions
         if not each.is_future_key
     }
-
-
-def _offsets_of(response: ListOffsetsResponse) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for topic in response.topics:
-        for each in topic.partitions:
-            code = ErrorCode.of(each.error_code)
-            if code is not ErrorCode.NONE:
-                raise KafkaError(code, f"offsets of {topic.name}-{each.partition_index}: {code.text}")
-            found[TopicPartition(topic.name, each.partition_index)] = each.offset
-    return found

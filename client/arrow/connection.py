@@ -24,11 +24,9 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ... import __version__
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
-from ..core.exchange import MAX_FRAME_BYTES, Exchange, api_versions_version
+from ..core.exchange import MAX_FRAME_BYTES, Conversation, Exchange
 from ..core.option_table import CONFIGS
 from ..core.option_values import Address, Number
 from ..core.sasl import ask_for_token_now, authentication
@@ -117,7 +115,7 @@ class BlockingConnection:
         self._expires_s: float | None = None
         self._socket = self._connect(address, options)
         try:
-            self._agree_on_versions()
+            self._converse(self._exchange.agree_on_versions(self.address))
             if options.security.uses_sasl:
                 self._authenticate(options.security)
         except BaseException:
@@ -242,27 +240,19 @@ class BlockingConnection:
             connected.close()
             raise
 
-    def _agree_on_versions(self) -> None:
-        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
-        self.send(request, ApiVersionsResponse, api_versions_version())
-        response = self.receive(ApiVersionsResponse)
-        if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            self.send(request, ApiVersionsResponse, api_versions_version(response))
-            response = self.receive(ApiVersionsResponse)
-        if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
-        self._exchange.learn_versions(response)
-
-    def _authenticate(self, security: SecurityOptions) -> None:
-        conversation = authentication(security, self.version_for, ask_for_token_now(security))
-        lifetime_ms = 0
+    def _converse(self, conversation: Conversation) -> int:
+        """Carry a conversation out. Return what it returns."""
         try:
             request, response, version = next(conversation)
             while True:
                 self.send(request, response, version)
                 request, response, version = conversation.send(self.receive(response))
         except StopIteration as ended:
-            lifetime_ms = ended.value
+            return ended.value
+
+    def _authenticate(self, security: SecurityOptions) -> None:
+        try:
+            lifetime_ms = self._converse(authentication(security, self.version_for, ask_for_token_now(security)))
         except AuthenticationFailed as error:
             raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
         if lifetime_ms > 0:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ...protocol.codec import decoder, encode_versioned
 from ...protocol.errors import DecodeError
 from ...protocol.schema import Message, Struct, array, int32, string
-from ..record import TopicPartition
+from ..record import TopicPartition, by_topic
 from .assignor import NO_GENERATION
 
 # The version in front of every other versioned struct.
@@ -64,11 +64,8 @@ class CooperativeStickyUserData(Message, versions="0"):
 
 
 def encode_sticky(previous: Sequence[TopicPartition], generation_id: int) -> bytes:
-    topics: dict[str, TopicAssignment] = {}
-    for topic, partition in previous:
-        topics.setdefault(topic, TopicAssignment(topic=topic)).partitions.append(partition)
-    data = StickyAssignorUserData(previous_assignment=list(topics.values()), generation=generation_id)
-    return _encode(data, 1)
+    topics = [TopicAssignment(*each) for each in by_topic(previous).items()]
+    return _encode(StickyAssignorUserData(previous_assignment=topics, generation=generation_id), 1)
 
 
 def decode_sticky(data: bytes | None) -> Claim:

@@ -1,23 +1,23 @@
 """The blocking client, for programs without asyncio: `from odradek.client.blocking import Producer, Consumer, Admin`.
 
 The names, options and promises are those of `odradek.client`, without `async` and `await`. Any thread may use a client,
-also in a notebook, where an event loop runs already.
+also in a notebook, where an event loop runs already. Names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
-from .. import topic_table
-from ..core import cluster
-from .admin import Admin
-from .callbacks import OffsetStore, RebalanceListener, ThreadedOffsetStore
-from .consumer import Consumer, SimpleConsumer, Stream
-from .derivation import waiting_function
-from .loop_thread import ClientForked, LoopThreadCall
-from .producer import Producer, Transaction
-from .share_consumer import ShareConsumer
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-wait_for_broker = waiting_function(cluster.wait_for_broker)
-read_topic = waiting_function(topic_table.read_topic)
+if TYPE_CHECKING:
+    from .admin import Admin
+    from .callbacks import OffsetStore, RebalanceListener, ThreadedOffsetStore
+    from .cluster import wait_for_broker
+    from .consumer import Consumer, SimpleConsumer, Stream
+    from .loop_thread import ClientForked, LoopThreadCall
+    from .producer import Producer, Transaction
+    from .share_consumer import ShareConsumer
+    from .topic_table import read_topic
 
 __all__ = [
     "Admin",
@@ -35,3 +35,31 @@ __all__ = [
     "read_topic",
     "wait_for_broker",
 ]
+
+_HOMES = {
+    "Admin": "admin",
+    "ClientForked": "loop_thread",
+    "Consumer": "consumer",
+    "LoopThreadCall": "loop_thread",
+    "OffsetStore": "callbacks",
+    "Producer": "producer",
+    "RebalanceListener": "callbacks",
+    "ShareConsumer": "share_consumer",
+    "SimpleConsumer": "consumer",
+    "Stream": "consumer",
+    "ThreadedOffsetStore": "callbacks",
+    "Transaction": "producer",
+    "read_topic": "topic_table",
+    "wait_for_broker": "cluster",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,7 +25,7 @@ from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
 from ..core.connection_pool import REBALANCE
 from ..core.coordinator import Coordinator
-from ..record import TopicPartition
+from ..record import TopicPartition, by_topic
 from .options import GroupOptions
 
 PROTOCOL_TYPE = "consumer"
@@ -204,10 +204,7 @@ def _member(member: JoinGroupResponseMember) -> Member:
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[wire.TopicPartition]:
     """Return partitions grouped by topic, as the consumer protocol has them."""
-    topics: dict[str, wire.TopicPartition] = {}
-    for topic, number in partitions:
-        topics.setdefault(topic, wire.TopicPartition(topic=topic)).partitions.append(number)
-    return list(topics.values())
+    return [wire.TopicPartition(*each) for each in by_topic(partitions).items()]
 
 
 def _partitions(topics: Iterable[wire.TopicPartition]) -> list[TopicPartition]:

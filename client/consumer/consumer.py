@@ -23,21 +23,20 @@ import asyncio
 import logging
 import re
 import signal
-import weakref
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack, overload
+from typing import Generic, Unpack, overload
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
-from ..core.arguments import KnowsOtherNames, check_apart, check_list, check_mapping, check_partitions, checked_offset
+from ..core.arguments import check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..core.clock import monotonic_ms
 from ..core.leaders import list_offsets
-from ..core.lifetime import Lifetime
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments
 from ..core.serialization import Deserializer, Deserializers
+from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..record import (
     EARLIEST,
@@ -58,14 +57,14 @@ from .offset_commits import OffsetStore
 from .options import WorkOptions, fetch_options, group_options
 from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
-from .session import Session, SessionOptions, lose
+from .session import Session, SessionOptions
 from .streams import Stream, Streams
 from .workers import DeadLetters, Handler, Workers
 
 _log = logging.getLogger(__name__)
 
 
-class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -74,14 +73,10 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
     a second one gets ConcurrentPoll.
     """
 
-    # None before start() and after stop().
-    _session: Session | None = None
+    # From start() to stop().
     _poller: Poller | None = None
-    _finalizer: weakref.finalize[..., Any]
     # While `consume` runs.
     _workers: Workers | None = None
-    # Whether the last session has ended with a stop: then `async for` ends, and does not raise.
-    _stopped = False
 
     def __init__(
         self,
@@ -105,7 +100,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         session_timeout_ms: int = 45_000,
         heartbeat_interval_ms: float = 3_000,
         partition_assignment_strategy: Sequence[type[Assignor]] = (RangeAssignor,),
-        group_protocol: str = "classic",
+        group_protocol: str = "auto",
         group_remote_assignor: str | None = None,
         check_crcs: bool = True,
         allow_auto_create_topics: bool = True,
@@ -126,26 +121,16 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         self._options = SessionOptions(cluster, fetch, group, offset_store, commit_ms)
         self._deserializers = Deserializers(key_deserializer, value_deserializer)
         self._max_poll_records = max_poll_records
-        self._lifetime = Lifetime("consumer")
+        super().__init__("consumer", request_timeout_ms)
         self._subscription = Subscription(set(topics))
         self._positions = Positions()
 
     # -- Start and stop
 
-    async def start(self) -> None:
-        """Reach the cluster; joining a group continues in the background.
-
-        Raises NoBrokerReachable if no bootstrap server responds.
-        """
-        await self._lifetime.start(self._start)
-
-    async def _start(self) -> None:
-        # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
-        self._session = session = await Session.open(self._options, self._subscription, self._positions)
+    async def _open(self) -> Session:
+        session = await Session.open(self._options, self._subscription, self._positions)
         self._poller = Poller(session, self._deserializers)
-        self._stopped = False
-        self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
-        self._finalizer.atexit = False
+        return session
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Commit (with auto-commit) the processed records, leave the group and close.
@@ -162,10 +147,6 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close(timeout_ms)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -178,9 +159,7 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
             # A handler asks: `consume` does it, once the handlers have ended.
             workers.then = lambda: self._close(timeout_ms)
             return workers.halt.set()
-        limit_ms = self._options.cluster.request_timeout_ms if timeout_ms is None else timeout_ms
-        if not await self._lifetime.stop(self._end, self._finish, limit_ms):
-            _log.warning("the consumer was stopped before it could commit and leave its group: its time is over")
+        await self._stop_session(self._finish, timeout_ms)
 
     async def _finish(self) -> None:
         session = self._session
@@ -190,25 +169,11 @@ class Consumer(KnowsOtherNames, AsyncIterator[ConsumerRecord[K, V]], Generic[K, 
         finally:
             session.stopping = True
             self._poller.drop_run()
-            session.signals.poll.set()
-        await session.leave_and_commit()
+        await session.leave()
 
     async def _end(self) -> None:
-        session, self._session, self._poller, self._stopped = self._session, None, None, True
-        if session is not None:
-            self._finalizer.detach()
-            await session.close()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
-        return self._session is not None and self._session.cluster.is_connected
-
-    def _running(self) -> Session:
-        self._lifetime.check_loop()
-        if self._session is None:
-            raise ClientStopped("the consumer is not running: use `async with Consumer(...)`, or await start() first")
-        return self._session
+        self._poller = None
+        await super()._end()
 
     def _polling(self) -> Poller:
         self._running()

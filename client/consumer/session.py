@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +128,12 @@ class Session:
                 self.signals.poll.set()
 
         task.add_done_callback(ended)
+
+    async def leave(self) -> None:
+        """Return no more records; leave the group, and commit processed records with auto-commit."""
+        self.stopping = True
+        self.signals.poll.set()
+        await self.leave_and_commit()
 
     async def leave_and_commit(self) -> None:
         """Leave the group, and commit processed records with auto-commit."""
@@ -288,33 +293,3 @@ class Session:
             "" if membership is None else membership.waits_for(),
             tuple(explained(state) for state in sorted(self.positions, key=lambda state: state.partition)),
         )
-
-
-# They close the sessions of lost consumers.
-_closing: set[asyncio.Task[None]] = set()
-
-
-def lose(loop: asyncio.AbstractEventLoop, session: Session) -> None:
-    """Have the loop close the session of a consumer that nobody can stop any more, if the loop is there.
-
-    A finalizer calls this, in any thread and at any moment.
-    """
-
-    def close() -> None:
-        task = loop.create_task(_close_lost(session))
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
-
-    with suppress(RuntimeError):  # the loop is closed: its connections are, too
-        loop.call_soon_threadsafe(close)
-
-
-async def _close_lost(session: Session) -> None:
-    session.stopping = True
-    try:
-        async with asyncio.timeout(session.cluster.options.request_timeout_ms / 1000):
-            await session.leave_and_commit()
-    except (KafkaError, TimeoutError) as error:
-        _log.warning("a consumer that was lost could not commit and leave its group: %s", error)
-    finally:
-        await session.close()

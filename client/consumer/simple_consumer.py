@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
@@ -34,18 +33,18 @@ from ...protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
-from ..core.arguments import KnowsOtherNames
 from ..core.clock import api_result
 from ..core.connection import Connection
+from ..core.coordinator import GROUP, coordinator_in, coordinator_request
 from ..core.leaders import ISOLATION_LEVELS
-from ..core.lifetime import Lifetime
+from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, security_options
 from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
-from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition
+from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
 from .completed_fetch import CompletedFetch
 
 P = ParamSpec("P")
@@ -53,7 +52,6 @@ T = TypeVar("T")
 
 _LAST_NAMED_FETCH = 12  # Fetch 13 goes by topic id
 _SEVERAL_OFFSETS = 0  # ListOffsets 0 returns several offsets, later versions one
-_LAST_SINGLE_KEY = 3  # FindCoordinator 4 takes several keys
 # Of OffsetCommit and OffsetFetch, by where the offsets are: the last version with one group and topics by name at the
 # group's coordinator; and the only one that goes to ZooKeeper, at any broker of a cluster that has one.
 _LAST_OFFSETS = {"kafka": 7, "zookeeper": 0}
@@ -81,7 +79,7 @@ def _in_time(
     return call
 
 
-class SimpleConsumer(KnowsOtherNames):
+class SimpleConsumer(StartedClient):
     """Fetches from one broker: "host:port", or host and port apart. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(
@@ -128,15 +126,6 @@ class SimpleConsumer(KnowsOtherNames):
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # -- Records
 
@@ -281,10 +270,9 @@ class SimpleConsumer(KnowsOtherNames):
         Raises KafkaError, retriable while there is none.
         """
         connection = self._running()
-        version = connection.version_for(FindCoordinatorRequest, _LAST_SINGLE_KEY)
-        found = await connection.request(FindCoordinatorRequest(key=group_id), FindCoordinatorResponse, version=version)
-        raise_error(found.error_code, found.error_message, f"finding the coordinator of group {group_id!r}")
-        return Node(found.node_id, found.host, found.port, None)
+        version = connection.version_for(FindCoordinatorRequest)
+        request = coordinator_request(group_id, GROUP, version)
+        return coordinator_in(await connection.request(request, FindCoordinatorResponse, version=version), group_id)
 
     @_in_time
     async def commit_offsets(
@@ -319,10 +307,8 @@ class SimpleConsumer(KnowsOtherNames):
         """
         connection, version = self._offset_keeper(OffsetFetchRequest, storage)
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions)
-        topics: dict[str, OffsetFetchRequestTopic] = {}
-        for name, number in found:
-            topics.setdefault(name, OffsetFetchRequestTopic(name)).partition_indexes.append(number)
-        request = OffsetFetchRequest(group_id, list(topics.values()))
+        topics = [OffsetFetchRequestTopic(*each) for each in by_topic(found).items()]
+        request = OffsetFetchRequest(group_id, topics)
         response = await connection.request(request, OffsetFetchResponse, version=version)
         raise_error(response.error_code, None, f"reading the offsets of group {group_id!r}")
         for topic in response.topics:

@@ -26,7 +26,7 @@ from ...protocol.messages.offset_fetch import (
 )
 from ...protocol.primitives import ZERO_UUID
 from ..errors import CommitFailed, UnknownTopic
-from ..record import OffsetAndMetadata, TopicPartition
+from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .coordinator import Coordinator
 
 _LAST_NAMED_COMMIT = 9  # OffsetCommit 10 and OffsetFetch 10 go by topic id
@@ -184,9 +184,7 @@ class CommittedOffsets:
         found: dict[TopicPartition, OffsetAndMetadata | None] = dict.fromkeys(partitions or ())
         if partitions is not None and not partitions:
             return found
-        numbers: dict[str, list[int]] = {}
-        for name, number in partitions or ():
-            numbers.setdefault(name, []).append(number)
+        numbers = by_topic(partitions or ())
         connection = await self._coordinator.connection()
         named = partitions is None or any(self._cluster.view.topic_id(name) == ZERO_UUID for name in numbers)
         version = connection.version_for(OffsetFetchRequest, _LAST_NAMED_FETCH if named else None)

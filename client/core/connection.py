@@ -23,12 +23,10 @@ import socket
 import ssl
 from typing import Any, NamedTuple, TypeVar, cast
 
-from ... import __version__
-from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
-from .exchange import Exchange, FrameBuffer, api_name, api_versions_version
+from .exchange import Conversation, Exchange, FrameBuffer, api_name
 from .sasl import Token, ask_for_token, authentication
 from .security import PLAINTEXT, SecurityOptions
 from .tls import closed_in_handshake, handshake_error
@@ -163,32 +161,30 @@ class Connection(asyncio.BufferedProtocol):
             raise NotConnected(f"cannot connect to {host}:{port}: that is no address") from error
 
     async def _agree_on_versions(self, timeout_ms: float) -> None:
-        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
         try:
-            response = await self._send(request, ApiVersionsResponse, api_versions_version(), timeout_ms)
+            await self._converse(self._exchange.agree_on_versions(self.address), timeout_ms)
         except RequestTimedOut as error:
             why = f"{self.address} takes the connection and does not answer within {timeout_ms:g} ms"
             raise RequestTimedOut(f"{why}: is a Kafka broker there?") from error
-        if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
-            response = await self._send(request, ApiVersionsResponse, api_versions_version(response), timeout_ms)
-        if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code), f"{self.address} answers ApiVersions with an error")
-        self._exchange.learn_versions(response)
         self._sent_to_agree = self._exchange.sent
+
+    async def _converse(self, conversation: Conversation, timeout_ms: float | None = None) -> int:
+        """Carry a conversation out, at once. Return what it returns."""
+        try:
+            request = next(conversation)
+            while True:
+                request = conversation.send(await self._send_now(*request, timeout_ms))
+        except StopIteration as ended:
+            return ended.value
 
     # -- Authentication
 
     async def _authenticate(self, token: Token | None) -> None:
-        conversation = authentication(self._security, self.version_for, token)
         try:
-            request, response, version = next(conversation)
-            while True:
-                answer = await self._send_now(request, response, version, None)
-                request, response, version = conversation.send(answer)
-        except StopIteration as ended:
-            self._authenticate_before(ended.value)
+            lifetime_ms = await self._converse(authentication(self._security, self.version_for, token))
         except AuthenticationFailed as error:
             raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
+        self._authenticate_before(lifetime_ms)
 
     def _authenticate_before(self, lifetime_ms: int) -> None:
         """Authenticate again before the session ends; 0 means that it does not end."""

@@ -33,19 +33,30 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) ->
     Raises KafkaError, retriable while there is no coordinator.
     """
     connection = await cluster.any_connection()
-    if connection.version_for(FindCoordinatorRequest) >= _FIRST_BATCHED_VERSION:
-        request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
-        response = await connection.request(request, FindCoordinatorResponse)
-        found = next((each for each in response.coordinators if each.key == key), None)
-        if found is None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the broker left {key!r} out of its answer")
-    else:
-        found = await connection.request(FindCoordinatorRequest(key=key, key_type=key_type), FindCoordinatorResponse)
-    if found.error_code:
-        raise KafkaError(ErrorCode.of(found.error_code), found.error_message or f"no coordinator for {key!r}")
+    request = coordinator_request(key, key_type, connection.version_for(FindCoordinatorRequest))
+    found = coordinator_in(await connection.request(request, FindCoordinatorResponse), key)
     if found.node_id not in cluster.view.nodes:
         await cluster.refresh()
     return found.node_id
+
+
+def coordinator_request(key: str, key_type: int, version: int) -> FindCoordinatorRequest:
+    """Return the request for the coordinator of one key, as that version has it."""
+    if version >= _FIRST_BATCHED_VERSION:
+        return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
+    return FindCoordinatorRequest(key_type=key_type, key=key)
+
+
+def coordinator_in(response: FindCoordinatorResponse, key: str) -> Node:
+    """Return the coordinator of a key that a response names. Raises KafkaError, retriable while there is none."""
+    found = next((each for each in response.coordinators if each.key == key), None)
+    # Before version 4 it names the one that was asked for.
+    found = found or (None if response.coordinators else response)
+    if found is None:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the broker left {key!r} out of its answer")
+    if found.error_code:
+        raise KafkaError(ErrorCode.of(found.error_code), found.error_message or f"no coordinator for {key!r}")
+    return Node(found.node_id, found.host, found.port)
 
 
 class Coordinator:

@@ -13,17 +13,23 @@ view into it. The memory of a large frame is used again when nobody does: fresh 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
+from ... import __version__
 from ...protocol import frame
-from ...protocol.errors import DecodeError, ErrorCode
+from ...protocol.errors import DecodeError, ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import Buffer
 from ...protocol.schema import Message
 from ..errors import BadResponse, UnsupportedVersion
 
 W = TypeVar("W")
+
+# What a connection sends before it is ready: request, response type and version of each step. A shell carries it out.
+Request = tuple[Message, type[Message], int]
+Conversation = Generator[Request, Any, int]
 
 _LAST_CORRELATION_ID = 0x7FFFFFFF
 
@@ -100,6 +106,17 @@ class Exchange(Generic[W]):
         except DecodeError as error:
             raise BadResponse(f"the answer to {request.api} version {version} makes no sense: {error}") from error
         return request.waiter, message
+
+    def agree_on_versions(self, address: str) -> Conversation:
+        """Learn the versions that the broker supports, and the finalized features. Raises KafkaError."""
+        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+        response = yield request, ApiVersionsResponse, api_versions_version()
+        if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
+            response = yield request, ApiVersionsResponse, api_versions_version(response)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), f"{address} answers ApiVersions with an error")
+        self.learn_versions(response)
+        return 0
 
     def learn_versions(self, response: ApiVersionsResponse) -> None:
         """Take over the versions that the broker supports, and the finalized features."""

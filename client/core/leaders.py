@@ -102,8 +102,8 @@ async def list_offsets(
     async def request(
         leader: int, led: Mapping[TopicPartition, int]
     ) -> AsyncIterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
-        response = await cluster.request(leader, _request(cluster, led, isolation_level), ListOffsetsResponse)
-        for found in _offsets(response):
+        request = offsets_request(led, isolation_level, cluster.options.request_timeout_ms)
+        for found in offsets_in(await cluster.request(leader, request, ListOffsetsResponse)):
             yield found
 
     found = await request_from_leaders(
@@ -119,14 +119,16 @@ async def list_replica_offsets(
 
     Raises ConnectionLost, KafkaError, ItemsFailed if some of several partitions fail.
     """
-    request = _request(cluster, timestamps, READ_UNCOMMITTED, _DEBUGGING_CONSUMER)
+    timeout_ms = cluster.options.request_timeout_ms
+    request = offsets_request(timestamps, READ_UNCOMMITTED, timeout_ms, _DEBUGGING_CONSUMER)
     response = await cluster.request(node_id, request, ListOffsetsResponse)
-    return results_of(dict(_offsets(response)))
+    return results_of(dict(offsets_in(response)))
 
 
-def _request(
-    cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation_level: int, replica_id: int = _CONSUMER
+def offsets_request(
+    timestamps: Mapping[TopicPartition, int], isolation_level: int, timeout_ms: float, replica_id: int = _CONSUMER
 ) -> ListOffsetsRequest:
+    """Return the request for the first offsets at or after these times."""
     topics: dict[str, ListOffsetsTopic] = {}
     for (name, number), timestamp in timestamps.items():
         topic = topics.setdefault(name, ListOffsetsTopic(name=name))
@@ -136,11 +138,11 @@ def _request(
         replica_id=replica_id,
         isolation_level=isolation_level,
         topics=list(topics.values()),
-        timeout_ms=int(cluster.options.request_timeout_ms),
+        timeout_ms=int(timeout_ms),
     )
 
 
-def _offsets(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
+def offsets_in(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
     """Yield the offset of each partition in a response, or its error."""
     for topic in response.topics:
         for each in topic.partitions:

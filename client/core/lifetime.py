@@ -14,9 +14,11 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from ..errors import ClientStopped, ErrorCode, KafkaError, WrongEventLoop
+from .arguments import KnowsOtherNames
 
 Step = Callable[[], Awaitable[object]]
 
@@ -135,6 +137,27 @@ class Lifetime:
         if self._loop is not None and not self._is_over:
             text = f"a {self._client} was not stopped: use `async with`, or await stop() before the event loop ends"
             warnings.warn(text, ResourceWarning, stacklevel=1, source=self)
+
+
+class StartedClient(KnowsOtherNames):
+    """A client that is started and stopped: by its user, or by `async with`."""
+
+    async def start(self) -> None:
+        """Reach the cluster."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """Close."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
 
 
 T = TypeVar("T")

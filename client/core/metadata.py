@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+from ..errors import UnknownTopic, raise_error
 from ..record import TopicPartition
 
 NO_LEADER = -1
@@ -77,6 +78,13 @@ class ClusterView:
         if topic is None or not 0 <= partition.partition < len(topic.partitions):
             return None
         return topic.partitions[partition.partition]
+
+    def check_topic(self, topic: str) -> None:
+        """Raise UnknownTopic, or the error of the Metadata response, if it said that there is no such topic."""
+        code = self.errors.get(topic, ErrorCode.NONE)
+        if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise UnknownTopic(f"topic '{topic}' does not exist")
+        raise_error(code, None, f"topic '{topic}'")
 
     def topic_id(self, topic: str) -> bytes:
         """Return the id of a topic, all zeros if it is not known."""

@@ -170,7 +170,7 @@ _ROWS = (
         "rebalance.timeout.ms"),
     Option("partition_assignment_strategy", Values("classes of assignors"), ("RangeAssignor",), "member",
         "how the members share the partitions, best first"),
-    Option("group_protocol", GROUP_PROTOCOLS, "classic", "member",
+    Option("group_protocol", GROUP_PROTOCOLS, "auto", "member",
         "`consumer`: the coordinator assigns, and moves single partitions (KIP-848); `auto`: that one where the "
         "broker has it and no option of `classic` is set"),
     Option("group_remote_assignor", Values("a name, such as uniform or range"), None, "member",

@@ -15,7 +15,7 @@ import asyncio
 import inspect
 import json
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from ...protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandsh
 from ...protocol.sasl import LoginFailed, Mechanism, advance, plain, scram
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, ConnectionLost, UnsupportedVersion
+from .exchange import Conversation
 from .lifetime import of_the_user
 from .security import SecurityOptions
 
@@ -64,9 +65,6 @@ def _status(rejection: bytes) -> str:
     except (ValueError, AttributeError):
         return repr(rejection[:200])
 
-
-Request = tuple[Message, type[Message], int]
-Conversation = Generator[Request, Any, int]
 
 # Tokens of a mechanism travel in SaslAuthenticate from this version on.
 _HANDSHAKE_VERSION = 1

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Generic, Self, Unpack
+from typing import Generic, Unpack
 
-from ..core.arguments import KnowsOtherNames, check_mapping, check_records, checked_offset
+from ..core.arguments import check_mapping, check_records, checked_offset
 from ..core.clock import wall_clock_ms
-from ..core.lifetime import retrieve
+from ..core.lifetime import StartedClient, retrieve
 from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
 from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
@@ -40,7 +39,7 @@ from .session import ProducerSession
 from .transactions.transactions import TransactionScope
 
 
-class Producer(KnowsOtherNames, Generic[K, V]):
+class Producer(StartedClient, Generic[K, V]):
     """Writes records to topics. Use `async with`, or `start()` and `stop()`.
 
     Keys and values are bytes, or what the serializers take; `Producer[str, dict[str, int]]` tells a type checker.
@@ -129,15 +128,6 @@ class Producer(KnowsOtherNames, Generic[K, V]):
         """
         check_stop_timeout(timeout_ms)
         await self._session.stop(self._options.delivery_timeout_ms if timeout_ms is None else timeout_ms)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def is_connected(self) -> bool:

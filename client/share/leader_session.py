@@ -137,11 +137,11 @@ def outcomes_of(taken: Mapping[Source, Settled], number: int) -> dict[Place, dic
     return found
 
 
-def by_partition(taken: Mapping[Source, Settled], number: int, *, current: bool) -> dict[TopicPartition, list[int]]:
-    """Return the offsets that were settled in the session of this number, or those of earlier sessions."""
-    found: dict[TopicPartition, list[int]] = {}
-    for source, settled in taken.items():
-        if (source.session == number) is current:
-            for partition, offsets in settled.items():
-                found.setdefault(partition, []).extend(sorted(offsets))
-    return found
+def places_of(taken: Mapping[Source, Settled], number: int, *, current: bool) -> dict[Place, TopicPartition]:
+    """Return the partitions with records that were settled in the session of this number, or in earlier ones."""
+    return {
+        (source.topic_id, partition.partition): partition
+        for source, settled in taken.items()
+        if (source.session == number) is current
+        for partition in settled
+    }

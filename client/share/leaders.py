@@ -26,7 +26,7 @@ from ..core.metadata import NO_LEADER
 from ..errors import CorruptRecords, UnsupportedVersion
 from ..record import ShareRecord, TopicPartition
 from .deliveries import Acknowledgement, Deliveries, Settled, Source, acquired
-from .leader_session import Place, ShareFetchOptions, ShareSession, by_partition, outcomes_of
+from .leader_session import Place, ShareFetchOptions, ShareSession, outcomes_of, places_of
 
 _log = logging.getLogger(__name__)
 
@@ -140,16 +140,18 @@ class ShareLeaders:
     ) -> None:
         session = leader.session
         results = self._stale(session, taken)
+        told = places_of(taken, session.number, current=True) if session.is_open else {}
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         request = session.fetch(places, outcomes)
         try:
             response = await self._request_fetch(node_id, request)
         except KafkaError as error:
             self._give_up(node_id, leader)
-            results |= dict.fromkeys(by_partition(taken, session.number, current=True), error)
+            results |= dict.fromkeys(told.values(), error)
             self._report(results, taken)
             await self._pause(leader, error)
             return
+        results |= _unanswered(told.values())
         leader.failures = 0
         self._cluster.retries.done(leader)
         session.fetched(places)
@@ -157,14 +159,10 @@ class ShareLeaders:
         for topic in response.responses:
             for each in topic.partitions:
                 place = topic.topic_id, each.partition_index
-                partition = self._partition(place)
-                if partition is None:
-                    continue
-                if place in outcomes:
-                    results[partition] = _error_of(
-                        each.acknowledge_error_code, each.acknowledge_error_message, partition
-                    )
-                self._take_in(Source(node_id, session.number, place[0]), partition, each)
+                if (settled := told.get(place)) is not None:
+                    results[settled] = _error_of(each.acknowledge_error_code, each.acknowledge_error_message, settled)
+                if (partition := self._partition(place)) is not None:
+                    self._take_in(Source(node_id, session.number, place[0]), partition, each)
         self._report(results, taken)
 
     async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
@@ -270,21 +268,21 @@ class ShareLeaders:
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         if not session.is_open or not (outcomes or close):
             return results
-        current = by_partition(taken, session.number, current=True)
+        told = places_of(taken, session.number, current=True)
         try:
             response = await self._request_acknowledge(node_id, session.acknowledge(outcomes, close=close))
         except UnsupportedVersion as error:
-            return results | dict.fromkeys(current, error)  # nothing was sent
+            return results | dict.fromkeys(told.values(), error)  # nothing was sent
         except KafkaError as error:
             self._give_up(node_id, leader)
-            return results | dict.fromkeys(current, error)
+            return results | dict.fromkeys(told.values(), error)
         session.advance()
+        results |= _unanswered(told.values())
         for topic in response.responses:
             for each in topic.partitions:
-                partition = self._partition((topic.topic_id, each.partition_index))
-                if partition is not None:
+                if (partition := told.get((topic.topic_id, each.partition_index))) is not None:
                     results[partition] = _error_of(each.error_code, each.error_message, partition)
-        return dict.fromkeys(current) | results
+        return results
 
     async def _request_acknowledge(self, node_id: int, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
         connection = await self._cluster.connection(node_id, FETCH)
@@ -303,7 +301,7 @@ class ShareLeaders:
         text = "the session with the leader has ended: the records are delivered again"
         return {
             partition: KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"{_name(partition)}: {text}")
-            for partition in by_partition(taken, number, current=False)
+            for partition in places_of(taken, number, current=False).values()
         }
 
     def _report(self, results: Results, taken: Mapping[Source, Settled]) -> None:
@@ -368,6 +366,12 @@ def _raise(code: int, message: str | None, operation: str) -> None:
 def _error_of(code: int, message: str | None, partition: TopicPartition) -> KafkaError | None:
     error = ErrorCode.of(code)
     return None if error is ErrorCode.NONE else KafkaError(error, f"{_name(partition)}: {message or error.text}")
+
+
+def _unanswered(partitions: Iterable[TopicPartition]) -> Results:
+    """Return what holds of partitions until their leader says something: nobody knows whether they were taken."""
+    text = "the leader's answer does not say that it took what became of the records"
+    return {each: KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{_name(each)}: {text}") for each in partitions}
 
 
 def _name(partition: TopicPartition) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -51,7 +50,7 @@ class ShareOptions:
 
 
 class Session:
-    """One running share consumer. Make it with `open`; end it with `finish`, then `close`."""
+    """One running share consumer. Make it with `open`; end it with `leave`, then `close`."""
 
     def __init__(self, cluster: Cluster, options: ShareOptions, topics: Collection[str]) -> None:
         self.cluster = cluster
@@ -175,7 +174,7 @@ class Session:
 
     # -- The end
 
-    async def finish(self, *, accept: bool) -> None:
+    async def leave(self, *, accept: bool = False) -> None:
         """Tell the leaders what became of records, and leave the group; with `accept` all are processed."""
         self.is_stopping = True
         self._wake.set()
@@ -193,32 +192,3 @@ class Session:
         self.is_stopping = True
         self._wake.set()
         await self.cluster.close()
-
-
-# They close the sessions of lost consumers.
-_closing: set[asyncio.Task[None]] = set()
-
-
-def lose(loop: asyncio.AbstractEventLoop, session: Session) -> None:
-    """Have the loop close the session of a consumer that nobody can stop any more, if the loop is there.
-
-    A finalizer calls this, in any thread and at any moment.
-    """
-
-    def close() -> None:
-        task = loop.create_task(_close_lost(session))
-        _closing.add(task)
-        task.add_done_callback(_closing.discard)
-
-    with suppress(RuntimeError):  # the loop is closed: its connections are, too
-        loop.call_soon_threadsafe(close)
-
-
-async def _close_lost(session: Session) -> None:
-    try:
-        async with asyncio.timeout(session.cluster.options.request_timeout_ms / 1000):
-            await session.finish(accept=False)
-    except (KafkaError, TimeoutError) as error:
-        _log.warning("a share consumer that was lost could not leave its group: %s", error)
-    finally:
-        await session.close()

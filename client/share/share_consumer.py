@@ -19,31 +19,27 @@ consumer without an error. A record is delivered at least once, and again after 
 from __future__ import annotations
 
 import asyncio
-import logging
-import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack
+from typing import Any, Generic, Unpack
 
-from ..core.arguments import KnowsOtherNames, check_apart
+from ..core.arguments import check_apart
 from ..core.clock import monotonic_ms
-from ..core.lifetime import Lifetime
 from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
 from ..core.security import SecurityArguments
 from ..core.serialization import Deserializer, Deserializers
+from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
 from ..record import K, ShareRecord, TopicPartition, V
 from .deliveries import Acknowledgement
 from .leader_session import ShareFetchOptions
 from .leaders import AcknowledgementListener
-from .session import Session, ShareOptions, lose
-
-_log = logging.getLogger(__name__)
+from .session import Session, ShareOptions
 
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
-class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
+class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
     """Takes records of topics as a member of a share group. Use `async with`, or `start()` and `stop()`.
 
     Only one task may poll at a time; any task may acknowledge.
@@ -93,25 +89,12 @@ class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K
         )
         # The session reads it.
         self._topics = set(topics)
-        self._lifetime = Lifetime("share consumer")
-        # None before start() and after stop().
-        self._session: Session | None = None
-        self._finalizer: weakref.finalize[..., Any]
-        # Whether the last session has ended with a stop: then `async for` ends, and does not raise.
-        self._stopped = False
+        super().__init__("share consumer", request_timeout_ms)
 
     # -- Start and stop
 
-    async def start(self) -> None:
-        """Reach the cluster; joining the group continues in the background. Raises NoBrokerReachable."""
-        await self._lifetime.start(self._start)
-
-    async def _start(self) -> None:
-        self._session = session = await Session.open(self._options, self._topics)
-        self._stopped = False
-        # Nothing that runs holds this object: then one that the program has lost is collected, and leaves its group.
-        self._finalizer = weakref.finalize(self, lose, asyncio.get_running_loop(), session)
-        self._finalizer.atexit = False
+    async def _open(self) -> Session:
+        return await Session.open(self._options, self._topics)
 
     async def stop(self, timeout_ms: float | None = None) -> None:
         """Acknowledge what is settled, give the other records back, leave the group and close.
@@ -121,10 +104,6 @@ class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K
         check_stop_timeout(timeout_ms)
         await self._close(timeout_ms, accept=True)
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -132,31 +111,11 @@ class ShareConsumer(KnowsOtherNames, AsyncIterator[ShareRecord[K, V]], Generic[K
         await self._close(accept=kind is None)
 
     async def _close(self, timeout_ms: float | None = None, *, accept: bool = False) -> None:
-        limit_ms = self._options.cluster.request_timeout_ms if timeout_ms is None else timeout_ms
-
         async def finish() -> None:
             assert self._session is not None
-            await self._session.finish(accept=accept and not self._options.is_explicit)
+            await self._session.leave(accept=accept and not self._options.is_explicit)
 
-        if not await self._lifetime.stop(self._end, finish, limit_ms):
-            _log.warning("the share consumer was stopped before it could acknowledge and leave: its time is over")
-
-    async def _end(self) -> None:
-        session, self._session, self._stopped = self._session, None, True
-        if session is not None:
-            self._finalizer.detach()
-            await session.close()
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
-        return self._session is not None and self._session.cluster.is_connected
-
-    def _running(self) -> Session:
-        self._lifetime.check_loop()
-        if self._session is None:
-            raise ClientStopped("the share consumer is not running: use `async with`, or await start() first")
-        return self._session
+        await self._stop_session(finish, timeout_ms)
 
     # -- Subscription
 

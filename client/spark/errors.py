@@ -5,9 +5,8 @@ Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError
 
 from __future__ import annotations
 
-from ...protocol.errors import ErrorCode, KafkaError
 from ..arrow.fetch import DataLoss
-from ..errors import InvalidOption
+from ..errors import ClientError, ErrorCode, InvalidOption
 
 
 class OptionError(InvalidOption):
@@ -22,11 +21,8 @@ class SchemaError(InvalidOption):
     """A `.schema(...)` that does not fit the rows of a topic."""
 
 
-class BadRecord(KafkaError):
+class BadRecord(ClientError, code=ErrorCode.INVALID_RECORD):
     """A key or value that does not fit its schema, with mode=FAILFAST."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, message)
 
 
 class TopicRecreated(DataLoss):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from heapq import heapify, heapreplace
 from itertools import pairwise
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ..arrow.brokers import Brokers, known_leader
 from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
@@ -138,7 +138,9 @@ def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[
         topics = sorted(set(wanted.topics) | {partition.topic for partition in wanted.partitions})
         view = brokers.view(topics)
     for topic in topics:
-        _check_exists(view, topic)
+        if topic not in view.topics:
+            view.check_topic(topic)
+            raise UnknownTopic(f"topic '{topic}' does not exist")
     if not wanted.partitions:
         return view, [TopicPartition(name, number) for name in sorted(topics) for number in _numbers(view, name)]
     for partition in wanted.partitions:
@@ -149,15 +151,6 @@ def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[
 
 def _numbers(view: ClusterView, topic: str) -> range:
     return range(len(view.topics[topic].partitions))
-
-
-def _check_exists(view: ClusterView, topic: str) -> None:
-    if topic in view.topics:
-        return
-    code = view.errors.get(topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise UnknownTopic(f"topic '{topic}' does not exist")
-    raise KafkaError(code, f"topic '{topic}': {code.text}")
 
 
 def _check_complete(option: str, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> None:

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,14 +26,13 @@ from ...protocol.messages.offset_commit import (
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ClientOptions
 from ..arrow.fetch import OffsetRange
+from ..core.coordinator import GROUP, coordinator_in, coordinator_request
 from ..core.option_values import Address
+from ..errors import KafkaError, raise_error
 from .options import SourceOptions
 
 # The name of the query's id among the local properties of a task.
 QUERY_ID = "sql.streaming.queryId"
-_GROUP = 0
-# The first version of FindCoordinator that names several keys at once.
-FIRST_WITH_KEYS = 4
 # How long the thread waits for a connection, for a response, and for a commit with all that is tried again.
 WITHIN_MS = 5_000
 # How long a task waits at its end for a commit that is under way: the rows of a small batch come sooner than it.
@@ -103,20 +101,11 @@ def commit(brokers: Brokers, group: str, wanted: OffsetRange, given_up: threadin
         if given_up.is_set():
             return
         response = connection.request(request, OffsetCommitResponse)
-    code = ErrorCode.of(response.topics[0].partitions[0].error_code)
-    if code is not ErrorCode.NONE:
-        raise KafkaError(code, f"commit of {wanted}: {code.text}")
+    raise_error(response.topics[0].partitions[0].error_code, None, f"commit of {wanted}")
 
 
 def _coordinator(brokers: Brokers, group: str) -> Address:
     with brokers.connect() as connection:
-        if connection.version_for(FindCoordinatorRequest) >= FIRST_WITH_KEYS:
-            request = FindCoordinatorRequest(key_type=_GROUP, coordinator_keys=[group])
-        else:
-            request = FindCoordinatorRequest(key=group, key_type=_GROUP)
-        response = connection.request(request, FindCoordinatorResponse)
-    found = response.coordinators[0] if response.coordinators else response
-    code = ErrorCode.of(found.error_code)
-    if code is not ErrorCode.NONE:
-        raise KafkaError(code, f"coordinator of group {group}: {code.text}")
+        request = coordinator_request(group, GROUP, connection.version_for(FindCoordinatorRequest))
+        found = coordinator_in(connection.request(request, FindCoordinatorResponse), group)
     return found.host, found.port

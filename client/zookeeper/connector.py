@@ -30,7 +30,7 @@ from ..core.clock import wait_for, wall_clock_ms
 from ..core.lifetime import end_tasks, without_cancelling
 from ..core.options import ClusterOptions, check_options, security_options
 from ..core.security import SecurityArguments
-from ..errors import ClientStopped, InvalidOption, NoBrokerReachable
+from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
 from ..record import TopicPartition
 from . import registry
 from .membership import Action, Member, MemberSteps, Report, StartReading, StopReading, Wait, leave, live
@@ -54,11 +54,8 @@ _OF_READING = (
 _log = logging.getLogger(__name__)
 
 
-class RebalanceFailed(KafkaError):
+class RebalanceFailed(ClientError, code=ErrorCode.REBALANCE_IN_PROGRESS):
     """The consumer got no partitions in `rebalance_max_retries` attempts. It tries again by itself."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ErrorCode.REBALANCE_IN_PROGRESS, message)
 
 
 class ConsumerConnector:

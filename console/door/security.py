@@ -16,12 +16,11 @@ import hmac
 import secrets
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from ipaddress import ip_address
 
 from ...web.exchange import HttpError, Request
+from ...web.origin import is_from_elsewhere, names_known_host
 
 COOKIE = "odradek_console"
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 # Scripts and styles come from files, and forms go to the console alone.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -39,29 +38,10 @@ HEADERS = (
 )
 
 
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach an address to listen on."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
-def host_of(authority: str) -> str:
-    """Return the host of HOST:PORT in lower case, without the brackets of an IPv6 address."""
-    if authority.startswith("["):
-        return authority[1:].partition("]")[0].lower()
-    return authority.partition(":")[0].lower()
-
-
 def check_host(request: Request, allowed: Collection[str]) -> None:
-    """Raise HttpError unless a request names this machine, the address that it has reached, or an allowed host."""
-    host = host_of(request.headers.get("host", ""))
-    if host in _LOOPBACK_NAMES or host in allowed or (host and host == request.local_host.partition("%")[0]):
-        return
-    raise HttpError(403, "this console is not served under that host: `odradek console --allow-host` allows one")
+    """Raise HttpError unless a request names this machine, an address, or an allowed host."""
+    if not names_known_host(request, allowed):
+        raise HttpError(403, "this console is not served under that host: `odradek console --allow-host` allows one")
 
 
 def check_reader(request: Request) -> None:
@@ -75,17 +55,9 @@ def check_reader(request: Request) -> None:
 
 
 def check_origin(request: Request) -> None:
-    """Raise HttpError unless a change comes from a page of this console, as far as the client says."""
-    site = request.headers.get("sec-fetch-site")
-    if site is not None:
-        if site == "same-origin":
-            return
-    elif (origin := request.headers.get("origin")) is not None:
-        if origin.partition("://")[2] == request.headers.get("host"):
-            return
-    else:
-        return  # no browser: the token decides
-    raise HttpError(403, "changes come from pages of this console alone")
+    """Raise HttpError for a change that another page sends. Of clients that are no browser the token decides."""
+    if is_from_elsewhere(request):
+        raise HttpError(403, "changes come from pages of this console alone")
 
 
 class Tokens:

@@ -22,9 +22,14 @@ async def broker(config: BrokerConfig) -> AsyncIterator[Broker]:
         yield each
 
 
-def _endpoint(broker: Broker) -> HttpEndpoint:
+@pytest.fixture
+async def endpoint(broker: Broker) -> AsyncIterator[HttpEndpoint]:
+    """The broker's pages, for clients that are in a hurry."""
     assert broker.http is not None
-    return broker.http
+    each = HttpEndpoint("127.0.0.1", 0, broker.http.pages, request_s=0.02)
+    await each.start()
+    yield each
+    await each.stop()
 
 
 def _damaged(random: Random) -> bytes:
@@ -46,15 +51,14 @@ def _damaged(random: Random) -> bytes:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_damaged_requests_are_answered_or_closed(
-    broker: Broker, seed: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    broker: Broker, endpoint: HttpEndpoint, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_endpoint(broker), "request_s", 0.02)
     random, address = Random(seed), broker.http_address
     assert address is not None
     for _ in range(EXAMPLES):
-        answer = await exchange(address, _damaged(random))
+        answer = await exchange(endpoint.address, _damaged(random))
         assert answer == b"" or answer.startswith((b"HTTP/1.1 ", b"HTTP/1.0 ")), answer
     assert (await get(address, "/live")).text == "alive\n"
-    while _endpoint(broker).open_connections:
+    while endpoint.open_connections:
         await asyncio.sleep(0)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]

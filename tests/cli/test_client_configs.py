@@ -266,10 +266,14 @@ def test_configs_of_a_member_are_on_the_wire(
 
 
 def test_a_static_member_is_one_on_the_wire(brokers: tuple[Broker, Broker], monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["consume", "t", "--until-end", "-g", "wire-static", "-b", brokers[0].address]
+    words = ["consume", "t", "--until-end", "-b", brokers[0].address]
     with requests(monkeypatch) as found:
-        assert run_here([*words, *given("group.instance.id=one")], b"")[0] == 0
+        assert run_here([*words, "-g", "wire-static", *given("group.instance.id=one")], b"")[0] == 0
     assert of(found, ApiKey.JOIN_GROUP)[0].group_instance_id == "one"
+    with requests(monkeypatch) as found:
+        newer = given("group.instance.id=two", "group.protocol=consumer")
+        assert run_here([*words, "-g", "wire-newer", *newer], b"")[0] == 0
+    assert of(found, ApiKey.CONSUMER_GROUP_HEARTBEAT)[0].instance_id == "two"
 
 
 def test_configs_of_a_producer_are_on_the_wire(brokers: tuple[Broker, Broker], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AdminClient,
@@ -113,6 +114,18 @@ def test_configs_of_a_topic_and_of_brokers_are_set(broker: str) -> None:
     printed(broker, "config", "set", "retention.ms=7", "--topic", "set", "--validate-only")
     described = printed(broker, "config", "describe", "retention.ms", "--topic", "set")
     assert described == ["retention.ms\t5000\ttopic\tyes\t5 s"]
+
+
+def test_configs_of_a_group_are_set_before_and_while_it_exists(broker: str) -> None:
+    printed(broker, "config", "set", "share.auto.offset.reset=earliest", "--group", "workers")
+    shown = printed(broker, "config", "describe", "--group", "workers", "--changed")
+    assert shown == ["share.auto.offset.reset\tearliest\tgroup\tyes\t-"]
+    assert "config list --groups" in rejected(broker, "config", "describe", "retention.ms", "--group", "workers")
+    assert "retention.ms" in rejected(broker, "config", "set", "retention.ms=7", "--group", "workers")
+    printed(broker, "config", "set", "--delete", "share.auto.offset.reset", "--group", "workers")
+    assert printed(broker, "config", "describe", "--group", "workers", "--changed") == []
+    listed = CliRunner().invoke(main, ["config", "list", "--groups"]).stdout
+    assert "share.auto.offset.reset\tstring\tlatest\tyes\t" in listed
 
 
 def test_records_are_deleted_and_transactions_looked_at(broker: str) -> None:

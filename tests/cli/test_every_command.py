@@ -50,6 +50,10 @@ LINES = {
     "users list": "",
     "users set": "alice --password-file -",
     "transactions queries": "",
+    "certs ca": "",
+    "certs client": "alice",
+    "certs server": "localhost",
+    "certs show": "certs/ca.pem",
     "quotas delete": "--user alice",
     "quotas list": "",
     "quotas set": "--user alice producer_byte_rate=1",
@@ -88,7 +92,17 @@ LINES = {
 SERVERS = {"serve", "cluster start", "registry", "console"}
 # What a command needs to have run before it.
 BEFORE = {"profile show": "profile set", "restore": "backup", "topics delete": "topics create"}
-BROKERLESS = {"config list", "completion", "man", "backup", "restore", "log dump", "log import", "log verify"}
+BEFORE |= dict.fromkeys(("certs client", "certs server", "certs show"), "certs ca")
+BROKERLESS = {"certs ca", "certs client", "certs server", "certs show"} | {
+    "config list",
+    "completion",
+    "man",
+    "backup",
+    "restore",
+    "log dump",
+    "log import",
+    "log verify",
+}
 WITHOUT_A_CLIENT = BROKERLESS | {"doctor", *(name for name in LINES if name.startswith("profile"))}
 ASK_A_BROKER = {name: line for name, line in LINES.items() if name not in WITHOUT_A_CLIENT} | {
     "sql": "'select * from t'",
@@ -195,6 +209,8 @@ def test_output_that_fails_is_one_line_or_none(name: str, place: Path, brokers: 
     for kind in ("full", "closed", "gone"):
         for made in ("backup", "restored", "imported"):
             shutil.rmtree(place / made, ignore_errors=True)
+        for made in place.glob("certs/[!c]*" if name in BEFORE else "certs/*"):
+            made.unlink()
         status, said = without_output(words, kind)
         lines = [line for line in said.splitlines() if line.startswith("odradek: cannot write")]
         assert "Traceback" not in said

@@ -14,6 +14,7 @@ from odradek.client.core.lifetime import CancelledInside
 from odradek.client.errors import ClientStopped, ConnectionLost, HandlerFailed, ListenerFailed, NotAssigned
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -82,11 +83,13 @@ async def test_a_poll_that_could_wait_for_nothing_says_so() -> None:
         assert await consumer.getmany(timeout_ms=1) == {}, "an assignment of nothing may be followed by another"
 
 
-async def test_streams_raise_an_error_that_stays_each_time_they_are_asked_and_the_loop_goes_on() -> None:
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_streams_raise_an_error_that_stays_each_time_they_are_asked_and_the_loop_goes_on(protocol: str) -> None:
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     async with cluster_with_records() as cluster:
-        not_authorized = JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        cluster.on(ApiKey.JOIN_GROUP, answer(not_authorized))
-        async with member_for(cluster) as consumer:
+        cluster.on(ApiKey.JOIN_GROUP, answer(JoinGroupResponse(error_code=code)))
+        cluster.on(ApiKey.CONSUMER_GROUP_HEARTBEAT, answer(ConsumerGroupHeartbeatResponse(error_code=code)))
+        async with member_for(cluster, group_protocol=protocol) as consumer:
             for stream in consumer.streams({"t": 2})["t"] * 2:
                 with pytest.raises(KafkaError) as caught:
                     await anext(stream)

@@ -35,17 +35,22 @@ async def member_that_has_records(cluster: FakeCluster, **more: Any) -> Consumer
     return consumer
 
 
-JOIN_POINTS = [ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.OFFSET_FETCH]
+CLASSIC_JOIN_POINTS = [ApiKey.FIND_COORDINATOR, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.OFFSET_FETCH]
+JOIN_POINTS = [ApiKey.FIND_COORDINATOR, ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.OFFSET_FETCH]
 
 
-@pytest.mark.parametrize("key", JOIN_POINTS, ids=lambda key: key.name)
-async def test_a_consumer_that_joins_stops_in_time(key: ApiKey) -> None:
+@pytest.mark.parametrize(
+    ("protocol", "key"),
+    [("classic", key) for key in CLASSIC_JOIN_POINTS] + [("consumer", key) for key in JOIN_POINTS],
+)
+async def test_a_consumer_that_joins_stops_in_time(protocol: str, key: ApiKey) -> None:
     async with FakeCluster({"t": 1}) as cluster:
         cluster.on(key, keep_silent)
-        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g")
+        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol=protocol)
         await consumer.start()
         await asked(cluster, key)
         cluster.on(ApiKey.LEAVE_GROUP, keep_silent)
+        cluster.on(ApiKey.CONSUMER_GROUP_HEARTBEAT, *[keep_silent] * 10)
         await in_time(consumer.stop)
 
 
@@ -87,7 +92,7 @@ async def test_a_leave_does_not_wait_behind_a_join() -> None:
 
     async with FakeCluster({"t": 1}) as cluster:
         cluster.on(ApiKey.SYNC_GROUP, wait_for_other_members)
-        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g")
+        consumer = Consumer("t", bootstrap_servers=cluster.address, group_id="g", group_protocol="classic")
         await consumer.start()
         await asked(cluster, ApiKey.SYNC_GROUP)
         await asyncio.wait_for(consumer.stop(), 5)

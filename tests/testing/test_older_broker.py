@@ -17,7 +17,7 @@ from odradek.client import Producer
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.testing import LocalKafka
+from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka
 from odradek.testing.errors import Unavailable
 from odradek.testing.releases import Release
 from odradek.tests.support.raw import Raw
@@ -74,6 +74,19 @@ async def test_the_versions_of_api_versions_are_named_since_2_4(
         answer = await raw.receive(ApiKey.API_VERSIONS, 0)
     assert answer.error_code == 35
     assert [(each.api_key, each.min_version, each.max_version) for each in answer.api_keys] == ranges
+
+
+@pytest.mark.kafka(topics={"orders": 1}, versions="2.8")
+async def test_processes_and_clusters_play_an_older_broker(
+    kafka_process: KafkaProcess, kafka_cluster: KafkaCluster
+) -> None:
+    for kafka in (kafka_process, kafka_cluster):
+        async with Producer(kafka.address) as producer:
+            await (await producer.send("orders", b"v"))
+        assert len(kafka.records("orders")) == 1
+        async with await Raw.connect(kafka.address.partition(",")[0]) as raw:
+            raw.send(ApiKey.METADATA, 12, MetadataRequest())
+            assert await raw.is_closed()
 
 
 def test_features_came_with_kafka_4() -> None:

@@ -11,20 +11,26 @@ from confluent_kafka import KafkaError as ConfluentError
 from confluent_kafka import Producer as ConfluentProducer
 from odradek.client import Producer
 from odradek.client.errors import AuthenticationFailed
-from odradek.testing import LocalKafka
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka
 from odradek.testing.errors import Unavailable
 
 Factory = Callable[..., LocalKafka]
+KINDS: dict[str, Callable[..., Any]] = {"local": LocalKafka, "process": KafkaProcess, "cluster": KafkaCluster}
 USERS = {"alice": 'se"cret\\', "bob": "b"}
 HOW = [{}, {"tls": True}, {"users": USERS}, {"tls": True, "users": USERS}]
 
 
 @pytest.mark.parametrize("how", HOW, ids=lambda how: "+".join(how) or "plain")
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # kafka-python reads its resources in an old way
-async def test_every_client_connects(kafka_factory: Factory, how: dict[str, Any]) -> None:
+async def test_every_client_connects(kind: str, how: dict[str, Any]) -> None:
+    with KINDS[kind](**how) as kafka:
+        await every_client_writes(kafka)
+
+
+async def every_client_writes(kafka: Kafka) -> None:
     import kafka as kafka_python
 
-    kafka = kafka_factory(**how)
     confluent = ConfluentProducer(kafka.options("confluent-kafka"))
     confluent.produce("t", b"confluent-kafka")
     assert confluent.flush(20) == 0
@@ -66,9 +72,33 @@ def test_a_restart_keeps_address_and_users(kafka_factory: Factory) -> None:
     kafka.restart()
     kafka.reset()
     assert kafka.address == address
+    confluent_writes(kafka)
+
+
+def confluent_writes(kafka: Kafka) -> None:
     producer = ConfluentProducer(kafka.options("confluent-kafka"))
     producer.produce("t", b"v")
     assert producer.flush(20) == 0
+
+
+@pytest.mark.kafka(topics={"t": 1}, tls=True, users=USERS)
+def test_a_killed_process_keeps_address_and_users(kafka_process: KafkaProcess) -> None:
+    address = kafka_process.address
+    kafka_process.kill()
+    kafka_process.restart()
+    assert kafka_process.address == address
+    confluent_writes(kafka_process)
+
+
+@pytest.mark.kafka(topics={"t": 1}, tls=True, users=USERS)
+def test_a_cluster_keeps_addresses_and_users_when_a_broker_dies(kafka_cluster: KafkaCluster) -> None:
+    leader, address = kafka_cluster.leader("t"), kafka_cluster.address
+    kafka_cluster.kill(leader)
+    confluent_writes(kafka_cluster)
+    kafka_cluster.restart(leader)
+    kafka_cluster.move_leader("t", to=leader)
+    confluent_writes(kafka_cluster)
+    assert (kafka_cluster.address, len(kafka_cluster.records("t"))) == (address, 2)
 
 
 def test_java_options_have_javas_names(kafka_factory: Factory) -> None:

@@ -9,7 +9,7 @@ from . import rebalance
 from .events import AppendFailed, Joined, Outcome, Synced
 from .group import Group
 from .history import Cause, CauseKind, Ending
-from .records import ClassicEnded, ConsumerRecord, OffsetRecord, ShareRecord
+from .records import ClassicEnded, OffsetRecord, PartRecord
 from .states import GroupState
 
 
@@ -17,7 +17,7 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     """Answer the requests of the outcome with the error, and let the group go on from its state before."""
     if isinstance(event.outcome.records[0], OffsetRecord):
         _reply_error(event, outcome)
-    elif isinstance(event.outcome.records[0], ClassicEnded | ConsumerRecord | ShareRecord):
+    elif isinstance(event.outcome.records[0], ClassicEnded | PartRecord):
         _upgrade_failed(event, outcome)
     elif group.state is GroupState.COMPLETING_REBALANCE:
         _assignment_failed(group, event, outcome, now_ms)

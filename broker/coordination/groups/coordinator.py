@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from ....protocol.errors import ErrorCode
+from ....protocol.messages import consumer_group_heartbeat
 from ....protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -49,14 +49,17 @@ from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
 from .consumer import offsets as consumer_offsets
-from .consumer import regexes, target
+from .consumer import regexes
 from .consumer import requests as consumer_requests
-from .consumer.events import Rejection
+from .consumer.requests import CONSUMER_DESCRIPTION
+from .consumer.target import CONSUMER_TARGET
 from .group import Group
 from .limits import GroupLimits, GroupsConfig, limits_of
+from .modern.events import Rejection
+from .modern.responses import describe, heartbeat_response
 from .records import NO_PRODUCER, OffsetRecord, Record
-from .share import target as share_target
 from .share.coordinator import ShareGroups
+from .share.target import SHARE_TARGET
 
 _log = logging.getLogger(__name__)
 
@@ -231,7 +234,9 @@ class GroupCoordinator:
             return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         actor = self.groups.get(request.group_id)
         limits = self.limits(request.group_id)
-        respond = consumer_requests.heartbeat_response(limits.consumer.heartbeat_interval_ms)
+        respond = heartbeat_response(
+            consumer_group_heartbeat, ConsumerGroupHeartbeatResponse, limits.consumer.heartbeat_interval_ms
+        )
         rejection = consumer_requests.rejection(request, context.api_version, limits.consumer.assignors)
         if rejection is not None:
             return respond(rejection)
@@ -285,7 +290,7 @@ class GroupCoordinator:
     def compute_target(self, actor: GroupActor) -> None:
         """Compute the target of a large group in a thread, one group at a time."""
         is_idle = not self._is_assigning
-        event = (target.beside(actor.state) or share_target.beside(actor.state)) if is_idle else None
+        event = (CONSUMER_TARGET.beside(actor.state) or SHARE_TARGET.beside(actor.state)) if is_idle else None
         if event is None:
             return
         self._is_assigning = True
@@ -301,23 +306,7 @@ class GroupCoordinator:
     ) -> ConsumerGroupDescribeResponse | LargeResponse[ConsumerGroupDescribeResponse]:
         """Answer a ConsumerGroupDescribe."""
         response = ConsumerGroupDescribeResponse()
-        steps: list[Iterator[int]] = []
-        size = 0
-        for group_id in dict.fromkeys(request.group_ids):
-            actor = self.groups.get(group_id)
-            error = self.check(group_id) if actor is None else ErrorCode.NONE
-            if not self._serves_consumer_protocol:
-                error = ErrorCode.UNSUPPORTED_VERSION
-            group = None if actor is None else actor.state
-            described = consumer_requests.describe(group_id, group, error)
-            response.groups.append(described)
-            if described.error_code or group is None or group.consumer is None:
-                continue
-            if request.include_authorized_operations:
-                described.authorized_operations = description.ALL_OPERATIONS
-            steps.append(consumer_requests.add_members(described, group.consumer, self._topics))
-            size += sum(1 + len(member.target) for member in group.consumer.members.values())
-        return fill(response, chain.from_iterable(steps), size)
+        return describe(CONSUMER_DESCRIPTION, self, self._topics, request, response, self._serves_consumer_protocol)
 
     # -- Offsets
 

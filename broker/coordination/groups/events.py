@@ -14,18 +14,8 @@ from typing import NamedTuple
 from ....protocol.errors import ErrorCode
 from .. import outcome
 from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
-from .consumer.events import (
-    Beat,
-    BecomeClassic,
-    ConsumerHeartbeat,
-    MemberSilent,
-    RegexesResolved,
-    Rejection,
-    RejoinLate,
-    RevocationLate,
-    SyncLate,
-    TargetComputed,
-)
+from .consumer.events import BecomeClassic, ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from .modern.events import Beat, MemberSilent, Rejection, TargetComputed
 from .records import Record
 from .share.events import (
     AlterStates,

@@ -19,7 +19,7 @@ from .committed_offsets import CommittedOffsets
 from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
 from .limits import GroupLimits
-from .records import ClassicEnded, ConsumerRecord, OffsetRecord, Record, ShareRecord
+from .records import ClassicEnded, OffsetRecord, PartRecord, Record
 from .roster import Member, Roster
 from .share.state import ShareGroup
 from .states import LEGAL, GroupState, IllegalMove
@@ -94,10 +94,8 @@ class Group:
         if isinstance(record, OffsetRecord):
             self.offsets.apply(record)
             self.had_offsets = self.had_offsets or record.value is not None
-        elif isinstance(record, ConsumerRecord):
-            self._apply_consumer(record)
-        elif isinstance(record, ShareRecord):
-            self._apply_share(record)
+        elif isinstance(record, PartRecord):
+            self._apply_part(record)
         elif isinstance(record, ClassicEnded):
             self.recorded, self.protocol_type = False, None
         elif record.value is None:
@@ -107,23 +105,22 @@ class Group:
         else:
             self._apply_generation(record.value)
 
-    def _apply_consumer(self, record: ConsumerRecord) -> None:
-        """Change the consumer group, make it with its first record, and forget it with its last."""
+    def _apply_part(self, record: PartRecord) -> None:
+        """Change the consumer or share group, make it with its first record, and forget it with its last."""
+        is_gone = record.value is None
+        if record.is_share:
+            self.share = self.share or ShareGroup()
+            self.share.apply(record)
+            if is_gone and isinstance(record.key, ShareGroupMetadataKey):
+                self.share = None
+            return
         if self.consumer is None:
             self.consumer = ConsumerGroup()
             self._leave_classic()
         self.consumer.apply(record)
-        if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
+        if is_gone and isinstance(record.key, ConsumerGroupMetadataKey):
             self.consumer = None
             self.had_offsets = bool(self.offsets)
-
-    def _apply_share(self, record: ShareRecord) -> None:
-        """Change the share group, make it with its first record, and forget it with its last."""
-        if self.share is None:
-            self.share = ShareGroup()
-        self.share.apply(record)
-        if isinstance(record.key, ShareGroupMetadataKey) and record.value is None:
-            self.share = None
 
     def _leave_classic(self) -> None:
         """Forget the classic group, of which the consumer group has the members."""

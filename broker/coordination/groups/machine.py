@@ -49,15 +49,17 @@ from .share import machine as share
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
+    do = STEPS.get(event.__class__)
     if group.share is not None or event.__class__ in SHARE_EVENTS:
         return share.step(group, event, now_ms)
-    if group.consumer is not None or event.__class__ in CONSUMER_EVENTS:
+    if group.consumer is not None or do is None:
         return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
-    lifecycle.begin_after_downgrade(group, outcome, now_ms)
+    if group.leader is None:
+        lifecycle.begin_after_downgrade(group, outcome, now_ms)
     error = guards.find_error(group, event)
     if not error:
-        STEPS[event.__class__](group, event, outcome, now_ms)
+        do(group, event, outcome, now_ms)
     elif isinstance(event, events.Join):
         join_phase.reject(group, event, error, outcome, now_ms)
     elif isinstance(event, events.Request):
@@ -76,20 +78,7 @@ SHARE_EVENTS = frozenset(
     }
 )
 
-# What makes a consumer group of a group that is none, or finds none.
-CONSUMER_EVENTS = frozenset(
-    {
-        events.ConsumerHeartbeat,
-        events.MemberSilent,
-        events.RevocationLate,
-        events.RejoinLate,
-        events.SyncLate,
-        events.RegexesResolved,
-        events.TargetComputed,
-        events.BecomeClassic,
-    }
-)
-
+# All others are of consumer groups: they make one of a group that is none, or find none.
 STEPS: dict[type[events.Event], Callable[[Group, Any, events.Outcome, int], None]] = {
     events.Join: join_phase.join,
     events.Sync: sync_phase.sync,

@@ -14,14 +14,16 @@ from .roster import Member
 from .sessions import remove_member, start_session
 from .states import GroupState
 
+# Looked up once (guards.py).
+_NONE, _PREPARING = ErrorCode.NONE, GroupState.PREPARING_REBALANCE
+
 
 def heartbeat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
     """Renew the session, and tell the member if a rebalance runs."""
     member = group.roster.members[event.member_id]
     member.heard_ms = now_ms
     start_session(member, outcome)
-    is_rebalancing = group.state is GroupState.PREPARING_REBALANCE
-    error = ErrorCode.REBALANCE_IN_PROGRESS if is_rebalancing else ErrorCode.NONE
+    error = _NONE if group.state is not _PREPARING else ErrorCode.REBALANCE_IN_PROGRESS
     outcome.replies.append((event.token, error))
 
 

@@ -11,7 +11,7 @@ with a retention time of its own is written at version 1, because only that vers
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from ....protocol.codec import decode, decode_versioned, encode_versioned
 from ....protocol.messages import consumer_group_records as consumer
@@ -61,21 +61,10 @@ class ClassicEnded(NamedTuple):
     group_id: str
 
 
-ConsumerKey: TypeAlias = (
-    consumer.ConsumerGroupMetadataKey
-    | consumer.ConsumerGroupPartitionMetadataKey
-    | consumer.ConsumerGroupMemberMetadataKey
-    | consumer.ConsumerGroupTargetAssignmentMetadataKey
-    | consumer.ConsumerGroupTargetAssignmentMemberKey
-    | consumer.ConsumerGroupCurrentMemberAssignmentKey
-    | consumer.ConsumerGroupRegularExpressionKey
-)
+class PartRecord(NamedTuple):
+    """A part of a consumer or share group. The value is of the class that belongs to the key; None deletes the part."""
 
-
-class ConsumerRecord(NamedTuple):
-    """A part of a consumer group. The value is of the class that belongs to the key; None deletes the part."""
-
-    key: ConsumerKey
+    key: Any
     value: Any
 
     @property
@@ -83,73 +72,41 @@ class ConsumerRecord(NamedTuple):
         """The group."""
         return self.key.group_id
 
-
-ShareKey: TypeAlias = (
-    share.ShareGroupMemberMetadataKey
-    | share.ShareGroupMetadataKey
-    | share.ShareGroupTargetAssignmentMetadataKey
-    | share.ShareGroupTargetAssignmentMemberKey
-    | share.ShareGroupCurrentMemberAssignmentKey
-    | share.ShareGroupStatePartitionMetadataKey
-)
-
-
-class ShareRecord(NamedTuple):
-    """A part of a share group. The value is of the class that belongs to the key; None deletes the part."""
-
-    key: ShareKey
-    value: Any
-
     @property
-    def group_id(self) -> str:
-        """The group."""
-        return self.key.group_id
+    def is_share(self) -> bool:
+        """Whether this is a part of a share group, not of a consumer group."""
+        return self.key.KEY in _SHARE
 
 
-Record = GroupRecord | OffsetRecord | ClassicEnded | ConsumerRecord | ShareRecord
+Record = GroupRecord | OffsetRecord | ClassicEnded | PartRecord
 
-_CONSUMER_KEYS: dict[int, type[ConsumerKey]] = {
-    3: consumer.ConsumerGroupMetadataKey,
-    4: consumer.ConsumerGroupPartitionMetadataKey,
-    5: consumer.ConsumerGroupMemberMetadataKey,
-    6: consumer.ConsumerGroupTargetAssignmentMetadataKey,
-    7: consumer.ConsumerGroupTargetAssignmentMemberKey,
-    8: consumer.ConsumerGroupCurrentMemberAssignmentKey,
-    16: consumer.ConsumerGroupRegularExpressionKey,
+# The classes of keys and values, by the type of the key.
+_CONSUMER: dict[int, tuple[Any, Any]] = {
+    3: (consumer.ConsumerGroupMetadataKey, consumer.ConsumerGroupMetadataValue),
+    # Only the tombstone of type 4 is written, and what old records of it say is not needed.
+    4: (consumer.ConsumerGroupPartitionMetadataKey, None),
+    5: (consumer.ConsumerGroupMemberMetadataKey, consumer.ConsumerGroupMemberMetadataValue),
+    6: (consumer.ConsumerGroupTargetAssignmentMetadataKey, consumer.ConsumerGroupTargetAssignmentMetadataValue),
+    7: (consumer.ConsumerGroupTargetAssignmentMemberKey, consumer.ConsumerGroupTargetAssignmentMemberValue),
+    8: (consumer.ConsumerGroupCurrentMemberAssignmentKey, consumer.ConsumerGroupCurrentMemberAssignmentValue),
+    16: (consumer.ConsumerGroupRegularExpressionKey, consumer.ConsumerGroupRegularExpressionValue),
 }
-# Type 4 has no value here: only its tombstone is written, and what old records of it say is not needed.
-_CONSUMER_VALUES: dict[int, Any] = {
-    3: consumer.ConsumerGroupMetadataValue,
-    5: consumer.ConsumerGroupMemberMetadataValue,
-    6: consumer.ConsumerGroupTargetAssignmentMetadataValue,
-    7: consumer.ConsumerGroupTargetAssignmentMemberValue,
-    8: consumer.ConsumerGroupCurrentMemberAssignmentValue,
-    16: consumer.ConsumerGroupRegularExpressionValue,
+_SHARE: dict[int, tuple[Any, Any]] = {
+    10: (share.ShareGroupMemberMetadataKey, share.ShareGroupMemberMetadataValue),
+    11: (share.ShareGroupMetadataKey, share.ShareGroupMetadataValue),
+    12: (share.ShareGroupTargetAssignmentMetadataKey, share.ShareGroupTargetAssignmentMetadataValue),
+    13: (share.ShareGroupTargetAssignmentMemberKey, share.ShareGroupTargetAssignmentMemberValue),
+    14: (share.ShareGroupCurrentMemberAssignmentKey, share.ShareGroupCurrentMemberAssignmentValue),
+    15: (share.ShareGroupStatePartitionMetadataKey, share.ShareGroupStatePartitionMetadataValue),
 }
-
-_SHARE_KEYS: dict[int, type[ShareKey]] = {
-    10: share.ShareGroupMemberMetadataKey,
-    11: share.ShareGroupMetadataKey,
-    12: share.ShareGroupTargetAssignmentMetadataKey,
-    13: share.ShareGroupTargetAssignmentMemberKey,
-    14: share.ShareGroupCurrentMemberAssignmentKey,
-    15: share.ShareGroupStatePartitionMetadataKey,
-}
-_SHARE_VALUES: dict[int, Any] = {
-    10: share.ShareGroupMemberMetadataValue,
-    11: share.ShareGroupMetadataValue,
-    12: share.ShareGroupTargetAssignmentMetadataValue,
-    13: share.ShareGroupTargetAssignmentMemberValue,
-    14: share.ShareGroupCurrentMemberAssignmentValue,
-    15: share.ShareGroupStatePartitionMetadataValue,
-}
+_PARTS = _CONSUMER | _SHARE
 
 
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """Return key and value in bytes. Raise EncodeError if a name is too long for the format."""
     if isinstance(record, GroupRecord):
         return group_key(record.group_id), _value(record.value, GROUP_VALUE_VERSION)
-    if isinstance(record, ConsumerRecord | ShareRecord):
+    if isinstance(record, PartRecord):
         return _key(record.key.KEY or 0, record.key), _value(record.value, _KEY_LAYOUT_VERSION)
     if isinstance(record, ClassicEnded):
         return group_key(record.group_id), None
@@ -177,17 +134,14 @@ def decode_record(key: bytes, value: bytes | None) -> Record | None:
         found = decode(cls, _KEY_LAYOUT_VERSION, key, 2)
         committed = None if value is None else decode_versioned(OffsetCommitValue, value)
         return OffsetRecord(found.group, found.topic, found.partition, committed)
-    if kind in _CONSUMER_KEYS:
-        found = decode(_CONSUMER_KEYS[kind], _KEY_LAYOUT_VERSION, key, 2)
-        cls = _CONSUMER_VALUES.get(kind)
-        return ConsumerRecord(found, value if value is None or cls is None else decode_versioned(cls, value))
-    if kind in _SHARE_KEYS:
-        part = decode(_SHARE_KEYS[kind], _KEY_LAYOUT_VERSION, key, 2)
-        return ShareRecord(part, None if value is None else decode_versioned(_SHARE_VALUES[kind], value))
+    if kind in _PARTS:
+        key_class, value_class = _PARTS[kind]
+        part = decode(key_class, _KEY_LAYOUT_VERSION, key, 2)
+        return PartRecord(part, value if value is None or value_class is None else decode_versioned(value_class, value))
     return None
 
 
-def _key(kind: int, key: OffsetCommitKey | GroupMetadataKey | ConsumerKey | ShareKey) -> bytes:
+def _key(kind: int, key: Any) -> bytes:
     return struct.pack(">h", kind) + encode_versioned(key, _KEY_LAYOUT_VERSION)[2:]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ....protocol.apis import key_of
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...security.authorizer import Authorizer, Decision
+from ..connection import Connection
 from ..request import RequestContext
 
 if TYPE_CHECKING:
@@ -31,31 +32,45 @@ _log = logging.getLogger("odradek.authorizer")
 class Caller(RequestContext):
     """The context of a request, where there is an authorizer."""
 
-    __slots__ = ("_authorizer", "_lines", "_who", "services")
+    __slots__ = ("_authorizer", "_lines", "_logs_allowed", "services")
 
-    def __init__(self, context: RequestContext, authorizer: Authorizer, services: Services) -> None:
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        services: Services,
+        logs_allowed: bool,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str,
+        connection: Connection,
+        frame_bytes: int = 0,
+    ) -> None:
         # Not by `super`: this is done for each request.
-        self.api_key = context.api_key
-        self.api_version = context.api_version
-        self.correlation_id = context.correlation_id
-        self.client_id = context.client_id
-        self.connection = connection = context.connection
-        self.frame_bytes = context.frame_bytes
-        self._who = connection.principal, connection.client_host
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.connection = connection
+        self.frame_bytes = frame_bytes
         self.services = services
         self._authorizer = authorizer
+        self._logs_allowed = logs_allowed
         self._lines = 0
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool:
-        found = self._authorizer.decide(*self._who, operation, resource_type, name)
-        if audited and (not found.is_allowed or _log.isEnabledFor(logging.DEBUG)):
+        who = self.connection
+        found = self._authorizer.decide(who.principal, who.client_host, operation, resource_type, name)
+        is_allowed = found.is_allowed
+        if audited and (not is_allowed or self._logs_allowed):
             self._note(found, operation, resource_type, name)
-        return found.is_allowed
+        return is_allowed
 
     def may_by_type(self, operation: Operation, resource_type: ResourceType) -> bool:
         """Return whether the client may do this to any resource of the type."""
-        found = self._authorizer.decide_by_type(*self._who, operation, resource_type)
-        if not found.is_allowed or _log.isEnabledFor(logging.DEBUG):
+        who = self.connection
+        found = self._authorizer.decide_by_type(who.principal, who.client_host, operation, resource_type)
+        if not found.is_allowed or self._logs_allowed:
             self._note(found, operation, resource_type, "any")
         return found.is_allowed
 
@@ -64,7 +79,8 @@ class Caller(RequestContext):
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, audited=audited)
 
     def operations(self, resource_type: ResourceType, name: str) -> int:
-        return self._authorizer.operations(*self._who, resource_type, name)
+        who = self.connection
+        return self._authorizer.operations(who.principal, who.client_host, resource_type, name)
 
     @property
     def acl_changes(self) -> int:
@@ -89,6 +105,11 @@ class Caller(RequestContext):
             _shown(decision.rule),
             rest,
         )
+
+
+def logs_allowed() -> bool:
+    """Return whether the audit log has what is allowed, too. That is asked at the start, because it costs a percent."""
+    return _log.isEnabledFor(logging.DEBUG)
 
 
 def _shown(text: str) -> str:

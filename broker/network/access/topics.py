@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from itertools import compress
+from operator import not_
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -19,7 +21,8 @@ from .access import Access, Result, all_denied, amended, denied, each, split, wi
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_TOPIC = ResourceType.TOPIC
+# Python 3.11 takes a tenth of a microsecond to look up a member of an enum: a percent of a small request.
+_TOPIC, _WRITE = ResourceType.TOPIC, Operation.WRITE
 # Where a batch says its format, and whether it is transactional.
 _MAGIC_AT, _ATTRIBUTES_AT = 16, 22
 _TRANSACTIONAL = 0x10
@@ -50,9 +53,12 @@ def produce(portions: Portions) -> Access:
             if request.acks == 0:
                 raise CloseConnection("acks=0 without WRITE on the transactional id")
             return all_denied(caller, request, portions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        rest, refused = split(request.topic_data, lambda data: _may_write(caller, data))
-        if not refused:
+        # Without `split`, whose calls would be one in forty of a small request.
+        are_allowed = [_may_write(caller, data) for data in request.topic_data]
+        if all(are_allowed):
             return proceed(request)
+        rest: list[Any] = list(compress(request.topic_data, are_allowed))
+        refused: list[Any] = list(compress(request.topic_data, map(not_, are_allowed)))
         result = proceed(with_field(request, "topic_data", rest))
         if request.acks == 0:
             # The batches of the other topics are appended.
@@ -82,8 +88,9 @@ def _may_use_transaction(caller: Caller, transactional_id: str | None) -> bool:
 
 
 def _may_write(caller: Caller, data: Any) -> bool:
-    name = topic_of(caller, data)
-    return name is None or caller.may(Operation.WRITE, _TOPIC, name)
+    # It has a name, or from version 13 on an id.
+    name = data.name or topic_of(caller, data)
+    return name is None or caller.may(_WRITE, _TOPIC, name)
 
 
 # -- Creation and deletion

@@ -111,10 +111,10 @@ async def test_a_client_that_reads_nothing_is_closed_and_its_page_not_made() -> 
         await served.stop()
 
 
-async def test_connections_over_the_bound_are_closed_at_once(
-    served: HttpEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connections_over_the_bound_are_closed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint, "MAX_CONNECTIONS", 1)
+    served = HttpEndpoint("127.0.0.1", 0, _pages)
+    await served.start()
     host, _, port = served.address.rpartition(":")
     _, first = await asyncio.open_connection(host, int(port))
     while not served.open_connections:
@@ -124,6 +124,7 @@ async def test_connections_over_the_bound_are_closed_at_once(
     while served.open_connections:
         await asyncio.sleep(0)
     assert (await get(served.address, "/a")).status == 200
+    await served.stop()
 
 
 async def test_a_stop_ends_open_connections(served: HttpEndpoint) -> None:

@@ -463,6 +463,57 @@ class TestReload:
             finally:
                 goes_on.set()
 
+    async def test_a_disk_that_hangs_holds_up_neither_the_loop_nor_the_order_of_changes(
+        self, config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        goes_on, began, load = threading.Event(), threading.Event(), tls.load
+        first, second = str(authority.folder / "broker.pem"), str(authority.folder / "second.pem")
+        authority.store("second.pem")
+
+        def hang(config: ListenerConfig) -> tls.Loaded:
+            began.set()
+            goes_on.wait()
+            return load(config)
+
+        async with (
+            Broker(tls_config(config, authority)) as broker,
+            await Raw.connect(broker.address) as one,
+            await Raw.connect(broker.address) as two,
+            await Raw.connect(broker.address) as other,
+        ):
+            authority.store()
+            renewed = (await asyncio.to_thread(Path(first).read_text)).replace("\n", "")
+            monkeypatch.setattr(tls, "load", hang)
+            try:
+                changes = [asyncio.ensure_future(alter(one, broker, ssl_keystore_location=second))]
+                assert await asyncio.to_thread(began.wait, 60)
+                changes.append(asyncio.ensure_future(alter(two, broker, ssl_keystore_location=first)))
+                # Others are served meanwhile, with the certificate of before.
+                assert (await other.ask(ApiKey.METADATA, 12, METADATA)).brokers
+                await certificate_of(broker, authority.context())
+                assert not any(each.done() for each in changes)
+            finally:
+                goes_on.set()
+            assert await asyncio.gather(*changes) == [(0, None)] * 2
+            assert broker.services.reconfiguration.overrides(str(broker.node_id)) == {
+                "listener.name.tls.ssl.keystore.location": first
+            }
+            shown = ssl.DER_cert_to_PEM_cert(await certificate_of(broker, authority.context()))
+            assert shown.replace("\n", "") in renewed
+
+    async def test_a_store_that_cannot_be_used_changes_nothing(
+        self, config: BrokerConfig, authority: Authority
+    ) -> None:
+        bad = authority.folder / "bad.pem"
+        bad.write_text("nonsense")
+        async with Broker(tls_config(config, authority)) as broker, await Raw.connect(broker.address) as raw:
+            before = await certificate_of(broker, authority.context())
+            code, why = await alter(raw, broker, ssl_keystore_location=str(bad))
+            assert code == 42 and why is not None
+            assert why.startswith(f"Validation of dynamic config update of SSLFactory failed: {bad}")
+            assert not broker.services.reconfiguration.overrides(str(broker.node_id))
+            assert await certificate_of(broker, authority.context()) == before
+
     async def test_the_same_path_again_reads_the_file_again(self, config: BrokerConfig, authority: Authority) -> None:
         path = str(authority.folder / "broker.pem")
         async with Broker(tls_config(config, authority)) as broker, await Raw.connect(broker.address) as raw:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, KafkaError, TopicPartition
+from odradek.client.assignors import RoundRobinAssignor
 from odradek.client.errors import InvalidOption
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -320,3 +321,21 @@ async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic
         del cluster.versions[BEAT]
         async with member_of(cluster, "t", group_protocol="auto") as consumer:
             await until(consumer, lambda: consumer.assignment() == {T0})
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [
+        ({}, BEAT),
+        ({"group_remote_assignor": "range"}, BEAT),
+        ({"session_timeout_ms": 10_000}, ApiKey.JOIN_GROUP),
+        ({"partition_assignment_strategy": [RoundRobinAssignor]}, ApiKey.JOIN_GROUP),
+    ],
+)
+async def test_the_default_is_the_consumer_protocol_unless_an_option_asks_for_the_classic_one(
+    options: dict[str, Any], first: ApiKey
+) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with Consumer("t", bootstrap_servers=cluster.address, group_id="g", **options) as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+        assert [bool(cluster.calls(key)) for key in (BEAT, ApiKey.JOIN_GROUP)] == [first is BEAT, first is not BEAT]

@@ -21,6 +21,8 @@ from odradek.tests.support.stopping import in_time
 from odradek.tests.support.wire import Call
 
 Task = asyncio.Task[None]
+# The kinds of consumers, with their group protocols.
+MEMBERS = {"Consumer": "auto", "classic Consumer": "classic"}
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 
 
@@ -40,8 +42,9 @@ class Held:
 def make(kind: str, cluster: FakeCluster) -> Any:
     if kind == "Producer":
         return Producer(cluster.address, **QUICK)
-    if kind == "Consumer":
-        return Consumer("t", bootstrap_servers=cluster.address, group_id="g", auto_offset_reset="earliest", **QUICK)
+    if kind in MEMBERS:
+        options = {"group_id": "g", "auto_offset_reset": "earliest", "group_protocol": MEMBERS[kind], **QUICK}
+        return Consumer("t", bootstrap_servers=cluster.address, **options)
     return Admin(cluster.address) if kind == "Admin" else SimpleConsumer(cluster.address)
 
 
@@ -77,7 +80,8 @@ async def with_work(client: Any) -> None:
         assert await client.getone()
 
 
-STOPS = [("Producer", ApiKey.PRODUCE), ("Consumer", ApiKey.OFFSET_COMMIT), ("Consumer", ApiKey.LEAVE_GROUP)]
+STOPS = [("Producer", ApiKey.PRODUCE), ("Consumer", ApiKey.OFFSET_COMMIT)]
+STOPS += [("classic Consumer", ApiKey.LEAVE_GROUP)]
 
 
 @asynccontextmanager
@@ -269,7 +273,7 @@ async def test_a_consumer_that_is_lost_leaves_its_group_while_the_loop_runs() ->
             del consumer
             gc.collect()
         async with asyncio.timeout(10):
-            while not cluster.calls(ApiKey.LEAVE_GROUP) or any(node.writers for node in cluster.nodes.values()):
+            while not cluster.group.left or any(node.writers for node in cluster.nodes.values()):
                 await asyncio.sleep(0)
 
 

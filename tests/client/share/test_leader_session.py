@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.client.record import TopicPartition
 from odradek.client.share.deliveries import Acknowledgement, Source
-from odradek.client.share.leader_session import ShareFetchOptions, ShareSession, by_partition, outcomes_of
+from odradek.client.share.leader_session import ShareFetchOptions, ShareSession, outcomes_of, places_of
 
 A, B = (b"a" * 16, 0), (b"b" * 16, 1)
 OPTIONS = ShareFetchOptions(1, 500, 1_000_000, 500, True, 1)
@@ -64,7 +64,8 @@ def test_what_an_earlier_session_acquired_is_not_told_in_a_later_one() -> None:
     one.fetched(frozenset({A}))
     assert one.number == 2
     place = TopicPartition("a", 0)
-    taken = {Source(1, number, A[0]): {place: {number: ACCEPT}} for number in (1, 2)}
+    other = TopicPartition("b", 1)
+    taken = {Source(1, 1, B[0]): {other: {1: ACCEPT}}, Source(1, 2, A[0]): {place: {2: ACCEPT}}}
     assert outcomes_of(taken, one.number) == {A: {2: ACCEPT}}
-    assert by_partition(taken, one.number, current=True) == {place: [2]}
-    assert by_partition(taken, one.number, current=False) == {place: [1]}
+    assert places_of(taken, one.number, current=True) == {A: place}
+    assert places_of(taken, one.number, current=False) == {B: other}

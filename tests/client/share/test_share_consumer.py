@@ -23,6 +23,7 @@ from odradek.client.errors import (
 )
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
 from odradek.protocol.messages.share_fetch import ShareFetchResponse
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
@@ -33,6 +34,7 @@ from odradek.tests.support.wire import answer, do_and_drop, drop
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+LOST = ErrorCode.INVALID_RECORD_STATE
 
 
 def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
@@ -205,6 +207,25 @@ async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_tol
             assert (place, offsets) == (T0, [0, 1, 2, 3])
             assert error is not None
         assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
+
+
+async def test_an_answer_without_a_partition_takes_nothing_of_it() -> None:
+    told: list[Any] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 4)
+        async with worker(cluster, acknowledgement_listener=lambda *said: told.append(said)) as consumer:
+            await take(consumer, 2)
+            cluster.on(ACKNOWLEDGE, answer(ShareAcknowledgeResponse()))
+            with pytest.raises(KafkaError, match="does not say that it took") as caught:
+                await consumer.commit()
+            assert caught.value.code is LOST
+            await take(consumer, 2)
+            cluster.on(FETCH, answer(ShareFetchResponse(acquisition_lock_timeout_ms=30_000)))
+            await consumer.getmany(timeout_ms=200)
+            assert [(place, offsets, error and error.code) for place, offsets, error in told] == [
+                (T0, [0, 1], LOST),
+                (T0, [2, 3], LOST),
+            ]
 
 
 @pytest.mark.parametrize("step", [drop, do_and_drop])

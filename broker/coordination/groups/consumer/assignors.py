@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
-from .state import Place
+from ..modern.state import Place, Targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,6 @@ class Subscriber:
     target: Set[Place]
 
 
-Targets = dict[str, set[Place]]
 # Subscribers and the number of partitions of each topic -> partitions of each member.
 Assignor = Callable[[list[Subscriber], Mapping[bytes, int]], Targets]
 

@@ -5,65 +5,66 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from .....protocol.messages import consumer_group_records as kafka
-from ..records import ConsumerRecord
-from .state import ConsumerGroup, Current, Member, Place, Resolved
+from ..modern.state import Place, by_topic
+from ..records import PartRecord
+from .state import ConsumerGroup, Current, Member, Resolved
 
 
-def epoch_bumped(group_id: str, body: ConsumerGroup, metadata_hash: int) -> list[ConsumerRecord]:
+def epoch_bumped(group_id: str, body: ConsumerGroup, metadata_hash: int) -> list[PartRecord]:
     """Return the records that raise the epoch of a group."""
     value = kafka.ConsumerGroupMetadataValue(body.epoch + 1, metadata_hash)
-    records = [ConsumerRecord(kafka.ConsumerGroupMetadataKey(group_id), value)]
+    records = [PartRecord(kafka.ConsumerGroupMetadataKey(group_id), value)]
     if body.has_partition_metadata:
-        records.append(ConsumerRecord(kafka.ConsumerGroupPartitionMetadataKey(group_id), None))
+        records.append(PartRecord(kafka.ConsumerGroupPartitionMetadataKey(group_id), None))
     return records
 
 
-def said(group_id: str, member_id: str, value: kafka.ConsumerGroupMemberMetadataValue | None) -> ConsumerRecord:
+def said(group_id: str, member_id: str, value: kafka.ConsumerGroupMemberMetadataValue | None) -> PartRecord:
     """Return the record of what a member says of itself."""
-    return ConsumerRecord(kafka.ConsumerGroupMemberMetadataKey(group_id, member_id), value)
+    return PartRecord(kafka.ConsumerGroupMemberMetadataKey(group_id, member_id), value)
 
 
-def target_of(group_id: str, member_id: str, target: Iterable[Place]) -> ConsumerRecord:
+def target_of(group_id: str, member_id: str, target: Iterable[Place]) -> PartRecord:
     """Return the record of a member's target."""
     topics = [kafka.TopicPartition(topic_id, indexes) for topic_id, indexes in by_topic(target).items()]
     key = kafka.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id)
-    return ConsumerRecord(key, kafka.ConsumerGroupTargetAssignmentMemberValue(topics))
+    return PartRecord(key, kafka.ConsumerGroupTargetAssignmentMemberValue(topics))
 
 
-def target_computed(group_id: str, epoch: int, now_ms: int) -> ConsumerRecord:
+def target_computed(group_id: str, epoch: int, now_ms: int) -> PartRecord:
     """Return the record that says for which epoch all targets are."""
     value = kafka.ConsumerGroupTargetAssignmentMetadataValue(epoch, now_ms)
-    return ConsumerRecord(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+    return PartRecord(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def current(group_id: str, member_id: str, now: Current) -> ConsumerRecord:
+def current(group_id: str, member_id: str, now: Current) -> PartRecord:
     """Return the record of where a member stands."""
     key = kafka.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id)
     value = kafka.ConsumerGroupCurrentMemberAssignmentValue(
         now.epoch, now.previous_epoch, now.state, _with_epochs(now.assigned), _with_epochs(now.revoking)
     )
-    return ConsumerRecord(key, value)
+    return PartRecord(key, value)
 
 
-def resolved(group_id: str, regex: str, found: Resolved | None) -> ConsumerRecord:
+def resolved(group_id: str, regex: str, found: Resolved | None) -> PartRecord:
     """Return the record of the topics that a regular expression matches; None: nobody uses it any more."""
     key = kafka.ConsumerGroupRegularExpressionKey(group_id, regex)
     if found is None:
-        return ConsumerRecord(key, None)
+        return PartRecord(key, None)
     value = kafka.ConsumerGroupRegularExpressionValue(sorted(found.topics), found.version, found.resolved_ms)
-    return ConsumerRecord(key, value)
+    return PartRecord(key, value)
 
 
-def member_gone(group_id: str, member_id: str) -> list[ConsumerRecord]:
+def member_gone(group_id: str, member_id: str) -> list[PartRecord]:
     """Return the tombstones of a member."""
     return [
-        ConsumerRecord(kafka.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        ConsumerRecord(kafka.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
+        PartRecord(kafka.ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
+        PartRecord(kafka.ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
         said(group_id, member_id, None),
     ]
 
 
-def member_replaced(group_id: str, old: Member, new_id: str) -> list[ConsumerRecord]:
+def member_replaced(group_id: str, old: Member, new_id: str) -> list[PartRecord]:
     """Return the records that give a static member's place to the member that comes back under another id."""
     copy = old.current._replace(epoch=0, previous_epoch=0)
     return [
@@ -74,24 +75,16 @@ def member_replaced(group_id: str, old: Member, new_id: str) -> list[ConsumerRec
     ]
 
 
-def group_gone(group_id: str, body: ConsumerGroup) -> list[ConsumerRecord]:
+def group_gone(group_id: str, body: ConsumerGroup) -> list[PartRecord]:
     """Return the tombstones of a group, the one of the group itself last. Its members go before it, if it has any."""
-    records: list[ConsumerRecord] = []
+    records: list[PartRecord] = []
     for member_id in body.members:
         records += member_gone(group_id, member_id)
-    records.append(ConsumerRecord(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id), None))
+    records.append(PartRecord(kafka.ConsumerGroupTargetAssignmentMetadataKey(group_id), None))
     records += [resolved(group_id, regex, None) for regex in body.regexes]
-    records.append(ConsumerRecord(kafka.ConsumerGroupPartitionMetadataKey(group_id), None))
-    records.append(ConsumerRecord(kafka.ConsumerGroupMetadataKey(group_id), None))
+    records.append(PartRecord(kafka.ConsumerGroupPartitionMetadataKey(group_id), None))
+    records.append(PartRecord(kafka.ConsumerGroupMetadataKey(group_id), None))
     return records
-
-
-def by_topic(places: Iterable[Place]) -> dict[bytes, list[int]]:
-    """Return partitions by topic, in order."""
-    topics: dict[bytes, list[int]] = {}
-    for topic_id, index in sorted(places):
-        topics.setdefault(topic_id, []).append(index)
-    return topics
 
 
 def _with_epochs(places: Mapping[Place, int]) -> list[kafka.TopicPartitions]:

@@ -6,13 +6,12 @@ from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ..events import CancelTimer, Leave, Leaver, Left, Outcome, SetTimer
 from ..group import Group
-from . import changes, migration, regexes, target
+from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
+from ..modern.target import metadata_hash
+from . import changes, migration, regexes
 from .events import (
-    LEAVE_EPOCH,
     STATIC_LEAVE_EPOCH,
-    Beat,
     ConsumerHeartbeat,
-    MemberSilent,
     MemberTimer,
     RejoinLate,
     RevocationLate,
@@ -122,7 +121,7 @@ def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Ou
     for other in body.members.values():
         if other.member_id not in ids and other.said is not None:
             names |= body.topics_of(other.said)
-    outcome.records += changes.epoch_bumped(group.group_id, body, target.metadata_hash(names, group.topics))
+    outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
 
 
 def static_holder(body: ConsumerGroup, event: ConsumerHeartbeat) -> Member | None:

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from .....protocol.errors import ErrorCode
 from ...outcome import Token
-from .state import Place, Resolved
+from ..modern.events import MemberSilent
+from ..modern.state import Place
+from .state import Resolved
 
-LEAVE_EPOCH = -1
 # A static member leaves and will come back under the same instance id.
 STATIC_LEAVE_EPOCH = -2
-
-
-class Rejection(NamedTuple):
-    """An error for a client, with its text."""
-
-    error: ErrorCode
-    message: str | None = None
-
-
-@dataclass(slots=True)
-class Beat:
-    """The answer to a heartbeat that is not rejected. The assignment is None where it is as the member knows it."""
-
-    member_id: str
-    epoch: int
-    assignment: tuple[Place, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -60,13 +43,6 @@ class ConsumerHeartbeat:
 
 
 # The names tell the timers of one member apart: tuples with equal fields are equal.
-
-
-class MemberSilent(NamedTuple):
-    """A member sent no heartbeat for the group's session timeout."""
-
-    member_id: str
-    kind: str = "session"
 
 
 class RevocationLate(NamedTuple):
@@ -103,15 +79,6 @@ class RegexesResolved:
     """The topics that regular expressions of the group match."""
 
     found: dict[str, Resolved]
-
-
-@dataclass(slots=True)
-class TargetComputed:
-    """The target of a large group for an epoch. `work` computes it, in a thread, and `targets` are what came of it."""
-
-    epoch: int
-    work: Callable[[], dict[str, set[Place]]]
-    targets: dict[str, set[Place]] = field(default_factory=dict[str, set[Place]])
 
 
 @dataclass(slots=True)

@@ -12,25 +12,23 @@ from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ..events import Outcome, SetTimer
 from ..group import Group
+from ..modern.draft import rejecting
+from ..modern.events import Beat
+from ..modern.state import Place
+from ..modern.target import metadata_hash
 from ..records import ClassicEnded
-from . import changes, departure, migration, regexes, target
+from . import changes, departure, migration, regexes
 from .draft import Draft
-from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Rejection, RevocationLate
+from .events import STATIC_LEAVE_EPOCH, ConsumerHeartbeat, RevocationLate
 from .reconciliation import Reconciliation
-from .state import ConsumerGroup, Current, Member, MemberState, Place
+from .state import ConsumerGroup, Current, Member, MemberState
+from .target import CONSUMER_TARGET
 
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Answer a heartbeat. One that is rejected changes nothing."""
-    try:
-        if event.epoch < 0:
-            departure.leave(group, event, outcome, now_ms)
-        else:
-            _live(group, event, outcome, now_ms)
-    except KafkaError as error:
-        outcome.records.clear()
-        outcome.timers.clear()
-        outcome.reply(event.token, Rejection(error.code, error.message))
+    with rejecting(event.token, outcome):
+        (departure.leave if event.epoch < 0 else _live)(group, event, outcome, now_ms)
 
 
 def _live(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
@@ -56,7 +54,7 @@ def advance(draft: Draft) -> Current:
 def find_target(draft: Draft) -> tuple[frozenset[Place], int]:
     """Take what the member says. Return its target, and the epoch of all targets."""
     _describe(draft)
-    return target.update(draft)
+    return CONSUMER_TARGET.update(draft)
 
 
 # -- The group and the member
@@ -162,7 +160,7 @@ def _describe(draft: Draft) -> None:
     if not draft.subscription_changed and draft.body.seen_changes == topics.changes:
         return
     names = _subscribed_with(draft)
-    found = target.metadata_hash(names, topics)
+    found = metadata_hash(names, topics)
     if draft.subscription_changed or found != draft.body.metadata_hash:
         draft.outcome.records += changes.epoch_bumped(draft.group.group_id, draft.body, found)
         draft.epoch += 1

@@ -10,18 +10,11 @@ from typing import Any
 
 from .. import commits, deletion, events, expiry
 from ..group import Group
-from . import changes, classic_members, departure, heartbeat, offsets, regexes, target
-from .events import (
-    BecomeClassic,
-    ConsumerHeartbeat,
-    MemberSilent,
-    RegexesResolved,
-    RejoinLate,
-    RevocationLate,
-    SyncLate,
-    TargetComputed,
-)
+from ..modern.events import MemberSilent, TargetComputed
+from . import changes, classic_members, departure, heartbeat, offsets, regexes
+from .events import BecomeClassic, ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
 from .state import MemberState
+from .target import CONSUMER_TARGET
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
@@ -67,7 +60,7 @@ STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     MemberSilent: departure.silent,
     RevocationLate: departure.late,
     RegexesResolved: regexes.resolved,
-    TargetComputed: target.computed,
+    TargetComputed: CONSUMER_TARGET.computed,
     BecomeClassic: _become_classic,
     RejoinLate: departure.late_to_join,
     SyncLate: departure.late_to_sync,

@@ -36,11 +36,14 @@ from ..events import (
     SyncTimeout,
 )
 from ..group import Group
-from ..records import ClassicEnded, ConsumerRecord, GroupRecord
+from ..modern.events import MemberSilent
+from ..modern.state import Place, by_topic
+from ..modern.target import metadata_hash
+from ..records import ClassicEnded, GroupRecord, PartRecord
 from ..roster import Member as ClassicMember
-from . import changes, target
-from .events import MemberSilent, RevocationLate, member_timers
-from .state import ConsumerGroup, Current, Member, MemberState, Place
+from . import changes
+from .events import RevocationLate, member_timers
+from .state import ConsumerGroup, Current, Member, MemberState
 
 # The protocol type of consumers.
 CONSUMER = "consumer"
@@ -114,16 +117,16 @@ def _metadata(group: Group, member: ClassicMember) -> bytes:
     return member.metadata(group.protocol) or member.protocols[0][1]
 
 
-def _upgrade_records(group: Group) -> list[ConsumerRecord]:
+def _upgrade_records(group: Group) -> list[PartRecord]:
     group_id, epoch = group.group_id, group.generation
     members = list(group.roster.members.values())
     told = {member.member_id: _told(group, member) for member in members}
     names = {name for value in told.values() for name in value.subscribed_topic_names}
     places = _standing(group, members)
-    bumped = kafka.ConsumerGroupMetadataValue(epoch, target.metadata_hash(names, group.topics))
+    bumped = kafka.ConsumerGroupMetadataValue(epoch, metadata_hash(names, group.topics))
     return [
         *(changes.said(group_id, member_id, value) for member_id, value in told.items()),
-        ConsumerRecord(kafka.ConsumerGroupMetadataKey(group_id), bumped),
+        PartRecord(kafka.ConsumerGroupMetadataKey(group_id), bumped),
         *(changes.target_of(group_id, member_id, now.assigned) for member_id, now in places.items()),
         changes.target_computed(group_id, epoch, 0),
         *(changes.current(group_id, member_id, now) for member_id, now in places.items()),
@@ -257,7 +260,7 @@ def places_of(partitions: list[TopicPartition], topics: Topics) -> set[Place]:
 def assignment_bytes(places: Iterable[Place], topics: Topics) -> bytes:
     """Return partitions as classic members read them. A deleted topic is left out."""
     found: list[TopicPartition] = []
-    for topic_id, indexes in changes.by_topic(places).items():
+    for topic_id, indexes in by_topic(places).items():
         topic = topics.by_id(topic_id)
         if topic is not None:
             found.append(TopicPartition(topic.name, indexes))

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from .....protocol.errors import ErrorCode, KafkaError
-from .state import Current, MemberState, Place
+from ..modern.state import Place
+from .state import Current, MemberState
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 from .....protocol.errors import ErrorCode, KafkaError
 from ..events import Outcome
 from ..group import Group
-from . import changes, target
+from ..modern.target import metadata_hash
+from . import changes
 from .draft import Draft
 from .events import RegexesResolved
 from .state import ConsumerGroup, Resolved
@@ -66,7 +67,7 @@ def resolved(group: Group, event: RegexesResolved, outcome: Outcome, now_ms: int
     outcome.records += [changes.resolved(group.group_id, regex, found) for regex, found in news.items()]
     is_other = any(regex not in body.regexes or body.regexes[regex].topics != news[regex].topics for regex in news)
     if other != before or is_other:
-        outcome.records += changes.epoch_bumped(group.group_id, body, target.metadata_hash(other, group.topics))
+        outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(other, group.topics))
 
 
 def unmatched(body: ConsumerGroup, changes_of_topics: int) -> list[str]:

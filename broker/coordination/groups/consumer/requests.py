@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import consumer_group_describe as describe_api
 from .....protocol.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from ...interfaces import Topics
 from ...outcome import Token
 from ..group import Group
+from ..modern.events import Rejection
+from ..modern.responses import Description, assignment
 from . import target
-from .changes import by_topic
-from .events import STATIC_LEAVE_EPOCH, Beat, ConsumerHeartbeat, Rejection
-from .state import ConsumerGroup, Member, Place
+from .events import STATIC_LEAVE_EPOCH, ConsumerHeartbeat
+from .state import Member
 
 # Since this version a member makes its own id (KIP-1082).
 OWN_ID_VERSION = 1
-
-Answer = Beat | Rejection | ErrorCode
 
 
 def rejection(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]) -> Rejection | None:
@@ -89,57 +84,13 @@ def heartbeat_event(
     )
 
 
-def heartbeat_response(interval_ms: int) -> Callable[[Answer], ConsumerGroupHeartbeatResponse]:
-    """Return the function that makes the response."""
-
-    def respond(answer: Answer) -> ConsumerGroupHeartbeatResponse:
-        if isinstance(answer, Rejection):
-            return ConsumerGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
-        if isinstance(answer, ErrorCode):
-            return ConsumerGroupHeartbeatResponse(error_code=answer)
-        assignment = None
-        if answer.assignment is not None:
-            topics = by_topic(answer.assignment).items()
-            assignment = Assignment([TopicPartitions(topic_id, indexes) for topic_id, indexes in topics])
-        return ConsumerGroupHeartbeatResponse(
-            member_id=answer.member_id,
-            member_epoch=answer.epoch,
-            heartbeat_interval_ms=interval_ms if answer.epoch >= 0 else 0,
-            assignment=assignment,
-        )
-
-    return respond
-
-
-# -- Descriptions
-
-
-def describe(group_id: str, group: Group | None, error: ErrorCode) -> describe_api.DescribedGroup:
-    """Return a group of ConsumerGroupDescribe, without its members."""
-    if error is ErrorCode.NONE and not group_id:
-        error = ErrorCode.INVALID_GROUP_ID
-    if error is not ErrorCode.NONE:
-        return describe_api.DescribedGroup(error_code=error, group_id=group_id)
-    if group is None or group.consumer is None:
-        is_other = group is not None and (group.recorded or bool(group.roster.members) or group.share is not None)
-        why = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
-        not_found = ErrorCode.GROUP_ID_NOT_FOUND
-        return describe_api.DescribedGroup(error_code=not_found, error_message=why, group_id=group_id)
-    body = group.consumer
-    return describe_api.DescribedGroup(
-        group_id=group_id,
-        group_state=body.state.value,
-        group_epoch=body.epoch,
-        assignment_epoch=body.assignment_epoch,
-        assignor_name=target.assignor_of(body, group.limits.consumer.assignors),
-    )
-
-
-def add_members(described: describe_api.DescribedGroup, body: ConsumerGroup, topics: Topics) -> Iterator[int]:
-    """Add the members to a description, one a step."""
-    for member in list(body.members.values()):
-        described.members.append(_described(member, topics))
-        yield 1 + len(member.target)
+def not_consumer(group_id: str, group: Group | None) -> Rejection | None:
+    """Return why a group is no consumer group, None if it is one."""
+    if group is not None and group.consumer is not None:
+        return None
+    is_other = group is not None and (group.recorded or bool(group.roster.members) or group.share is not None)
+    why = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
+    return Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
 def _described(member: Member, topics: Topics) -> describe_api.Member:
@@ -154,17 +105,12 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
         said.client_host,
         list(said.subscribed_topic_names),
         said.subscribed_topic_regex,
-        _assignment((*now.assigned, *now.revoking), topics),
-        _assignment(member.target, topics),
+        assignment(describe_api, (*now.assigned, *now.revoking), topics),
+        assignment(describe_api, member.target, topics),
         member_type=1 if said.classic_member_metadata is None else 0,
     )
 
 
-def _assignment(places: Iterable[Place], topics: Topics) -> describe_api.Assignment:
-    """Return partitions with the names of their topics. A deleted topic is left out."""
-    listed: list[describe_api.TopicPartitions] = []
-    for topic_id, indexes in by_topic(places).items():
-        topic = topics.by_id(topic_id)
-        if topic is not None:
-            listed.append(describe_api.TopicPartitions(topic_id, topic.name, indexes))
-    return describe_api.Assignment(listed)
+CONSUMER_DESCRIPTION = Description(
+    describe_api, not_consumer, lambda group: group.consumer, target.assignor_of, _described
+)

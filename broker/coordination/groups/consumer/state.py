@@ -1,11 +1,4 @@
-"""The state of one consumer group (KIP-848): plain data, and how each record changes it.
-
-A group has an epoch, which grows when its members or their topics change, and a target: which partitions each member
-should have, computed for an epoch (the assignment epoch). Each member has a current assignment on its way to the
-target, with an epoch of its own.
-
-Everything here comes from records alone. Their order does not matter as long as the last one of each key comes last,
-because a replay keeps no other order (replay.py).
+"""The state of one consumer group (KIP-848), beside what it shares with share groups (../modern/state.py).
 
 Promise: a partition has one owner. It is owned while it is in `assigned` or `revoking` of a member, and nobody else is
 given it meanwhile (reconciliation.py).
@@ -21,10 +14,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from .....protocol.messages import consumer_group_records as kafka
-from ..records import ConsumerRecord
-
-# Topic id, partition index.
-Place = tuple[bytes, int]
+from ..modern import state as modern
+from ..modern.state import ModernGroup, Place, count
+from ..records import PartRecord
 
 
 class MemberState(IntEnum):
@@ -63,14 +55,10 @@ _NOWHERE = Current()
 
 
 @dataclass(slots=True)
-class Member:
-    """A member: what it said of itself, where it stands and where it should be."""
+class Member(modern.Member[kafka.ConsumerGroupMemberMetadataValue, Current]):
+    """A member of a consumer group."""
 
-    member_id: str
-    # None only while a replay has not brought it yet.
-    said: kafka.ConsumerGroupMemberMetadataValue | None = None
     current: Current = _NOWHERE
-    target: frozenset[Place] = frozenset()
 
 
 class Resolved(NamedTuple):
@@ -82,31 +70,19 @@ class Resolved(NamedTuple):
     resolved_ms: int
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[Member]):
     """One consumer group. Only `apply` changes it, but for what is not kept."""
 
     def __init__(self) -> None:
-        self.epoch = 1
-        self.metadata_hash = 0
-        self.assignment_epoch = 1
-        # When the target was computed; 0: never.
-        self.assignment_ms = 0
-        self.members: dict[str, Member] = {}
+        super().__init__(Member)
         self.regexes: dict[str, Resolved] = {}
-        # Whether the log has a record of the group itself.
-        self.recorded = False
         # Whether the log has a record of type 4, which Kafka before 4.1 wrote.
         self.has_partition_metadata = False
         # -- Derived from the above
         self.static: dict[str, str] = {}
         self.owners: dict[Place, str] = {}
-        self.topic_subscribers: Counter[str] = Counter()
         self.regex_subscribers: Counter[str] = Counter()
-        # -- Not kept: the number of changes of topics that the metadata hash has seen.
-        self.seen_changes = -1
-        # Not kept: whether a target is due that is too large for one turn (target.py).
-        self.wants_target = False
-        # Not kept: since when the classic members that were told to join again have known it.
+        # -- Not kept: since when the classic members that were told to join again have known it.
         self.rejoining: dict[str, int] = {}
 
     @property
@@ -142,7 +118,7 @@ class ConsumerGroup:
 
     # -- Records
 
-    def apply(self, record: ConsumerRecord) -> None:
+    def apply(self, record: PartRecord) -> None:
         """Let a committed record take effect, now or while the log is loaded."""
         match record.key:
             case kafka.ConsumerGroupMetadataKey():
@@ -159,49 +135,21 @@ class ConsumerGroup:
                 self._apply_current(member_id, record.value)
             case kafka.ConsumerGroupRegularExpressionKey(regular_expression=regex):
                 self._apply_regex(regex, record.value)
+            case _:
+                raise AssertionError(record)
 
-    def _apply_group(self, value: kafka.ConsumerGroupMetadataValue | None) -> None:
-        self.recorded = value is not None
-        if value is not None:
-            self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
-
-    def _apply_target_epoch(self, value: kafka.ConsumerGroupTargetAssignmentMetadataValue | None) -> None:
-        if value is not None:
-            self.assignment_epoch, self.assignment_ms = value.assignment_epoch, value.assignment_timestamp
-
-    def _apply_member(self, member_id: str, value: kafka.ConsumerGroupMemberMetadataValue | None) -> None:
-        member = self.members.get(member_id)
-        if member is not None and member.said is not None:
-            self._count(member.said, -1)
-            instance_id = member.said.instance_id
-            if instance_id is not None and self.static.get(instance_id) == member_id:
-                del self.static[instance_id]
-        if value is None:
-            if member is not None:
-                self._disown(member)
-                del self.members[member_id]
+    def _count(self, member: Member, by: int) -> None:
+        super()._count(member, by)
+        said = member.said
+        assert said is not None
+        if said.subscribed_topic_regex:
+            count(self.regex_subscribers, [said.subscribed_topic_regex], by)
+        if said.instance_id is None:
             return
-        self._member(member_id).said = value
-        self._count(value, 1)
-        if value.instance_id is not None:
-            self.static[value.instance_id] = member_id
-
-    def _count(self, said: kafka.ConsumerGroupMemberMetadataValue, by: int) -> None:
-        for counter, names in (
-            (self.topic_subscribers, set(said.subscribed_topic_names)),
-            (self.regex_subscribers, {said.subscribed_topic_regex} if said.subscribed_topic_regex else set[str]()),
-        ):
-            for name in names:
-                counter[name] += by
-                if not counter[name]:
-                    del counter[name]
-
-    def _apply_target(self, member_id: str, value: kafka.ConsumerGroupTargetAssignmentMemberValue | None) -> None:
-        if value is not None:
-            places = ((each.topic_id, index) for each in value.topic_partitions for index in each.partitions)
-            self._member(member_id).target = frozenset(places)
-        elif member_id in self.members:
-            self.members[member_id].target = frozenset()
+        if by > 0:
+            self.static[said.instance_id] = member.member_id
+        elif self.static.get(said.instance_id) == member.member_id:
+            del self.static[said.instance_id]
 
     def _apply_current(self, member_id: str, value: kafka.ConsumerGroupCurrentMemberAssignmentValue | None) -> None:
         if value is None and member_id not in self.members:
@@ -219,23 +167,15 @@ class ConsumerGroup:
         else:
             self.regexes[regex] = Resolved(frozenset(value.topics), value.version, value.timestamp)
 
-    def _member(self, member_id: str) -> Member:
-        member = self.members.get(member_id)
-        if member is None:
-            member = self.members[member_id] = Member(member_id)
-        return member
+    def _remove(self, member: Member) -> None:
+        self._disown(member)
+        super()._remove(member)
 
     def _disown(self, member: Member) -> None:
         for places in (member.current.assigned, member.current.revoking):
             for place in places:
                 if self.owners.get(place) == member.member_id:
                     del self.owners[place]
-
-    def drop_halves(self) -> None:
-        """Forget members of which a log that lost records has no description."""
-        for member in [each for each in self.members.values() if each.said is None]:
-            self._disown(member)
-            del self.members[member.member_id]
 
 
 def current_of(value: kafka.ConsumerGroupCurrentMemberAssignmentValue) -> Current:

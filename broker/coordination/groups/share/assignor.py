@@ -11,9 +11,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from ..consumer.state import Place
-
-Targets = dict[str, set[Place]]
+from ..modern.state import Place, Targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import chain
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, cast
 
 from .....protocol.errors import ErrorCode, KafkaError
+from .....protocol.messages import share_group_heartbeat
 from .....protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
@@ -22,26 +22,24 @@ from .....protocol.messages.describe_share_group_offsets import (
 )
 from .....protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from .....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ....turns import LargeResponse, fill
+from ....turns import LargeResponse
 from ...calls import Call, Eventual
 from ...interfaces import Context, Topics
 from ...share.persister import Persister
-from .. import description
 from ..actor import GroupActor
-from ..consumer.events import Rejection
 from ..events import Delete
 from ..limits import GroupLimits
+from ..modern import responses
+from ..modern.events import Rejection
+from ..modern.responses import describe, heartbeat_response
 from . import offsets, requests
 from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
 
 
-class Groups(Protocol):
+class Groups(responses.Groups, Protocol):
     """What the group coordinator does for groups of every kind."""
 
-    groups: dict[str, GroupActor]
-
-    def check(self, group_id: str) -> ErrorCode: ...
     def limits(self, group_id: str) -> GroupLimits: ...
     def add(self, group_id: str) -> GroupActor: ...
     def compute_target(self, actor: GroupActor) -> None: ...
@@ -54,7 +52,7 @@ class ShareGroups:
         self._groups = groups
         self._topics = topics
         self._persister = persister
-        self._assignor = assignors[0]
+        self._description = requests.description(assignors[0])
         self._share_version = 1
         self._work = StateWork(persister, groups.groups.get)
 
@@ -79,7 +77,9 @@ class ShareGroups:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         group_id = request.group_id
         limits = self._groups.limits(group_id)
-        respond = requests.heartbeat_response(limits.share.heartbeat_interval_ms)
+        respond = heartbeat_response(
+            share_group_heartbeat, ShareGroupHeartbeatResponse, limits.share.heartbeat_interval_ms
+        )
         rejection = requests.rejection(request)
         if rejection is not None:
             return respond(rejection)
@@ -104,23 +104,7 @@ class ShareGroups:
     ) -> ShareGroupDescribeResponse | LargeResponse[ShareGroupDescribeResponse]:
         """Answer a ShareGroupDescribe."""
         response = ShareGroupDescribeResponse()
-        steps: list[Iterator[int]] = []
-        size = 0
-        for group_id in dict.fromkeys(request.group_ids):
-            actor = self._groups.groups.get(group_id)
-            error = self._groups.check(group_id) if actor is None else ErrorCode.NONE
-            if not self.is_served:
-                error = ErrorCode.UNSUPPORTED_VERSION
-            group = None if actor is None else actor.state
-            described = requests.describe(group_id, group, error, self._assignor)
-            response.groups.append(described)
-            if described.error_code or group is None or group.share is None:
-                continue
-            if request.include_authorized_operations:
-                described.authorized_operations = description.ALL_OPERATIONS
-            steps.append(requests.add_members(described, group.share, self._topics))
-            size += sum(1 + len(member.current.assigned) for member in group.share.members.values())
-        return fill(response, chain.from_iterable(steps), size)
+        return describe(self._description, self._groups, self._topics, request, response, self.is_served)
 
     # -- Offsets
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...outcome import Token
-from ..consumer.state import Place
-
-LEAVE_EPOCH = -1
+from ..modern.state import Place
 
 
 class StatesWanted(NamedTuple):

@@ -9,27 +9,25 @@ from __future__ import annotations
 
 from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.share_group_records import ShareGroupMemberMetadataValue
-from ..consumer.events import Beat, MemberSilent, Rejection
-from ..consumer.target import metadata_hash
 from ..events import CancelTimer, Outcome, SetTimer
 from ..group import Group
-from . import changes, states, target
+from ..modern.draft import rejecting
+from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
+from ..modern.target import metadata_hash
+from . import changes, states
 from .draft import Draft
-from .events import LEAVE_EPOCH, ShareHeartbeat
+from .events import ShareHeartbeat
 from .state import Current, Member, ShareGroup
+from .target import SHARE_TARGET
 
 
 def heartbeat(group: Group, event: ShareHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Answer a heartbeat. One that is rejected changes nothing."""
-    try:
+    with rejecting(event.token, outcome):
         if event.epoch == LEAVE_EPOCH:
             _leave(group, event, outcome)
         else:
             _live(group, event, outcome, now_ms)
-    except KafkaError as error:
-        outcome.records.clear()
-        outcome.timers.clear()
-        outcome.reply(event.token, Rejection(error.code, error.message))
 
 
 def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> None:
@@ -51,7 +49,7 @@ def _live(group: Group, event: ShareHeartbeat, outcome: Outcome, now_ms: int) ->
     member = _member(group, body, event)
     draft = Draft(group, body, event, outcome, now_ms, member, _merged(member.said, event), epoch=body.epoch)
     names = _describe(draft)
-    own_target, target_epoch = target.update(draft)
+    own_target, target_epoch = SHARE_TARGET.update(draft)
     now = _advance(draft, own_target, target_epoch)
     start_session(group, event.member_id, outcome)
     is_told = event.epoch == 0 or event.topics is not None or now.assigned != member.current.assigned

@@ -11,9 +11,9 @@ from typing import Any
 
 from .....protocol.errors import ErrorCode
 from .. import commits, events, expiry
-from ..consumer.events import MemberSilent, Rejection
 from ..group import Group
-from . import changes, heartbeat, states, target
+from ..modern.events import MemberSilent, Rejection
+from . import changes, heartbeat, states
 from .events import (
     AlterStates,
     DeleteStates,
@@ -22,6 +22,7 @@ from .events import (
     StatesDeleted,
     StatesInitialized,
 )
+from .target import SHARE_TARGET
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
@@ -89,7 +90,7 @@ _REJECTIONS: dict[type[Any], ErrorCode] = {
 _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     ShareHeartbeat: heartbeat.heartbeat,
     MemberSilent: heartbeat.silent,
-    events.TargetComputed: target.computed,
+    events.TargetComputed: SHARE_TARGET.computed,
     AlterStates: states.alter,
     DeleteStates: states.delete,
     StatesInitialized: states.initialized,

@@ -12,9 +12,8 @@ from .....protocol.messages import describe_share_group_offsets as describe_api
 from .....protocol.primitives import ZERO_UUID
 from ...interfaces import Topics
 from ...share.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, Persister, ShareKey
-from ..consumer.changes import by_topic
-from ..consumer.state import Place
 from ..group import Group
+from ..modern.state import Place, by_topic
 from . import states
 
 _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

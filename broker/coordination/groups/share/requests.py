@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import share_group_describe as describe_api
 from .....protocol.messages.share_group_heartbeat import (
-    Assignment,
     ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from ...interfaces import Topics
-from ..consumer.changes import by_topic
-from ..consumer.events import Beat, Rejection
-from ..consumer.state import Place
 from ..group import Group
-from .events import LEAVE_EPOCH
-from .state import Member, ShareGroup
+from ..modern.events import LEAVE_EPOCH, Rejection
+from ..modern.responses import Description, assignment
+from .state import Member
 
 # A member id is a UUID that the client has made, or as long.
 MAX_MEMBER_ID = 36
-
-Answer = Beat | Rejection | ErrorCode
 
 
 def rejection(request: ShareGroupHeartbeatRequest) -> Rejection | None:
@@ -46,28 +37,6 @@ def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:
     return "MemberEpoch is invalid." if request.member_epoch < LEAVE_EPOCH else None
 
 
-def heartbeat_response(interval_ms: int) -> Callable[[Answer], ShareGroupHeartbeatResponse]:
-    """Return the function that makes the response."""
-
-    def respond(answer: Answer) -> ShareGroupHeartbeatResponse:
-        if isinstance(answer, Rejection):
-            return ShareGroupHeartbeatResponse(error_code=answer.error, error_message=answer.message)
-        if isinstance(answer, ErrorCode):
-            return ShareGroupHeartbeatResponse(error_code=answer)
-        assignment = None
-        if answer.assignment is not None:
-            topics = by_topic(answer.assignment).items()
-            assignment = Assignment([TopicPartitions(topic_id, indexes) for topic_id, indexes in topics])
-        return ShareGroupHeartbeatResponse(
-            member_id=answer.member_id,
-            member_epoch=answer.epoch,
-            heartbeat_interval_ms=interval_ms if answer.epoch >= 0 else 0,
-            assignment=assignment,
-        )
-
-    return respond
-
-
 # -- Descriptions
 
 
@@ -80,33 +49,6 @@ def not_share(group_id: str, group: Group | None) -> Rejection | None:
     return Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
-def describe(group_id: str, group: Group | None, error: ErrorCode, assignor: str) -> describe_api.DescribedGroup:
-    """Return a group of ShareGroupDescribe, without its members."""
-    if error is ErrorCode.NONE and not group_id:
-        error = ErrorCode.INVALID_GROUP_ID
-    if error is not ErrorCode.NONE:
-        return describe_api.DescribedGroup(error_code=error, group_id=group_id)
-    missing = not_share(group_id, group)
-    if missing is not None:
-        return describe_api.DescribedGroup(error_code=missing.error, error_message=missing.message, group_id=group_id)
-    assert group is not None and group.share is not None
-    body = group.share
-    return describe_api.DescribedGroup(
-        group_id=group_id,
-        group_state=body.state.value,
-        group_epoch=body.epoch,
-        assignment_epoch=body.assignment_epoch,
-        assignor_name=assignor,
-    )
-
-
-def add_members(described: describe_api.DescribedGroup, body: ShareGroup, topics: Topics) -> Iterator[int]:
-    """Add the members to a description, one a step."""
-    for member in list(body.members.values()):
-        described.members.append(_described(member, topics))
-        yield 1 + len(member.current.assigned)
-
-
 def _described(member: Member, topics: Topics) -> describe_api.Member:
     said, now = member.said, member.current
     assert said is not None
@@ -117,15 +59,10 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
         said.client_id,
         said.client_host,
         list(said.subscribed_topic_names),
-        _assignment(now.assigned, topics),
+        assignment(describe_api, now.assigned, topics),
     )
 
 
-def _assignment(places: Iterable[Place], topics: Topics) -> describe_api.Assignment:
-    """Return partitions with the names of their topics. A deleted topic is left out."""
-    listed: list[describe_api.TopicPartitions] = []
-    for topic_id, indexes in by_topic(places).items():
-        topic = topics.by_id(topic_id)
-        if topic is not None:
-            listed.append(describe_api.TopicPartitions(topic_id, topic.name, indexes))
-    return describe_api.Assignment(listed)
+def description(assignor: str) -> Description:
+    """Return how share groups are described, which have one assignor."""
+    return Description(describe_api, not_share, lambda group: group.share, lambda group: assignor, _described)

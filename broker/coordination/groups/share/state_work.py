@@ -11,7 +11,7 @@ from typing import Any
 from .....protocol.errors import ErrorCode, KafkaError
 from ...share.persister import UNINITIALIZED_OFFSET, Persister, ShareKey
 from ..actor import GroupActor
-from ..consumer.state import Place
+from ..modern.state import Place
 from .events import StatesInitialized, StatesWanted
 
 # States that one group has the share coordinator work on at the same time.

@@ -7,9 +7,9 @@ coordinator goes on with it.
 from __future__ import annotations
 
 from .....protocol.errors import ErrorCode
-from ..consumer.events import Rejection
 from ..events import Outcome
 from ..group import Group
+from ..modern.events import Rejection
 from . import changes
 from .draft import Draft
 from .events import AlterStates, DeleteStates, ForgetTopic, StatesDeleted, StatesInitialized, StatesWanted

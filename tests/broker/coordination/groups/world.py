@@ -117,7 +117,7 @@ class FakeLog:
         producer: tuple[int, int] | None = None,
         durable_after: Sequence[tuple[str, int]] | None = None,
     ) -> None:
-        assert self.exists
+        self.exists = True
         self.held.append((partition, records, on_committed))
         self.producers.append(-1 if producer is None else producer[0])
         if not self.hold:

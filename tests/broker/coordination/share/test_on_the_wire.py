@@ -10,7 +10,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.share import coordinator, records
 from odradek.broker.coordination.share.persister import ShareKey, StateBatch
-from odradek.broker.topics.topic_names import SHARE_STATE_TOPIC
+from odradek.broker.topics.topic_names import MAX_PARTITIONS_PER_TOPIC, SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages import delete_share_group_state as delete_api
@@ -229,6 +229,15 @@ async def test_records_before_every_last_snapshot_are_deleted(config: BrokerConf
         assert (log.log_start_offset, log.log_end_offset) == (151, 153)
         assert (await states.summary(1)).start_offset == 0
         assert (await states.summary(0)).start_offset == 149
+
+
+async def test_a_state_whose_topic_cannot_be_created_is_answered_for_each_partition(config: BrokerConfig) -> None:
+    config = replace(config, share_coordinator_state_topic_num_partitions=MAX_PARTITIONS_PER_TOPIC + 1)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        states = await states_of(broker, raw)
+        for _ in range(2):
+            assert (await states.initialize(0, 1, 0)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (await states.summary(0)).state_epoch == 0
 
 
 async def test_a_key_of_a_state_has_a_coordinator(broker: Broker, raw: Raw) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.broker.coordination.groups.consumer.migration import assignment_bytes, places_of
-from odradek.broker.coordination.groups.consumer.state import Place
+from odradek.broker.coordination.groups.modern.state import Place
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

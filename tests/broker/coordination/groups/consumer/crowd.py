@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from odradek.broker.coordination.groups.consumer.state import ConsumerGroup, Place
+from odradek.broker.coordination.groups.consumer.state import ConsumerGroup
+from odradek.broker.coordination.groups.modern.state import Place
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

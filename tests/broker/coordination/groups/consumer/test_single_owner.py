@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from odradek.broker.coordination.groups.consumer import reconciliation, target
-from odradek.broker.coordination.groups.consumer.state import GroupState, Place
+from odradek.broker.coordination.groups.consumer import reconciliation
+from odradek.broker.coordination.groups.consumer.state import GroupState
 from odradek.broker.coordination.groups.coordinator import at_once
+from odradek.broker.coordination.groups.modern import target
+from odradek.broker.coordination.groups.modern.state import Place
 from odradek.tests.broker.coordination.groups.consumer.crowd import Crowd
 from odradek.tests.broker.coordination.groups.world import World
 

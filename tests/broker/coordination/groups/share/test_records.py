@@ -11,7 +11,7 @@ from pathlib import Path
 from odradek.broker.coordination.groups import records
 from odradek.broker.coordination.groups.group import Group
 from odradek.broker.coordination.groups.limits import GroupLimits
-from odradek.broker.coordination.groups.records import ShareRecord
+from odradek.broker.coordination.groups.records import PartRecord
 from odradek.protocol.messages import share_group_records as kafka
 from odradek.protocol.records.batch import iter_headers, iter_records
 from odradek.tests.broker.coordination.groups.world import FakeTopics
@@ -25,7 +25,7 @@ PAIRS = [
 def test_kafkas_records_are_the_same_when_written_again() -> None:
     for key, value in PAIRS:
         record = records.decode_record(key, value)
-        assert isinstance(record, ShareRecord)
+        assert isinstance(record, PartRecord)
         assert records.encode(record) == (key, value)
 
 

@@ -1,0 +1,42 @@
+"""A broker whose TLS connections are those of aiofastnet instead of uvloop's (docs/decisions).
+
+It is not among the dependencies: `pip install aiofastnet`, then `make bench ARGS="security --fastnet"`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import runpy
+from pathlib import Path
+from typing import Any
+
+from .brokers import Odradek
+
+
+class Fastnet(Odradek):
+    """The broker as a process."""
+
+    name = "aiofastnet"
+    module = "benchmarks.fastnet"
+
+    def __init__(self, folder: Path, key_store: Path) -> None:
+        super().__init__(folder, key_store=key_store)
+        paths = [str(Path(__file__).parents[1]), self._environment.get("PYTHONPATH", "")]
+        self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+def _patch() -> None:
+    """Have the loops of this process accept connections by aiofastnet."""
+    import aiofastnet  # pyright: ignore[reportMissingImports]
+    import uvloop
+
+    async def connect_accepted_socket(loop: asyncio.AbstractEventLoop, *arguments: Any, **options: Any) -> Any:
+        return await aiofastnet.connect_accepted_socket(loop, *arguments, **options)
+
+    setattr(uvloop.Loop, "connect_accepted_socket", connect_accepted_socket)  # noqa: B010 - its type forbids that
+
+
+if __name__ == "__main__":
+    _patch()
+    runpy.run_module("odradek", run_name="__main__")

@@ -1,0 +1,241 @@
+"""What security costs: TLS beside Kafka's, handshakes beside a plain client, and requests with and without ACLs.
+
+    make bench ARGS=security                          all of it; Kafka too if KAFKA_LIB names its jars
+    make bench ARGS="security --only cost"            one part: cost, handshakes or tls
+    make bench ARGS="security --fastnet"              TLS by aiofastnet, too (pip install aiofastnet)
+    make bench ARGS="security --write"                also writes benchmarks/security.md
+
+`cost` compares with the last commit before there was any security, which git unpacks. It counts CPU time in short turns
+(request_cost.py), so other programs disturb it little. The rates and the handshakes want a quiet machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from odradek.broker.security.authority import Authority
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+
+from . import handshakes, request_cost
+from .brokers import Broker, Kafka, Odradek
+from .fastnet import Fastnet
+from .load import WARM_UP_S, Wire
+
+PARTS = ("cost", "handshakes", "tls")
+# The last commit whose broker knew no security.
+BEFORE = "276e5d0"
+ACLS = 1_000
+# How much dearer a request may be than at that commit, and with ACLs than without.
+MOST_SINCE, MOST_BY_ACLS = 1.03, 1.10
+MOST_P99_MS = 20.0
+RATE_SECONDS = 2.0
+# How long Java compiles the loads' code before it is measured.
+WARM_UP_RUN_S = 15.0
+# The name of a load, its requests in flight, and the figure of it that counts.
+RATES = {
+    "TLS: batches of 1 MB, 5 in flight": ("produce-1mb", 5, "sent_mb_per_s"),
+    "TLS: fetch of 1 MB pieces, walking": ("fetch-walk", 2, "answered_mb_per_s"),
+}
+RESULTS = Path(__file__).with_name("security.md")
+_ROOT = Path(__file__).parents[1]
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(
+        "security", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--turns", type=int, default=request_cost.TURNS, help="of each broker, for the cost of requests"
+    )
+    parser.add_argument("--before", default=BEFORE, metavar="COMMIT")
+    parser.add_argument("--fastnet", action="store_true")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    options = parser.parse_args(arguments)
+    parts: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as name:
+        folder = Path(name)
+        if options.only in (None, "cost"):
+            parts.append(cost(folder, options.before, options.turns))
+        if options.only in (None, "handshakes", "tls"):
+            parts += beside_kafka(folder, options.only, options.rounds, options.fastnet)
+    text = _head() + "\n".join(parts)
+    print(text)
+    if options.write:
+        RESULTS.write_text(text)
+
+
+# -- The cost of requests
+
+
+def cost(folder: Path, commit: str, turns: int) -> str:
+    """Return what small requests cost: before, now, and now with ACLs."""
+    checkout = folder / "before" / commit
+    checkout.mkdir(parents=True)
+    unpacked = subprocess.run(["git", "archive", commit], cwd=_ROOT, capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(checkout)], input=unpacked.stdout, check=True)
+    # The address of the benchmark has an ACL that allows everything on topics and groups. On the cluster there is none.
+    guarded = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    before, now = Odradek(folder / "old", checkout), Odradek(folder / "now")
+    with_acls = Odradek(folder / "acls", settings=guarded)
+    brokers: list[Broker] = [before, now, with_acls]
+    try:
+        for each in brokers:
+            each.start()
+        _add_acls(with_acls)
+        since = request_cost.measure([before, now], turns)
+        by_acls = request_cost.measure([now, with_acls], turns)
+    finally:
+        for each in brokers:
+            each.stop()
+    lines = [
+        f"| {commit} | now | ratio | goal | without ACLs | with {ACLS:,} | ratio | goal |".replace(
+            "|", "| us CPU a request |", 1
+        )
+    ]
+    lines.append("| --- " * 9 + "|")
+    for one, two in zip(since, by_acls, strict=True):
+        cells = [*_costs(one, MOST_SINCE), *_costs(two, MOST_BY_ACLS)]
+        lines.append("| " + " | ".join([one.name, *cells]) + " |")
+    return "## Requests without TLS\n\n" + "\n".join(lines) + "\n"
+
+
+def _costs(found: request_cost.Cost, most: float) -> list[str]:
+    ratio = found.ratios[1]
+    return [*(f"{us:.2f}" for us in found.medians_us), _marked(f"{ratio:.3f}", ratio <= most), f"at most {most:g}"]
+
+
+def _add_acls(broker: Broker) -> None:
+    """Create ACLs of other users, of prefixes too, and one that lets everybody in to topics and groups."""
+    kinds = {2: "topic", 3: "group"}
+    creations = [AclCreation(kind, "*", 3, "User:ANONYMOUS", "*", 2, 3) for kind in kinds]
+    for number in range(ACLS - len(creations)):
+        kind, pattern = (2, 3)[number % 2], (3, 4)[number // 2 % 2]
+        name = f"{kinds[kind]}-{number:x}-" + "x" * (number % 7)
+        creations.append(AclCreation(kind, name, pattern, f"User:user-{number % 50}", "*", 3, 3))
+    wire = Wire(broker.address)
+    found: Any = wire.ask(ApiKey.CREATE_ACLS, 2, CreateAclsRequest(creations), CreateAclsResponse)
+    assert not any(each.error_code for each in found.results), "an ACL was rejected"
+
+
+# -- TLS
+
+
+def beside_kafka(folder: Path, only: str | None, rounds: int, fastnet: bool) -> list[str]:
+    """Return the parts that need a broker with TLS: ours, and Kafka where its jars are."""
+    authority, key_store = folder / "ca.pem", folder / "broker.pem"
+    Authority.open(folder).keep_certificate(key_store, ["127.0.0.1", "localhost"])
+    brokers: list[Broker] = [Odradek(folder / "odradek", key_store=key_store)]
+    if fastnet:
+        brokers.append(Fastnet(folder / "fastnet", key_store))
+    if "KAFKA_LIB" in os.environ:
+        brokers.append(Kafka(folder / "kafka", Path(os.environ["KAFKA_LIB"]), key_store))
+    parts: list[str] = []
+    try:
+        for each in brokers:
+            each.start()
+        if only != "handshakes":
+            parts.append(_rates(brokers, authority, rounds))
+        if only != "tls":
+            parts.append(_handshakes(brokers, authority, rounds))
+    finally:
+        for each in brokers:
+            each.stop()
+    return parts
+
+
+def _rates(brokers: list[Broker], authority: Path, rounds: int) -> str:
+    lines = [
+        _row("", [cell for each in brokers for cell in (f"{each.name}: MB/s", "us CPU a MB")], "rate, CPU by Kafka")
+    ]
+    lines.append("| --- " * (2 * len(brokers) + 2) + "|")
+    for name, (kind, in_flight, figure) in RATES.items():
+        found: list[list[tuple[float, float]]] = [[] for _ in brokers]
+        for each in brokers:
+            if each.warm_up_s:
+                _load(each, authority, kind, in_flight, figure, WARM_UP_RUN_S)
+        for _ in range(rounds):
+            for at, each in enumerate(brokers):
+                found[at].append(_load(each, authority, kind, in_flight, figure, RATE_SECONDS))
+        medians = [tuple(map(statistics.median, zip(*each, strict=True))) for each in found]
+        cells = [cell for rate, us in medians for cell in (f"{rate:,.0f}", f"{us:,.0f}")]
+        lines.append(_row(name, cells, _beside(medians, brokers)))
+    return "## 1 MB by TLS\n\n" + "\n".join(lines) + "\n"
+
+
+def _beside(medians: list[tuple[float, ...]], brokers: list[Broker]) -> str:
+    """Return how our rate and our CPU time compare with Kafka's. Both should be at least as good."""
+    if not isinstance(brokers[-1], Kafka):
+        return ""
+    (rate, us), (kafkas_rate, kafkas_us) = medians[0], medians[-1]
+    return ", ".join(_marked(f"{ratio:.2f}", ratio >= 1) for ratio in (rate / kafkas_rate, kafkas_us / us))
+
+
+def _load(
+    broker: Broker, authority: Path, kind: str, in_flight: int, figure: str, seconds: float
+) -> tuple[float, float]:
+    """Return the MB/s of a load, and the broker's microseconds of CPU a MB."""
+    os.sync()  # as scenarios.load does
+    command = [sys.executable, "-m", "benchmarks.load", broker.tls_address, kind, "--tls", str(authority)]
+    command += ["--in-flight", str(in_flight), "--seconds", str(seconds)]
+    before_s = broker.cpu_s()
+    rate = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)[figure]
+    # The uncounted run before it has the same rate, more or less.
+    return rate, (broker.cpu_s() - before_s) / (rate * (seconds + WARM_UP_S)) * 1e6
+
+
+def _handshakes(brokers: list[Broker], authority: Path, rounds: int) -> str:
+    count = f"{handshakes.AT_ONCE} handshakes at once"
+    head = ["p99 of a plain client in ms", "worst", "p99 between", f"{count}: s", "us CPU a handshake", "goal"]
+    lines = [f"| {count} | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
+    for each in brokers:
+        if each.warm_up_s:
+            handshakes.measure(each, authority)
+        runs = [handshakes.measure(each, authority) for _ in range(rounds)]
+        p99, worst, quiet, storm_s, cpu_us = map(statistics.median, zip(*runs, strict=True))
+        goal = f"p99 at most {MOST_P99_MS:g}" if isinstance(each, Odradek) else ""
+        cells = [
+            _marked(f"{p99:.1f}", p99 <= MOST_P99_MS),
+            f"{worst:.1f}",
+            f"{quiet:.1f}",
+            f"{storm_s:.2f}",
+            f"{cpu_us:.0f}",
+        ]
+        lines.append(_row(each.name, cells, goal))
+    return "## Handshakes\n\n" + "\n".join(lines) + "\n"
+
+
+def _row(name: str, cells: Iterable[str], last: str) -> str:
+    return "| " + " | ".join([name, *cells, last]) + " |"
+
+
+def _marked(text: str, is_reached: bool) -> str:
+    """Return a figure, in bold where its goal is not reached."""
+    return text if is_reached else f"**{text}**"
+
+
+def _head() -> str:
+    cores = len(os.sched_getaffinity(0))
+    where = f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
+    when = datetime.datetime.now(datetime.UTC).date()
+    return (
+        f"# What security costs\n\n`make bench ARGS=security` on {when}, {where}. CPU is the broker's. "
+        "Figures in bold miss their goals.\n\n"
+    )

@@ -1,0 +1,113 @@
+"""The target of a group: which partitions each member should have, and when it is computed anew (KIP-1263)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from ...interfaces import Topics
+from ..events import Outcome
+from ..group import Group
+from ..limits import GroupLimits
+from ..records import PartRecord
+from .draft import Draft
+from .events import TargetComputed
+from .state import ModernGroup, Place, Targets
+
+BodyT = TypeVar("BodyT", bound=ModernGroup[Any])
+
+# Members and partitions of a group whose target is computed in the turn of a heartbeat, which takes some 10 ms. A
+# larger one is computed in a thread, and members go on with the last target meanwhile.
+MAX_AT_ONCE = 2_000
+
+# What a member says, and its target until now.
+Told = tuple[Any, Set[Place]]
+
+
+class TargetRecords(Protocol):
+    """The records of a target, as the module `changes` of each kind of group makes them."""
+
+    def target_of(self, group_id: str, member_id: str, target: Iterable[Place]) -> PartRecord: ...
+    def target_computed(self, group_id: str, epoch: int, now_ms: int) -> PartRecord: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOf(Generic[BodyT]):
+    """The target of one kind of group, by the functions that differ."""
+
+    body: Callable[[Group], BodyT | None]
+    changes: TargetRecords
+    # The least time between two targets.
+    interval_ms: Callable[[GroupLimits], int]
+    # How many members and partitions there are.
+    size: Callable[[Draft[BodyT, Any, Any, Any]], int]
+    # What every member says, of which one is as the draft says, with its target.
+    told: Callable[[Draft[BodyT, Any, Any, Any]], Mapping[str, Told]]
+    # The assignor's work, with all that it needs: it may be done in a thread.
+    assignment: Callable[[Group, BodyT, Mapping[str, Told]], Callable[[], Targets]]
+
+    def update(self, draft: Draft[BodyT, Any, Any, Any]) -> tuple[frozenset[Place], int]:
+        """Compute a new target if it is time for one. Return the member's own, and the epoch of all targets."""
+        body, interval_ms = draft.body, self.interval_ms(draft.group.limits)
+        # A clock that was set back must not stop a group.
+        is_due = not body.assignment_ms <= draft.now_ms < body.assignment_ms + interval_ms
+        if body.assignment_epoch >= draft.epoch or not is_due:
+            return draft.member.target, body.assignment_epoch
+        if self.size(draft) > MAX_AT_ONCE:
+            body.wants_target = True
+            return draft.member.target, body.assignment_epoch
+        targets = self.assignment(draft.group, body, self.told(draft))()
+        draft.outcome.records += self._records(draft.group, body, targets, draft.epoch, draft.now_ms)
+        return frozenset(targets[draft.event.member_id]), draft.epoch
+
+    def beside(self, group: Group) -> TargetComputed | None:
+        """Return the work of a target that is too large for one turn, or None if none is due."""
+        body = self.body(group)
+        if body is None or not body.wants_target or body.assignment_epoch >= body.epoch:
+            return None
+        body.wants_target = False
+        return TargetComputed(body.epoch, self.assignment(group, body, told(body)))
+
+    def computed(self, group: Group, event: TargetComputed, outcome: Outcome, now_ms: int) -> None:
+        """Take a target that was computed in a thread, also where members came or left meanwhile: the next is due then.
+
+        A static member that came back under another id raises no epoch. The target is computed again.
+        """
+        body = self.body(group)
+        if body is None or not body.assignment_epoch < event.epoch <= body.epoch:
+            return
+        if event.epoch == body.epoch and event.targets.keys() != body.members.keys():
+            body.wants_target = True
+            return
+        targets = {member_id: target for member_id, target in event.targets.items() if member_id in body.members}
+        outcome.records += self._records(group, body, targets, event.epoch, now_ms)
+
+    def _records(self, group: Group, body: BodyT, targets: Targets, epoch: int, now_ms: int) -> list[PartRecord]:
+        records: list[PartRecord] = []
+        for member_id, target in targets.items():
+            known = body.members.get(member_id)
+            if target != (set() if known is None else known.target):
+                records.append(self.changes.target_of(group.group_id, member_id, target))
+        return [*records, self.changes.target_computed(group.group_id, epoch, now_ms)]
+
+
+def told(body: ModernGroup[Any]) -> dict[str, Told]:
+    """Return what every member says, with its target."""
+    return {each.member_id: (each.said, each.target) for each in body.members.values()}
+
+
+def metadata_hash(names: Iterable[str], topics: Topics) -> int:
+    """Return a number that is another one when a subscribed topic comes, goes or grows. 0: none exists.
+
+    Kafka hashes the same facts otherwise. That costs one rebalance when the log moves between the two.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    is_empty = True
+    for name in sorted(names):
+        topic = topics.get(name)
+        if topic is not None:
+            is_empty = False
+            digest.update(topic.id + topic.partition_count.to_bytes(4, "big"))
+    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)

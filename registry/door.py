@@ -1,0 +1,120 @@
+"""The door of the registry: what a request of HTTP becomes for the API, and what an answer or an error becomes in HTTP.
+
+In this order: the login, the host, for a change that no other web page sends it, the path, the body.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
+from hmac import compare_digest
+from http import HTTPStatus
+from typing import Any, Protocol, cast
+from urllib.parse import parse_qsl, unquote
+
+from ..web.connection import Limits
+from ..web.exchange import HttpError, Request, Response
+from ..web.origin import is_from_elsewhere, names_known_host
+from .api import Text
+from .errors import RegistryError
+
+_log = logging.getLogger(__name__)
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_PLAIN_TYPE = "application/json"
+_JSON_TYPES = {CONTENT_TYPE, "application/vnd.schemaregistry+json", _PLAIN_TYPE, "application/octet-stream"}
+# A schema of the largest size whose every character is escaped, with its references.
+MAX_BODY_BYTES = 3 << 20
+LIMITS = Limits(head_bytes=16 << 10, body_bytes=MAX_BODY_BYTES, bodies_bytes=64 << 20, idle_s=60.0)
+MAX_FIELDS = 50
+
+
+class Answerer(Protocol):
+    """What answers requests: `Api`."""
+
+    async def answer(self, method: str, path: Sequence[str], query: Mapping[str, str], body: Mapping[str, Any]) -> Any:
+        """Return the answer to a request. Raises RegistryError."""
+        ...
+
+
+class Door:
+    """Lets requests in to the API. `login` is "name:password", None if anybody may come in."""
+
+    def __init__(self, api: Answerer, login: str | None, hosts: Collection[str]) -> None:
+        self._api = api
+        self._hosts = hosts
+        self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response to a request, whatever happens."""
+        try:
+            self._check(request)
+            answer = await self._ask(request)
+        except RegistryError as error:
+            return _error(error.status, error.code, error.message)
+        except ValueError as error:
+            return rejection(HttpError(400, str(error)))
+        except Exception:  # noqa: BLE001 - a fault in one request is logged, and the others go on
+            _log.exception("a request failed")
+            return _error(500, 50001, "Error in the registry: its log says more")
+        kind = _PLAIN_TYPE if request.headers.get("accept") == _PLAIN_TYPE else CONTENT_TYPE
+        return Response(200, answer.encode() if isinstance(answer, Text) else _json_bytes(answer), kind)
+
+    def _check(self, request: Request) -> None:
+        """Raise RegistryError for a request that does not come in."""
+        if self._authorization is not None:
+            if not compare_digest(request.headers.get("authorization", "").encode("latin-1"), self._authorization):
+                raise RegistryError(401, "Unauthorized")
+        elif not names_known_host(request, self._hosts):
+            # Where there is a login, a page that comes by a name of its own does not have it.
+            text = "Forbidden: the registry is not served under that host; `odradek registry --allow-host` allows one"
+            raise RegistryError(403, text)
+        # Browsers ask nobody before they send a POST without a content type.
+        if request.method not in ("GET", "HEAD") and is_from_elsewhere(request):
+            raise RegistryError(403, "Forbidden: changes do not come from other web pages")
+
+    async def _ask(self, request: Request) -> Any:
+        parts, method = _parts(request.path), request.method
+        body = _json_body(request) if method in ("POST", "PUT") else {}
+        query = dict(parse_qsl(request.query, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+        return await self._api.answer("GET" if method == "HEAD" else method, parts, query, body)
+
+
+def rejection(error: HttpError) -> Response:
+    """Return the response of a request that is refused before the API sees it."""
+    return _error(error.status, error.status, f"HTTP {error.status} {HTTPStatus(error.status).phrase}: {error.message}")
+
+
+def _parts(path: str) -> list[str]:
+    """Return the parts of a path. Raises RegistryError, ValueError for bytes that are no UTF-8."""
+    parts = [unquote(part, errors="strict") for part in path.strip("/").split("/")]
+    if parts == [""]:
+        return []
+    if "" in parts:
+        # Without it the path would be another one, which may mean something.
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return parts
+
+
+def _json_body(request: Request) -> dict[str, Any]:
+    kind = request.headers.get("content-type", _PLAIN_TYPE)
+    if kind.partition(";")[0].strip().lower() not in _JSON_TYPES:
+        raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+    try:
+        value = json.loads(request.body or b"{}")
+    except RecursionError:
+        raise RegistryError(400, "HTTP 400 Bad Request: the body is nested too deep") from None
+    if not isinstance(value, dict):
+        raise RegistryError(400, "HTTP 400 Bad Request: the body is no JSON object")
+    return cast("dict[str, Any]", value)
+
+
+def _json_bytes(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
+
+
+def _error(status: int, code: int, message: str) -> Response:
+    headers = (("www-authenticate", 'Basic realm="schema registry"'),) if status == 401 else ()
+    return Response(status, _json_bytes({"error_code": code, "message": message}), CONTENT_TYPE, headers)
