@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
-
 # Names come from strangers: of a longer one the log shows the beginning.
 _MOST_SHOWN = 100
 
