@@ -114,7 +114,7 @@ class Changes:
         assert found == self.known.quotas
         for user in USERS:
             assert self._logs_in(user, self.known.passwords.get(user, "never")) is (user in self.known.passwords)
-            assert not self._logs_in(user, self.known.old_passwords.get(user, "nobody's"))
+            assert not self._logs_in(user, self.known.old_passwords.get(user, "of nobody"))
         assert self._shown() == self._stored()
 
     def _logs_in(self, user: str, password: str) -> bool:
