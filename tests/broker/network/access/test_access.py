@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.network import line_limit
 from odradek.broker.network.access import caller
 from odradek.broker.network.routes import CLUSTER_ROUTES, OWN_ROUTES, ROUTES, Route
 from odradek.broker.security.acls import CLUSTER_NAME, Acl, Operation, ResourceType
@@ -19,6 +20,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
+from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.principals import allow, connect_as, forbid, secured
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -149,6 +151,21 @@ async def test_a_request_fills_no_log(alice: Raw, caplog: pytest.LogCaptureFixtu
     lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
     assert len(lines) == caller.MAX_LINES
     assert all(line.isprintable() and len(line) < 1000 for line in lines)
+
+
+async def test_a_client_that_is_denied_again_and_again_fills_no_log(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    async with Broker(secured(config), clock=clock) as broker, await connect_as(broker, "alice") as raw:
+        with caplog.at_level(logging.INFO, "odradek.authorizer"):
+            for _ in range(line_limit.LINES_PER_SECOND + 5):
+                await raw.fetch("orders", 0)
+            clock.advance(1000)
+            await raw.fetch("orders", 0)
+    lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
+    assert len(lines) == line_limit.LINES_PER_SECOND + 1
+    assert lines[-1].endswith("based on rule DefaultDeny (5 denials of this connection before it are not listed)")
 
 
 async def test_what_is_left_out_is_no_line(alice: Raw, caplog: pytest.LogCaptureFixture) -> None:
