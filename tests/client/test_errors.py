@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from odradek.client import errors
 from odradek.client.errors import ClientError, ErrorCode, KafkaError
 
