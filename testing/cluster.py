@@ -38,6 +38,8 @@ from .zookeeper_session import Ensemble
 
 R = TypeVar("R")
 NODES = (1, 2, 3)
+# The topics of the coordinators of groups and transactions.
+_COORDINATORS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 # How long a change of the cluster may take, on a machine that does much else.
 _SETTLED_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.002
@@ -168,6 +170,7 @@ class KafkaCluster(ControlledKafka):
     def kill(self, node: int) -> None:
         """End a broker: its connections are cut, and the others elect leaders without it. Its files stay."""
         self.broker(node)
+        self._make_coordinators()
         self._call(partial(self._kill, node))
         self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
 
@@ -177,6 +180,7 @@ class KafkaCluster(ControlledKafka):
         It does not know that it leads nothing any more; the others elect leaders without it.
         """
         self.broker(node)
+        self._make_coordinators()
         self._call(partial(self._isolate, node))
         self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
 
@@ -212,7 +216,27 @@ class KafkaCluster(ControlledKafka):
         super().reset()
         self._settle(self._is_empty, "a cluster without topics")
 
+    def _make_coordinators(self) -> None:
+        """Create the topics of the coordinators, if all brokers run.
+
+        A cluster that has served for a while has them. Without one of three brokers they can no more be created, and
+        the first group of a client would wait for its coordinator for ever.
+        """
+        if self.nodes == list(NODES) and not self._links.isolated:
+            self._call(self._create_coordinators)
+            self._settle(self._has_coordinators, "a cluster with coordinators")
+
     # -- On the loop
+
+    async def _create_coordinators(self) -> None:
+        cluster = self._brokers[NODES[0]].services.cluster
+        assert cluster is not None
+        for topic in _COORDINATORS:
+            if topic not in self._views()[0].topics:
+                cluster.auto_creation.begin(topic)
+
+    def _has_coordinators(self) -> bool:
+        return all(topic in view.topics for view in self._views() for topic in _COORDINATORS) and self._is_whole()
 
     async def _start_all(self) -> None:
         self._ensemble = Ensemble()
