@@ -10,9 +10,9 @@ The brokers are those of a real cluster: one of them is the controller, it elect
 from __future__ import annotations
 
 import asyncio
+import atexit
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -80,11 +80,6 @@ class KafkaCluster(ControlledKafka):
         ephemeral = {node: ephemeral_configs() for node in NODES}
         self._folders = [Path(each["log.dirs"]) for each in ephemeral.values()]
         super().__init__("", security=Security.beside(self._folders[0], tls, users))
-        texts |= self._security.configs(texts)
-        self._configs = {
-            node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
-            for node in NODES
-        }
         self._clock = MovableClock()
         self._door = Door(self._topic_of, release)
         self._links = Links()
@@ -92,7 +87,14 @@ class KafkaCluster(ControlledKafka):
         self._ensemble: Ensemble | None = None
         self._brokers: dict[int, Broker] = {}
         self._thread = BrokerThread(self._start_all, self._stop_all)
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            texts |= self._security.configs(texts)
+            self._configs = {
+                node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
+                for node in NODES
+            }
             self._thread.start()
             brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
             self.address = ",".join(each[0] for each in brokers)
@@ -105,6 +107,7 @@ class KafkaCluster(ControlledKafka):
 
     def close(self) -> None:
         """Stop the brokers and remove their files. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         self._thread.stop()
         remove_directories([self._security.folder, *self._folders])
@@ -404,8 +407,9 @@ class KafkaCluster(ControlledKafka):
         return next((each.name for each in topics if each.id == topic_id), None)
 
 
-@contextmanager
-def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> Generator[KafkaCluster]:
-    """Run a cluster for the `with` block: for unittest, notebooks and scripts. `how` as for KafkaCluster."""
-    with KafkaCluster(config, **how) as running:
-        yield running
+def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> KafkaCluster:
+    """Start a cluster, for unittest, notebooks and scripts. `how` as for KafkaCluster.
+
+    It ends with its `with` block, at `close`, or with the program.
+    """
+    return KafkaCluster(config, **how)
