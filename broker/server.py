@@ -412,7 +412,7 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_leader.sessions.close(STOP_DEADLINE_S)
+        await services.share_leader.close(STOP_DEADLINE_S)
         services.share_states.stop()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:

@@ -18,7 +18,7 @@ Two exceptions: a group without members becomes Empty even if its record could n
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
 A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
-share/machine.py).
+share/machine.py). That of share groups is imported when the first one is met.
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.
@@ -44,13 +44,14 @@ from . import (
 )
 from .consumer import machine as consumer
 from .group import Group
-from .share import machine as share
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     do = STEPS.get(event.__class__)
     if group.share is not None or event.__class__ in SHARE_EVENTS:
+        from .share import machine as share
+
         return share.step(group, event, now_ms)
     if group.consumer is not None or do is None:
         return consumer.step(group, event, now_ms)
