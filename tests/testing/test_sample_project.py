@@ -16,12 +16,25 @@ from textwrap import indent
 import pytest
 from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka, LocalSchemaRegistry
 
+ROOT = Path(__file__).parents[2]
+PROJECT = Path(__file__).with_name("sample_project")
+# What pyproject.toml asks for. Where it is older, pip gets one for the build.
+SETUPTOOLS = 77
+FOUND_BY = {
+    "sent-twice": "test_an_order_is_sent_once_though_its_acknowledgement_is_lost",
+    "early-commit": "test_an_order_is_paid_though_the_service_crashes",
+    "zombie": "test_an_instance_that_was_replaced_writes_no_more",
+}
+PAGE = ROOT / "docs" / "testing.md"
+KINDS = (LocalKafka, KafkaCluster, KafkaProcess, LocalSchemaRegistry)
 # A fixture that is called, the handler of a test, and a method of testcontainers.
-_NOT_CALLS = {
+NOT_CALLS = {"kafka_factory", "answer", "get_bootstrap_server"}
+# The calls in the page's tables: name and arguments.
+CALLS = {
     (name, arguments)
     for row in re.findall(r"^\|.*\|$", PAGE.read_text(), re.MULTILINE)
     for name, arguments in re.findall(r"[`.]([a-z_]+)\(([^`]*?)\)[` ]", row)
-    if name not in _NOT_CALLS
+    if name not in NOT_CALLS
 }
 _GIVEN = """
 from odradek.client.blocking import Producer
