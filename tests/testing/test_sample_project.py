@@ -27,8 +27,8 @@ FOUND_BY = {
 }
 PAGE = ROOT / "docs" / "testing.md"
 KINDS = (LocalKafka, KafkaCluster, KafkaProcess, LocalSchemaRegistry)
-# A fixture that is called, the handler of a test, and a method of testcontainers.
-NOT_CALLS = {"kafka_factory", "answer", "get_bootstrap_server"}
+# The marker, a fixture that is called, the handler of a test, and a method of testcontainers.
+NOT_CALLS = {"kafka", "kafka_factory", "answer", "get_bootstrap_server"}
 # The calls in the page's tables: name and arguments.
 CALLS = {
     (name, arguments)
