@@ -165,7 +165,7 @@ def _options(url: str) -> dict[str, Any]:
         raise BackupError(f"{url}: {error}") from None
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or found.get("endpoint_url", "")
     if endpoint.startswith("http://"):
-        # As AWS's own tools do, whoever names such an endpoint.
+        # AWS's own tools speak HTTP to such an endpoint, too.
         found["client_options"] = {"allow_http": True}
     return found
 
