@@ -172,7 +172,6 @@ def _requests(wire: Wire, world: dict[str, Any], stage: str, groups: list[str]) 
     gone = [f"{name}-gone" for name in both]
     return [
         *_of_topics(both, gone, ids, stage),
-        *_of_configs(both, both + gone),
         *_of_groups(both, ids),
         *_of_transactions(both, ids),
         *_of_cluster(both),
@@ -222,6 +221,7 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ("topics", "DescribeProducers", {"Topics": [{"Name": each, "PartitionIndexes": [0]} for each in every]}),
         ("named", "DescribeTopicPartitions", {"Topics": [{"Name": each} for each in every],
                                               "ResponsePartitionLimit": 100}),
+        *_of_configs(both, every),
         ("topics", "ElectLeaders", {"TopicPartitions": [{"Topic": each, "Partitions": [0]} for each in both]}),
         ("topics", "AlterPartitionReassignments", {"TimeoutMs": 5000, "Topics": [
             {"Name": each, "Partitions": [{**partitions[0], "Replicas": [99]}]} for each in both
