@@ -13,11 +13,11 @@ _TEXT = "Authentication failed: "
 def plain(first: bytes, passwords: Mapping[str, str]) -> Exchange:
     """Check a name and a password. An unknown name and a wrong password look the same."""
     try:
-        tokens = first.decode().split("\0")
+        tokens = first.decode().split("\0", 3)
     except UnicodeDecodeError:
         raise Failed("the PLAIN message is no UTF-8") from None
     if len(tokens) != 3:
-        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
+        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {first.count(0) + 1}"
         raise Failed(why, why)
     asked, name, password = tokens
     for value, what in ((name, "username"), (password, "password")):
