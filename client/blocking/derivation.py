@@ -156,7 +156,7 @@ class PollingClient(ConnectedClient, Iterator[R]):
         raise NotImplementedError
 
     def getone(self) -> R:
-        """Return the next record, and wait for it without a limit. Raises ClientStopped where that ends the wait."""
+        """Return the next record, and wait for it without a limit. Raises ClientStopped if the consumer is stopped."""
         return self._next(self._inner.getone)
 
     def __next__(self) -> R:
