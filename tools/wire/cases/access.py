@@ -246,12 +246,9 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ]}),
     ]  # fmt: skip
     by_id = [{"Name": None, **ids[each]} for each in both] + [{"Name": None, "TopicId": nothing}]
-    one_partition = {"Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1}
-    return [
-        *found,
-        ("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}),
-        ("one partition", "DescribeTopicPartitions", one_partition),
-    ]
+    found.append(("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}))
+    one = {"Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1}
+    return [*found, ("one partition", "DescribeTopicPartitions", one)]
 
 
 def _of_groups(both: list[str], ids: dict[str, Any]) -> Bodies:
