@@ -1,4 +1,4 @@
-"""A broker whose TLS connections are those of aiofastnet instead of uvloop's (docs/decisions).
+"""A broker whose TLS connections are those of aiofastnet instead of uvloop's (docs/decisions/0032).
 
 It is not among the dependencies: `pip install aiofastnet`, then `make bench ARGS="security --fastnet"`.
 """

@@ -365,16 +365,15 @@ class _Fetch:
             return self._error_of_unknown_id(each)
         if topic is None and self._version >= FIRST_WITH_IDS:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        if not self._may_read(each.topic if topic is None else topic.name):
+        name = each.topic if topic is None else topic.name
+        if not (self._context.may(_READ, _TOPIC, name) if self._replica_id < 0 else self._may_follow()):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         found = topic.partition(each.partition) if topic is not None else None
         return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _may_read(self, topic: str) -> bool:
-        """Return whether the client may fetch a topic. A follower needs the right of a broker."""
-        if self._replica_id >= 0:
-            return self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        return self._context.may(_READ, _TOPIC, topic)
+    def _may_follow(self) -> bool:
+        """Return whether a follower may fetch: it needs the right of a broker."""
+        return self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:
         """Return the error for a topic id that no topic has.
@@ -508,7 +507,7 @@ class _Fetch:
                 last = FetchableTopicResponse(each.topic, each.topic_id, [])
                 response.responses.append(last)
             last.partitions.append(data)
-            if data.error_code in _OTHER_LEADER and isinstance(found, Partition):
+            if data.error_code and data.error_code in _OTHER_LEADER and isinstance(found, Partition):
                 self._tell_leader(found, data, response)
         return response
 

@@ -56,7 +56,8 @@ class Authorizer:
         self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
         # By resource type: how many prefixes have each length.
         self._lengths: dict[int, Counter[int]] = {}
-        self._decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
+        # What was decided since the last change, so that who asks often need not call.
+        self.decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
         for acl in acls:
             self._add(acl)
 
@@ -67,13 +68,13 @@ class Authorizer:
     ) -> Decision:
         """Return whether a principal may do this to the resource, and why."""
         key = (principal, host, operation, resource_type, name)
-        found = self._decisions.get(key)
+        found = self.decisions.get(key)
         if found is None:
             found = self._decide(str(principal), host, operation, resource_type, name)
             if len(name) <= MAX_KEPT_NAME_CHARS:
-                if len(self._decisions) >= MAX_DECISIONS:
-                    self._decisions.clear()
-                self._decisions[key] = found
+                if len(self.decisions) >= MAX_DECISIONS:
+                    self.decisions.clear()
+                self.decisions[key] = found
         return found
 
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
@@ -129,7 +130,7 @@ class Authorizer:
     def change(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
         """Take ACLs away, then add others. What was decided before is forgotten."""
         self.changes += 1
-        self._decisions.clear()
+        self.decisions.clear()
         for acl in removed:
             self._remove(acl)
         for acl in added:

@@ -61,8 +61,9 @@ class Caller(RequestContext):
         self._lines = 0
 
     def may(self, operation: Operation, resource_type: ResourceType, name: str, *, audited: bool = True) -> bool:
-        who = self.connection
-        found = self._authorizer.decide(who.principal, who.client_host, operation, resource_type, name)
+        who, authorizer = self.connection, self._authorizer
+        key = who.principal, who.client_host, operation, resource_type, name
+        found = authorizer.decisions.get(key) or authorizer.decide(*key)
         is_allowed = found.is_allowed
         if audited and (not is_allowed or self._logs_allowed):
             self._note(found, operation, resource_type, name)

@@ -49,12 +49,17 @@ def produce(portions: Portions) -> Access:
     """Return the access of Produce. Transactional batches need a transactional id, too."""
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if _is_transactional(request) and not _may_use_transaction(caller, request.transactional_id):
+        # Without a transactional id a partition rejects transactional batches itself.
+        transactional_id = request.transactional_id
+        if transactional_id is not None and _is_transactional(request) and not _may_use(caller, transactional_id):
             if request.acks == 0:
                 raise CloseConnection("acks=0 without WRITE on the transactional id")
             return all_denied(caller, request, portions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         # Without `split`, whose calls would be one in forty of a small request.
-        are_allowed = [_may_write(caller, data) for data in request.topic_data]
+        are_allowed = [
+            caller.may(_WRITE, _TOPIC, data.name) if data.name else _may_write_by_id(caller, data)
+            for data in request.topic_data
+        ]
         if all(are_allowed):
             return proceed(request)
         rest: list[Any] = list(compress(request.topic_data, are_allowed))
@@ -81,15 +86,12 @@ def _is_transactional(request: Any) -> bool:
     return False
 
 
-def _may_use_transaction(caller: Caller, transactional_id: str | None) -> bool:
-    if transactional_id is None:
-        return False
+def _may_use(caller: Caller, transactional_id: str) -> bool:
     return caller.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def _may_write(caller: Caller, data: Any) -> bool:
-    # It has a name, or from version 13 on an id.
-    name = data.name or topic_of(caller, data)
+def _may_write_by_id(caller: Caller, data: Any) -> bool:
+    name = topic_of(caller, data)
     return name is None or caller.may(_WRITE, _TOPIC, name)
 
 

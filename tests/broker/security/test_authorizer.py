@@ -127,10 +127,10 @@ def test_what_is_remembered_has_a_bound(monkeypatch: MonkeyPatch) -> None:
     authorizer = Authorizer([acl("t", prefixed=True)])
     for at in range(100):
         assert may(authorizer, name=f"t{at}")
-        assert len(authorizer._decisions) <= 10
+        assert len(authorizer.decisions) <= 10
     authorizer.change([])
     assert may(authorizer, name="t" * 1000)
-    assert not authorizer._decisions
+    assert not authorizer.decisions
 
 
 def test_authorized_operations_are_bits() -> None:
