@@ -24,9 +24,8 @@ from .background.collector import Collector
 from .broker_thread import BrokerThread
 from .clock import Clock
 from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from .configs.definition import ConfigError
+from .configs.definition import ConfigError, DynamicConfigs
 from .configs.durability import describe_durability
-from .configs.dynamic_configs import DynamicConfigs
 from .configs.reconfiguration import restore
 from .log_dirs.data_dir import StartError
 from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
@@ -462,7 +461,7 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
 
 def _http_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
     """Return the endpoint of http.listener. Only a broker that has one loads an HTTP parser."""
-    from .http.broker_endpoint import broker_endpoint
+    from .http.pages import broker_endpoint
 
     return broker_endpoint(services, acceptor)
 

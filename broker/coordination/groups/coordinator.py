@@ -42,12 +42,12 @@ from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill
 from ..actor import Actor, Runtime
+from ..alarms import Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..share.persister import Persister
-from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
 from .consumer import offsets as consumer_offsets

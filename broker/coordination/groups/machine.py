@@ -14,7 +14,7 @@ Two kinds of changes:
 - What a rebalance needs changes at once: PreparingRebalance and CompletingRebalance, members that join and leave,
   parked requests, the next generation. A crash loses this, and start-up finds the last generation that was written.
 
-Two exceptions: a group without members becomes Empty even if its record could not be written (append_failure.py), and
+Two exceptions: a group without members becomes Empty even if its record could not be written (lifecycle.py), and
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
 A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
@@ -30,7 +30,6 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
-    append_failure,
     commits,
     deletion,
     events,
@@ -100,5 +99,5 @@ STEPS: dict[type[events.Event], Callable[[Group, Any, events.Outcome, int], None
     events.EndTransaction: commits.end_transaction,
     events.Loaded: lifecycle.loaded,
     events.Unload: lifecycle.unload,
-    events.AppendFailed: append_failure.append_failed,
+    events.AppendFailed: lifecycle.append_failed,
 }

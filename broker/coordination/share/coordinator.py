@@ -15,13 +15,12 @@ from typing import Any, Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ...topics.topic_names import SHARE_STATE_TOPIC
-from ..actor import Actor, Machine, Runtime
-from ..append_errors import append_error
+from ..actor import Actor, Machine, Runtime, append_error
+from ..alarms import Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
-from ..sweep import Sweep
 from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey

@@ -246,9 +246,12 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ]}),
     ]  # fmt: skip
     by_id = [{"Name": None, **ids[each]} for each in both] + [{"Name": None, "TopicId": nothing}]
-    found.append(("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}))
-    return [each for each in found if each[0] != "by id"] + [("by id", "DescribeTopicPartitions", {
-        "Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1})]  # fmt: skip
+    one_partition = {"Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1}
+    return [
+        *found,
+        ("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}),
+        ("one partition", "DescribeTopicPartitions", one_partition),
+    ]
 
 
 def _of_groups(both: list[str], ids: dict[str, Any]) -> Bodies:
