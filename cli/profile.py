@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from . import profiles
@@ -10,6 +12,9 @@ from .confirmation import confirm
 from .errors import CliError
 from .output import print_rows, row_options
 from .values import parse_pair
+
+# As Kafka prints a password.
+_HIDDEN = "[hidden]"
 
 
 @click.group(short_help="Keep addresses and client configs of clusters under a name.")
@@ -30,18 +35,20 @@ def command() -> None:
 @command.command("set", short_help="Make a profile, or change configs of one.")
 @click.argument("name")
 @click.argument("pairs", metavar="[NAME=VALUE]...", nargs=-1)
+@click.option("--file", metavar="FILE", help="Take the configs of a file, such as client.properties.")
 @click.option("--delete", "deleted", metavar="NAME", multiple=True, help="A config to remove; repeatable.")
-def set_(name: str, pairs: tuple[str, ...], deleted: tuple[str, ...]) -> None:
+def set_(name: str, pairs: tuple[str, ...], file: str | None, deleted: tuple[str, ...]) -> None:
     """Make the profile NAME or change configs of it: bootstrap.servers, and configs of clients by Kafka's names.
 
     \b
     Examples:
       odradek profile set staging bootstrap.servers=kafka-1:9092,kafka-2:9092
       odradek profile set staging request.timeout.ms=5000 --delete client.id
+      odradek profile set secure --file odradek-data.secure/client.properties
     """
-    configs = dict(parse_pair(text, "profile set") for text in pairs)
+    configs = (_read(file) if file else {}) | dict(parse_pair(text, "profile set") for text in pairs)
     if not configs and not deleted:
-        raise click.UsageError("say what: NAME=VALUE or --delete")
+        raise click.UsageError("say what: NAME=VALUE, --file or --delete")
     for key, value in configs.items():
         if key != profiles.ADDRESS_CONFIG:
             check(key, value, KINDS, "profile set")
@@ -52,6 +59,15 @@ def set_(name: str, pairs: tuple[str, ...], deleted: tuple[str, ...]) -> None:
             raise CliError(f"profile {name!r} has no config {key}; `odradek profile show {name}` prints what it has")
     profile.configs.update(configs)
     known.save()
+
+
+def _read(file: str) -> dict[str, str]:
+    from ..broker.configs.properties import PropertiesError, load
+
+    try:
+        return load(Path(file))
+    except PropertiesError as error:
+        raise CliError(str(error)) from error
 
 
 @command.command("list", short_help="Print the profiles.")
@@ -73,7 +89,7 @@ def list_() -> None:
 @click.argument("name", required=False)
 @row_options
 def show(name: str | None) -> None:
-    """Print the configs of the profile NAME, or of the current one.
+    """Print the configs of the profile NAME, or of the current one. Passwords are not printed.
 
     \b
     Examples:
@@ -84,7 +100,12 @@ def show(name: str | None) -> None:
     chosen = known.get(name) if name is not None else known.current_profile
     if chosen is None:
         raise CliError("no profile is current: name one, or choose one with `odradek profile use NAME`")
-    print_rows(("profile", "config", "value"), ((chosen.name, *pair) for pair in sorted(chosen.configs.items())))
+    pairs = ((key, _HIDDEN if _is_secret(key) else value) for key, value in sorted(chosen.configs.items()))
+    print_rows(("profile", "config", "value"), ((chosen.name, *pair) for pair in pairs))
+
+
+def _is_secret(config: str) -> bool:
+    return "password" in config or config.endswith("sasl.jaas.config")
 
 
 @command.command(short_help="Choose the profile for commands that name none.")

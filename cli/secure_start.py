@@ -17,7 +17,7 @@ import os
 import secrets
 import socket
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,8 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
     _make_certificate(authority, folder, host)
     _make_user(folder, data_dir, host, port)
     click.echo(f"secure: clients need {folder}/client.properties (kcat: -F {folder}/librdkafka.properties)", err=True)
+    use = f"odradek profile set secure --file {folder}/client.properties, then odradek profile use secure"
+    click.echo(f"secure: commands take it as a profile: {use}", err=True)
     return {
         "authorizer.class.name": AUTHORIZERS[0],
         "super.users": f"User:{USER}",
@@ -99,7 +101,23 @@ def _make_certificate(authority: Authority, folder: Path, host: str) -> None:
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
     if host not in ("", "0.0.0.0", "::"):
         names.add(host.strip("[]"))
+    else:
+        # Clients are told the address at which they have connected.
+        names |= _addresses()
     authority.keep_certificate(folder / "broker.pem", sorted(names))
+
+
+def _addresses() -> set[str]:
+    """Return the IP addresses of this machine, as far as its name and its routes tell them."""
+    found = set[str]()
+    with suppress(OSError):
+        found |= {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(socket.gethostname(), None)}
+    # Connecting a socket of UDP sends nothing, and tells from which address it would.
+    for family, far in ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1")):
+        with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))
+            found.add(str(probe.getsockname()[0]))
+    return found
 
 
 def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:

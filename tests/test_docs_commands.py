@@ -199,6 +199,10 @@ def prepare(page: str, place: Place) -> None:
         shutil.rmtree(place.folder / "backups", ignore_errors=True)
         fill(place.broker, ("flights-1",))
         place.run("odradek consume flights-1 --group delays --until-end")
+    if page == "security":
+        (place.folder / "odradek-data.secure").mkdir()
+        found = place.folder / "odradek-data.secure" / "client.properties"
+        found.write_text(f"bootstrap.servers={place.broker.address}\n")
     if page == "storage":
         place.run("odradek topics delete audit prices --yes")
         place.run("seq 1100 | odradek produce flights --partition 0")

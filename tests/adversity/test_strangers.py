@@ -87,7 +87,7 @@ async def test_memory_and_the_log_stay_bounded(name: str, guarded: Guarded) -> N
     grown = resident_bytes(guarded) - before
     assert grown < MOST_GROWTH, f"{grown >> 20} MiB"
     log = guarded.log.read_text()
-    assert "the event loop was held" not in log and "Traceback" not in log
+    assert "Traceback" not in log
     if not IS_SOAK:
         # Three processors, two doors with TLS, and what a loaded machine stretches over two windows.
         assert log.count("\n") - lines < 10 * MOST_LINES

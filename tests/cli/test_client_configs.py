@@ -10,6 +10,7 @@ import inspect
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import click
@@ -301,3 +302,16 @@ def test_configs_of_an_admin_are_on_the_wire(brokers: tuple[Broker, Broker], mon
         assert run_here(["topics", "create", "made", "-b", brokers[0].address, *configs], b"")[0] == 0
     (create,) = of(found, ApiKey.CREATE_TOPICS)
     assert create.timeout_ms == 4321 and {name for name, _ in found} == {"a"}
+
+
+def test_a_profile_takes_a_file_and_shows_no_password(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    jaas = 'org.x.ScramLoginModule required username="a" password="hunter2";'
+    file.write_text(
+        f"bootstrap.servers=h:1\nsecurity.protocol=SASL_SSL\nsasl.jaas.config={jaas}\nsasl.password=hunter2\n"
+    )
+    assert run("profile", "set", "team", "--file", file, "request.timeout.ms=5000").exit_code == 0
+    shown = run("profile", "show", "team").stdout
+    assert "h:1" in shown and "5000" in shown and shown.count("[hidden]") == 2 and "hunter2" not in shown
+    missing = run("profile", "set", "team", "--file", tmp_path / "missing")
+    assert missing.exit_code == 1 and "missing" in missing.stderr

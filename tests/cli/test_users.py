@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from odradek.broker.configs.properties import load
 from odradek.broker.security.authority import Authority
+from odradek.cli.secure_start import _addresses as machine_addresses
 from odradek.client import Acl, Admin, NewTopic, ScramPassword
 from odradek.client.core.security import security_arguments
 from odradek.client.errors import KafkaError
@@ -78,6 +79,24 @@ async def test_a_secure_broker_lets_its_first_user_in_also_after_a_restart(tmp_p
         assert password not in broker.log.read_text()
         kept = b"".join(each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file())
         assert password.encode() not in kept
+    finally:
+        broker.close()
+
+
+async def test_it_can_be_reached_at_each_address_of_the_machine(tmp_path: Path) -> None:
+    """Clients are told the address at which they have connected, and the certificate has to name it."""
+    broker, port = Secure(tmp_path), free_port()
+    broker.address = f"0.0.0.0:{port}"
+    folder = Path(f"{broker.data_dir}.secure")
+    try:
+        broker.start()
+        configs = load(folder / "client.properties")
+        found = machine_addresses() | {"127.0.0.1"}
+        for each in found:
+            if ":" not in each:
+                assert await names(configs | {"bootstrap.servers": f"{each}:{port}"}) == set()
+        shown = rows("certs", "show", folder / "broker.pem")[0][2].split(",")
+        assert found <= set(shown)
     finally:
         broker.close()
 

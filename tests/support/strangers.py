@@ -15,7 +15,7 @@ from struct import pack
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
-from odradek.broker.configs.authorizer_table import AUTHORIZERS
+from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
