@@ -40,7 +40,7 @@ INVALID: list[dict[str, Any]] = [
     {"member_epoch": 0, "topic_partitions": None},
     {"instance_id": ""},
     {"rack_id": ""},
-    {"server_assignor": "nobody's"},
+    {"server_assignor": "unknown"},
     {"subscribed_topic_regex": "("},
 ]
 
