@@ -92,7 +92,7 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
             return holder
         if holder.current.epoch != STATIC_LEAVE_EPOCH and not migration.is_classic(holder):
             why = f"Static member {event.member_id} with instance id {event.instance_id} cannot join the group because "
-            why += "the instance id is owned by another member."
+            why += f"the instance id is owned by {holder.member_id} member."
             raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, why)
         if holder.member_id != event.member_id:
             outcome.records += changes.member_replaced(group.group_id, holder, event.member_id)
