@@ -126,7 +126,7 @@ class Broker:
         self._door = door
         self._open_session = open_session
         # Whether the data directories go with the broker.
-        self._is_ephemeral = False
+        self._ephemeral_dir: Path | None = None
         self._threads = DiskThreads(self.timers, self.clock)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
@@ -138,11 +138,13 @@ class Broker:
     def ephemeral(cls, configs: Mapping[str, str] | None = None) -> Broker:
         """Return a broker for a test: a free port, a directory that goes with it, no fsync, no waiting groups.
 
-        `configs` are Kafka's names and texts, and go before these. ConfigError where one cannot be used.
+        `configs` are Kafka's names and texts, and go before these: a directory that they name stays. ConfigError where
+        one cannot be used.
         """
-        config, _ = BrokerConfig.parse({**ephemeral_configs(), **(configs or {})}, strict=True)
+        ephemeral = ephemeral_configs()
+        config, _ = BrokerConfig.parse({**ephemeral, **(configs or {})}, strict=True)
         broker = cls(config, disk=UnsyncedDisk())
-        broker._is_ephemeral = True
+        broker._ephemeral_dir = Path(ephemeral["log.dirs"])
         return broker
 
     def __enter__(self) -> Broker:
@@ -396,8 +398,8 @@ class Broker:
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None
-            if self._is_ephemeral:
-                remove_directories(self.config.data_dirs)
+            if self._ephemeral_dir is not None:
+                remove_directories([self._ephemeral_dir])
 
     async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:
         # 1. No new connections and no new requests. Requests that were received get their responses.

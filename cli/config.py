@@ -155,7 +155,7 @@ def set_(
     **resource: Any,
 ) -> None:
     """Change configs of a topic, a group, a broker or every broker: all that are named, or none. Changes take effect at
-    once and survive restarts. Values of times take ms, s, min, h, d and w, those of sizes B, kB, KiB, MB, MiB and so on.
+    once and survive restarts. Values of times take ms, s, min, h, d and w, sizes B, kB, KiB, MB, MiB and so on.
 
     \b
     Examples:

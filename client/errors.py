@@ -407,11 +407,16 @@ def delivery_error(error: KafkaError, outcome: Outcome) -> DeliveryFailed:
     return failure
 
 
-def raise_error(code: int, message: str | None, what: str) -> None:
-    """Raise KafkaError for an error code in a response, unless it is 0: `what` failed, and the broker's message."""
+def error_of(code: int, message: str | None, what: str) -> KafkaError | None:
+    """Return the error of a code in a response, None for 0: `what` failed, and the broker's message."""
     error = ErrorCode.of(code)
-    if error is not ErrorCode.NONE:
-        raise KafkaError(error, f"{what}: {message or error.text}")
+    return None if error is ErrorCode.NONE else KafkaError(error, f"{what}: {message or error.text}")
+
+
+def raise_error(code: int, message: str | None, what: str) -> None:
+    """Raise the error of a code in a response, unless it is 0."""
+    if (error := error_of(code, message, what)) is not None:
+        raise error
 
 
 def results_of(found: Mapping[Item, R | KafkaError]) -> dict[Item, R]:

@@ -16,6 +16,7 @@ from .door import security
 from .door.login import Login
 from .door.static_files import STATIC, static_file
 from .history.history import History
+from .history.sight import Sight
 from .routes import Route, find
 from .visit import HTML, House, Visit
 
@@ -61,8 +62,8 @@ class App:
         form = self._checked_form(request, session) if request.method == "POST" else _NO_FIELDS
         current = session or self._tokens.new_session()
         visit = Visit(
-            request, names, _pairs(request.query), form, self._tokens.token(current), user, cluster, self._history,
-            self._house, route.section,
+            request, names, _pairs(request.query), form, self._tokens.token(current), user, cluster,
+            Sight(self._history, cluster, self._login.sees_all), self._house, route.section,
         )  # fmt: skip
         response = await route.view(visit)
         if session is not None:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+
+from .rendering import HIDDEN, visible
 
 MAX_ENTRIES = 200
 
@@ -28,11 +31,30 @@ class Change:
     then: str = "/"
     # Runs on the left of the command, with a pipe: what it reads from standard input.
     piped: Sequence[str] = ()
+    # What somebody has named, behind the words of the command: a topic, a group, a user.
+    name: str = ""
 
     def command_line(self, address: str) -> str:
-        """Return the command line that does the same."""
-        line = shlex.join(["odradek", *self.arguments, "-b", address])
-        return f"{shlex.join(self.piped)} | {line}" if self.piped else line
+        """Return the command line that does the same, for bash."""
+        words = list(takewhile(lambda each: not each.startswith("-"), self.arguments))
+        options = [*self.arguments[len(words) :], "-b", address]
+        # A name that looks like an option stands where there are no options any more.
+        rest = ["--", self.name] if self.name.startswith("-") else []
+        named = [self.name] if self.name and not rest else []
+        line = _joined(["odradek", *words, *named, *options, *rest])
+        return f"{_joined(self.piped)} | {line}" if self.piped else line
+
+
+def _joined(words: Iterable[str]) -> str:
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    """Return a word as bash reads it. Characters that a page cannot show are escapes."""
+    if not HIDDEN.search(word):
+        return shlex.quote(word)
+    plain = word.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\t", "\\t")
+    return f"$'{visible(plain)}'"
 
 
 @dataclass(frozen=True, slots=True)

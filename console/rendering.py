@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Control characters but tab and newline, what changes the direction of text or has no width, and lone surrogates.
-_HIDDEN = re.compile(
+HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -28,7 +28,7 @@ _SECONDS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 def visible(text: str) -> str:
     """Return a text whose hidden characters are escapes, as Python writes them."""
-    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _finalize(value: Any) -> Any:

@@ -59,7 +59,7 @@ class ConsoleConfig:
     insecure: bool = False
     tls: ssl.SSLContext | None = None
     history_file: Path | None = None
-    # Of the schema registry, for records in Avro.
+    # Of the schema registry, for records in Avro and by JSON Schema.
     schemas: Schemas | None = None
     # Decides by the cluster's ACLs; without it nobody can ask who may do something.
     decide: Decide | None = None

@@ -11,7 +11,7 @@ from typing import Any
 from ..client import Acl, Admin
 from ..web.exchange import HttpError, Request, Response
 from .cluster import Cluster
-from .history.history import History
+from .history.sight import Sight
 from .journal import Journal
 from .reading.schemas import Schemas
 from .rendering import Templates
@@ -47,7 +47,7 @@ class Visit:
     token: str
     user: str
     cluster: Cluster
-    history: History
+    history: Sight
     house: House
     # Of the navigation: which entry is the current one.
     section: str = field(default="")

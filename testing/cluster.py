@@ -76,7 +76,8 @@ class KafkaCluster(ControlledKafka):
         release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = {node: ephemeral_configs() for node in NODES}
-        super().__init__("", security=Security.beside(ephemeral[NODES[0]]["log.dirs"], tls, users))
+        self._folders = [Path(each["log.dirs"]) for each in ephemeral.values()]
+        super().__init__("", security=Security.beside(self._folders[0], tls, users))
         texts |= self._security.configs(texts)
         self._configs = {
             node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
@@ -100,17 +101,11 @@ class KafkaCluster(ControlledKafka):
             self.close()
             raise
 
-    def __enter__(self) -> KafkaCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Stop the brokers and remove their files. Idempotent."""
         super().close()
         self._thread.stop()
-        self._remove_files()
+        remove_directories([self._security.folder, *self._folders])
 
     def broker(self, node: int) -> Broker:
         """Return a broker that runs. Only its thread may use more than its address and ids."""
@@ -383,9 +378,6 @@ class KafkaCluster(ControlledKafka):
     def _topic_of(self, topic_id: bytes) -> str | None:
         topics = [topic for view in self._views() for topic in view.topics.values()]
         return next((each.name for each in topics if each.id == topic_id), None)
-
-    def _remove_files(self) -> None:
-        remove_directories([self._security.folder, *(Path(each["log.dirs"]) for each in self._configs.values())])
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class Security:
     folder: Path = Path()
 
     @classmethod
-    def beside(cls, data_dir: str, tls: bool, users: Mapping[str, str] | None) -> Security:
+    def beside(cls, data_dir: Path, tls: bool, users: Mapping[str, str] | None) -> Security:
         """Return it with a folder for certificates beside a data directory."""
         return cls(tls, dict(users or {}), Path(f"{data_dir}-certificates"))
 

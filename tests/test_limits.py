@@ -30,6 +30,7 @@ from odradek.broker.network import (
     dispatcher,
     large_messages,
     login,
+    rejections,
     routes,
     send_queue,
     tls_door,
@@ -56,6 +57,9 @@ FIXED = {
     "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
+    "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
+        rejections.MOST_LINES
+    ),
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
     "a PEM store (bytes)": pem.MAX_PEM_BYTES,
     "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,

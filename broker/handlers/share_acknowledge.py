@@ -19,6 +19,7 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ..network.quota_guard import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
@@ -63,7 +64,7 @@ def handle(
             await asyncio.shield(services.share_leader.sessions.end(session))
         return _response(services, context, member, results)
 
-    return asyncio.ensure_future(respond())
+    return counted_turns(services.quotas, context, respond())
 
 
 def member_of(request: Any) -> Member:

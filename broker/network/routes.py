@@ -143,6 +143,7 @@ def _share_states(name: str) -> Callable[[Services], Handler]:
 
 
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+_STATES_AMONG_BROKERS = share_groups.states(_SHARE_STATES[0])
 # Share groups (KIP-932).
 SHARE_ROUTES = (
     Route(
@@ -181,35 +182,35 @@ SHARE_ROUTES = (
     Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
+        _STATES_AMONG_BROKERS,
         _share_states("initialize"),
         max_values=_STATES,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.READ_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
+        _STATES_AMONG_BROKERS,
         _share_states("read"),
         max_values=_FEW,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.WRITE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
+        _STATES_AMONG_BROKERS,
         _share_states("write"),
         max_values=_STATES,
         portions=_WRITTEN_STATES,
     ),
     Route(
         ApiKey.DELETE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
+        _STATES_AMONG_BROKERS,
         _share_states("delete"),
         max_values=_STATES,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        _AMONG_BROKERS,
+        _STATES_AMONG_BROKERS,
         _share_states("summarize"),
         max_values=_STATES,
         portions=_SHARE_STATES,

@@ -129,6 +129,10 @@ class ClientQuotas:
             self._used(CONSUMER_BYTE_RATE, user, client_id, -size)
         return max(waits_ms, overdue_ms)
 
+    def delivered(self, user: str, client_id: str, size: int) -> int:
+        """Count bytes that a client gets in any case; return how long it waits after them."""
+        return self._used(CONSUMER_BYTE_RATE, user, client_id, size)
+
     def most_fetched_bytes(self, user: str, client_id: str, most: int) -> int:
         """Return how many bytes a response may have, so that a client within its quota can get it."""
         bound = self._bounds.of_client(CONSUMER_BYTE_RATE, user, client_id)

@@ -93,9 +93,9 @@ async def _set_password(visit: Visit, fields: Fields) -> Change:
         raise InvalidForm(error.message) from None
     admin = await visit.admin()
     return Change(
-        f"Set the password of {user}", ["users", "set", user, "--password-file", "-", "--mechanism", mechanism],
+        f"Set the password of {user}", ["users", "set", "--password-file", "-", "--mechanism", mechanism],
         lambda: admin.alter_user_scram_credentials(wanted), [(f"password of {user}", "", "another one")], then="/users",
-        piped=["cat", "PASSWORD-FILE"],
+        piped=["cat", "PASSWORD-FILE"], name=user,
     )  # fmt: skip
 
 
@@ -106,9 +106,10 @@ async def _delete_user(visit: Visit, fields: Fields) -> Change:
     if mechanism not in found:
         raise InvalidForm(f"{user} has no password for {mechanism}")
     return Change(
-        f"Delete the password of {user}", ["users", "delete", user, "--mechanism", mechanism],
+        f"Delete the password of {user}", ["users", "delete", "--mechanism", mechanism],
         lambda: admin.alter_user_scram_credentials(ScramPassword(user, mechanism)),
         [(f"password of {user} for {mechanism}", "there", "–")], "The user cannot log in with it any more.", "/users",
+        name=user,
     )  # fmt: skip
 
 

@@ -40,13 +40,14 @@ async def _reset(visit: Visit, fields: Fields) -> Change:
     where = [word for each in filter(None, [fields["topic"]]) for word in ("--topic", each)]
     return Change(
         f"Reset offsets of {group}",
-        ["groups", "reset-offsets", group, *where, *_target(target, fields["value"]), "--execute"],
+        ["groups", "reset-offsets", *where, *_target(target, fields["value"]), "--execute"],
         lambda: set_offsets(admin, group, listing.type, wanted),
         [
             (f"{each.topic}, partition {each.partition}", number(now.get(each)), number(at))
             for each, at in sorted(wanted.items())
         ],
         then=link("/group", id=group),
+        name=group,
     )
 
 
@@ -111,9 +112,9 @@ async def _delete(visit: Visit, fields: Fields) -> Change:
     listing = await _listing(admin, group)
     count = len(await offsets_of(admin, group, listing.type))
     return Change(
-        f"Delete the group {group}", ["groups", "delete", group, "--yes"], lambda: admin.delete_groups(group),
+        f"Delete the group {group}", ["groups", "delete", "--yes"], lambda: admin.delete_groups(group),
         [("partitions with an offset", str(count), "–")],
-        "Its offsets are lost: its consumers begin where auto.offset.reset says.", "/groups",
+        "Its offsets are lost: its consumers begin where auto.offset.reset says.", "/groups", name=group,
     )  # fmt: skip
 
 

@@ -39,12 +39,13 @@ async def _produce(visit: Visit, fields: Fields) -> Change:
     row: dict[str, Any] = {"key": key, "value": value}
     row |= {"headers": headers} if headers else {}
     row |= {"partition": partition} if partition is not None else {}
-    arguments = ["produce", name, "--json", *(["--keep-partitions"] if partition is not None else [])]
+    arguments = ["produce", "--json", *(["--keep-partitions"] if partition is not None else [])]
     size = len((value or "").encode())
     where = "by its key" if partition is None else str(partition)
     effects = [("partition", "", where), ("key", "", key or _NULL), ("value", "", f"{size} bytes")]
     piped = ["printf", "%s\\n", json.dumps(row, ensure_ascii=False)]
-    return Change(f"Produce a record to {name}", arguments, apply, effects, then=f"/topics/{name}/records", piped=piped)
+    then = f"/topics/{name}/records"
+    return Change(f"Produce a record to {name}", arguments, apply, effects, then=then, piped=piped, name=name)
 
 
 KINDS = {

@@ -23,7 +23,7 @@ async def _create(visit: Visit, fields: Fields) -> Change:
     admin = await visit.admin()
     topic = NewTopic(name, partitions or BROKER_DEFAULT, replicas or BROKER_DEFAULT, configs)
     await admin.create_topics([topic], validate_only=True)
-    arguments = ["topics", "create", name]
+    arguments = ["topics", "create"]
     arguments += ["--partitions", str(partitions)] * (partitions is not None)
     arguments += ["--replication-factor", str(replicas)] * (replicas is not None)
     for key, value in configs.items():
@@ -33,7 +33,12 @@ async def _create(visit: Visit, fields: Fields) -> Change:
         *((key, "–", value) for key, value in configs.items()),
     ]
     return Change(
-        f"Create the topic {name}", arguments, lambda: admin.create_topics([topic]), effects, then=f"/topics/{name}"
+        f"Create the topic {name}",
+        arguments,
+        lambda: admin.create_topics([topic]),
+        effects,
+        then=f"/topics/{name}",
+        name=name,
     )
 
 
@@ -44,9 +49,9 @@ async def _delete(visit: Visit, fields: Fields) -> Change:
     if fields["confirm"] and fields["confirm"] != name:
         raise InvalidForm("the name that you typed is another one")
     return Change(
-        f"Delete the topic {name}", ["topics", "delete", name, "--yes"], lambda: admin.delete_topics(name),
+        f"Delete the topic {name}", ["topics", "delete", "--yes"], lambda: admin.delete_topics(name),
         [("partitions", str(len(topic.partitions)), "–")], "All its records are lost, and cannot be brought back.",
-        "/topics",
+        "/topics", name=name,
     )  # fmt: skip
 
 
@@ -58,10 +63,11 @@ async def _add_partitions(visit: Visit, fields: Fields) -> Change:
     topic = (await admin.describe_topics(name))[name]
     await admin.create_partitions({name: partitions}, validate_only=True)
     return Change(
-        f"Give {name} {partitions} partitions", ["topics", "alter", name, "--partitions", str(partitions)],
+        f"Give {name} {partitions} partitions", ["topics", "alter", "--partitions", str(partitions)],
         lambda: admin.create_partitions({name: partitions}),
         [("partitions", str(len(topic.partitions)), str(partitions))],
         "Keys go to other partitions from then on, and partitions cannot be taken away again.", f"/topics/{name}",
+        name=name,
     )  # fmt: skip
 
 
@@ -96,10 +102,10 @@ async def _delete_records(visit: Visit, fields: Fields) -> Change:
     where = name if partition is None else f"{name}:{partition}"
     return Change(
         f"Delete records of {where}",
-        ["topics", "delete-records", where, *([] if before is None else ["--before", str(before)]), "--yes"],
+        ["topics", "delete-records", *([] if before is None else ["--before", str(before)]), "--yes"],
         lambda: admin.delete_records(places),
         [(f"partition {each.partition}", "", f"begins at {number(at)}") for each, at in places.items()],
-        "These records are lost, and cannot be brought back.", f"/topics/{name}",
+        "These records are lost, and cannot be brought back.", f"/topics/{name}", name=where,
     )  # fmt: skip
 
 

@@ -27,6 +27,11 @@ _CHALLENGE = (("www-authenticate", 'Basic realm="odradek console", charset="UTF-
 class Login(Protocol):
     """Lets requests in."""
 
+    @property
+    def sees_all(self) -> bool:
+        """Whether who is in may see all that the console has sampled."""
+        ...
+
     async def enter(self, request: Request) -> tuple[str, Cluster]:
         """Return the user's name, "" for everybody, and the clients that work for them. Raises HttpError."""
         ...
@@ -44,6 +49,10 @@ class OneLogin:
     # "name:password", None for everybody.
     wanted: str | None = None
 
+    @property
+    def sees_all(self) -> bool:
+        return True
+
     async def enter(self, request: Request) -> tuple[str, Cluster]:
         if self.wanted is None:
             return "", self.cluster
@@ -58,6 +67,8 @@ class OneLogin:
 
 class ClusterLogin:
     """Each user logs in to the cluster by SASL with their name and password."""
+
+    sees_all = False
 
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options

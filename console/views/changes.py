@@ -46,14 +46,15 @@ async def _apply(visit: Visit, change: Change) -> Response:
 
 
 async def journal(visit: Visit) -> Response:
-    """Show what this console has changed, the newest first."""
-    return visit.page("changes.html", "Changes", entries=visit.house.journal.entries(), kinds=KINDS)
+    """Show what this user has changed by this console, the newest first."""
+    entries = [each for each in visit.house.journal.entries() if each.user == visit.user]
+    return visit.page("changes.html", "Changes", entries=entries, kinds=KINDS)
 
 
 async def entry(visit: Visit) -> Response:
     """Show one change: whether it was made, and the command line that does the same."""
     (number,) = visit.names
     found = visit.house.journal.entry(int(number)) if number.isdecimal() and len(number) < 12 else None
-    if found is None:
+    if found is None or found.user != visit.user:
         raise HttpError(404, "That change is not remembered: this console keeps the last ones, until it stops.")
     return visit.page("entry.html", found.title, entry=found)

@@ -18,7 +18,7 @@ async def all_groups(visit: Visit) -> Response:
     """Show the groups whose ids contain a text, those with the largest lag first if that is wanted."""
     admin = await visit.admin()
     wanted, sort = visit.text("q"), visit.choice("sort", ("name", "-lag", "-seconds"))
-    sample = visit.history.latest
+    sample = await visit.history.sample()
     rows = [(each, sample.groups.get(each.group_id)) for each in await admin.list_groups() if wanted in each.group_id]
     if sort != "name":
         rows.sort(key=lambda row: -((row[1] and (row[1].lag if sort == "-lag" else row[1].lag_s)) or 0))
@@ -49,7 +49,7 @@ async def one_group(visit: Visit) -> Response:
         problems.append(f"The offsets are not known: {error.message}")
     rebalances, why_none = await _rebalances(visit, group)
     owners = {} if described is None else {each: member for member in described.members for each in member.partitions}
-    sample = visit.history.latest.groups.get(group)
+    sample = (await visit.history.sample()).groups.get(group)
     return visit.page(
         "group.html", group or "(a group without a name)", group=group, listing=listing, described=described,
         progress=progress[:MAX_ROWS], left_out=len(progress) - MAX_ROWS, owners=owners, problems=problems,

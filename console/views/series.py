@@ -16,9 +16,9 @@ async def series(visit: Visit) -> Response:
     kind, of = visit.text("kind"), visit.text("of")
     if kind not in _KINDS:
         raise HttpError(400, f"kind is one of {', '.join(_KINDS)}")
-    history = visit.history.series
+    times_ms, rows = await visit.history.series(_KINDS[kind], of)
     found = {
-        "times": [each / 1000 for each in history.times_ms],
-        "series": [{"name": each, "values": history.values((each, of))} for each in _KINDS[kind]],
+        "times": [each / 1000 for each in times_ms],
+        "series": [{"name": name, "values": row} for name, row in zip(_KINDS[kind], rows, strict=True)],
     }
     return Response(200, json.dumps(found).encode(), "application/json")

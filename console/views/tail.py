@@ -19,6 +19,7 @@ from .topics import topic_named
 
 # A comment says that the stream lives, after so many ticks without a record.
 _QUIET_TICKS = 20
+_TOO_MANY = "Too many tails are open: close one, and try again."
 
 
 async def page(visit: Visit) -> Response:
@@ -43,12 +44,15 @@ async def events(visit: Visit) -> Response:
     except InvalidFilter as error:
         raise HttpError(400, f"The filter: {error}") from None
     if visit.house.tails.locked():
-        raise HttpError(503, "Too many tails are open: close one, and try again.")
+        raise HttpError(503, _TOO_MANY)
     return Response(200, _stream(visit, wanted), "text/event-stream", [("x-accel-buffering", "no")])
 
 
 async def _stream(visit: Visit, wanted: Asked) -> AsyncGenerator[bytes]:
     try:
+        if visit.house.tails.locked():
+            # Others have come between the look and the stream.
+            raise HttpError(503, _TOO_MANY)
         async with visit.house.tails, visit.cluster.reader(isolation_level=wanted.isolation) as consumer:
             async with aclosing(_records(visit, wanted, consumer)) as pieces:
                 async for piece in pieces:
@@ -73,7 +77,7 @@ async def _records(visit: Visit, wanted: Asked, consumer: Consumer) -> AsyncGene
 def _events(visit: Visit, wanted: Asked, tick: Tick) -> bytes:
     found = b""
     if tick.records:
-        rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.avro) for each in tick.records]
+        rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.by_schema) for each in tick.records]
         found += _event("records", str(visit.house.templates.macro("parts.html", "record_rows", rows)))
     if tick.left_out:
         found += _event("left-out", str(tick.left_out))

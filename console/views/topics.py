@@ -10,7 +10,7 @@ from ...client import EARLIEST, LATEST, ConfigResource, TopicPartition
 from ...client.core.descriptions import ConfigEntry
 from ...client.core.metadata import TopicInfo
 from ...web.exchange import HttpError, Response
-from ..history.history import RATE
+from ..history.sampler import Sample
 from ..reading.places import led_places, offsets
 from ..rendering import link
 from ..visit import Visit
@@ -50,12 +50,17 @@ async def all_topics(visit: Visit) -> Response:
     found = await admin.describe_topics()
     wanted, sort = visit.text("q"), visit.choice("sort", _SORTS)
     internal = visit.text("internal") == "1"
-    rows = [_row(visit, each) for each in found.values() if wanted in each.name and (internal or not each.is_internal)]
+    sample = await visit.history.sample(found.keys())
+    rows = [
+        _row(visit, sample, each)
+        for each in found.values()
+        if wanted in each.name and (internal or not each.is_internal)
+    ]
     rows.sort(key=lambda row: _order(row, sort))
     shown, page, pages = page_of(visit, rows)
     return visit.page(
         "topics.html", "Topics", rows=shown, count=len(rows), total=len(found), page=page, pages=pages, sort=sort,
-        q=wanted, internal=internal, sample=visit.history.latest, error=visit.history.error,
+        q=wanted, internal=internal, sample=sample, error=visit.history.error,
     )  # fmt: skip
 
 
@@ -66,8 +71,8 @@ def page_of(visit: Visit, rows: Sequence[Any]) -> tuple[Sequence[Any], int, int]
     return rows[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], page, pages
 
 
-def _row(visit: Visit, topic: TopicInfo) -> TopicRow:
-    sample, name = visit.history.latest, topic.name
+def _row(visit: Visit, sample: Sample, topic: TopicInfo) -> TopicRow:
+    name = topic.name
     return TopicRow(
         name,
         len(topic.partitions),
@@ -77,7 +82,7 @@ def _row(visit: Visit, topic: TopicInfo) -> TopicRow:
         sum(len(each.isr) < len(each.replicas) for each in topic.partitions),
         sample.topic_ends.get(name),
         sample.sizes.get(name),
-        visit.history.series.last((RATE, name)),
+        visit.history.rate(name),
     )
 
 
@@ -108,11 +113,11 @@ async def one_topic(visit: Visit) -> Response:
         for each in topic.partitions[:MAX_PARTITIONS]
         for place in [TopicPartition(name, each.partition)]
     ]
-    sample = visit.history.latest
+    sample = await visit.history.sample()
     records = sum(ends[each] - begins[each] for each in ends if each in begins)
     return visit.page(
         "topic.html", name, topic=topic, rows=rows, records=records, size=sample.sizes.get(name),
-        rate=visit.history.series.last((RATE, name)), groups=sample.readers.get(name, {}), sample=sample,
+        rate=visit.history.rate(name), groups=sample.readers.get(name, {}), sample=sample,
         left_out=len(topic.partitions) - len(rows),
     )  # fmt: skip
 

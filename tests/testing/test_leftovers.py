@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, control, process
 
 KINDS: list[Callable[[], LocalKafka | KafkaCluster | KafkaProcess]] = [
     LocalKafka,
@@ -73,3 +73,33 @@ def test_a_start_that_fails_leaves_nothing() -> None:
                 kind({"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"})
     after = seen()
     assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
+
+
+# Where Ctrl-C, or the signal of pytest-timeout, meets a start.
+INTERRUPTED = [
+    (LocalKafka, Kafka, "_set_passwords"),
+    (LocalKafka, control, "clear"),
+    (KafkaProcess, process, "_first_line"),
+    (KafkaCluster, KafkaCluster, "_settle"),
+]
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("kind", "owner", "name"), INTERRUPTED, ids=lambda each: getattr(each, "__name__", each))
+def test_an_interrupted_start_leaves_nothing(
+    kind: Callable[[], Kafka], owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalKafka() as first:
+        use(first)
+    before = seen()
+    monkeypatch.setattr(owner, name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        with kind() as kafka:
+            kafka.reset()
+    after = seen()
+    assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

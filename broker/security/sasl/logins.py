@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...clock import Clock
 from ...configs.listener_config import ListenerConfig
 from ..pem import StoreError
-from .exchange import Exchange, Failed, Identity
+from .exchange import Exchange, Failed, Identity, shown
 from .jaas import BadLine, Module, parse
 from .oauthbearer import UnsecuredTokens, Validate, oauthbearer
 from .scram import HASHES, Credential, Stranger, scram
@@ -35,7 +35,7 @@ def plain(first: bytes, passwords: Mapping[str, str]) -> Exchange:
             raise Failed(f"{what} not specified", f"{_TEXT}{what} not specified")
     known = hmac.compare_digest(passwords.get(name, "").encode(), password.encode())
     if not known or name not in passwords:
-        raise Failed(f"user {name!r}: wrong name or password", _TEXT + "Invalid username or password")
+        raise Failed(f"user {shown(name)}: wrong name or password", _TEXT + "Invalid username or password")
     if asked and asked != name:
         why = "Client requested an authorization id that is different from username"
         raise Failed(why, _TEXT + why)

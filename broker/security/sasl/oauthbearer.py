@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-from .exchange import Exchange, Failed, Identity, Work
+from .exchange import Exchange, Failed, Identity, Work, shown
 
 # Both have a bound: the event loop stands still while a message is read, and it may come from anybody.
 _NAME = r"(?:[\x02-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
@@ -48,7 +48,7 @@ def oauthbearer(first: bytes, validate: Validate) -> Exchange:
     try:
         claims: Claims = yield Work(lambda: validate(token))
         if asked is not None and asked != claims.subject:
-            raise BadToken(f"the client asks to be {asked!r}, and the token is of {claims.subject!r}")
+            raise BadToken(f"the client asks to be {shown(asked)}, and the token is of {shown(claims.subject)}")
     except BadToken as error:
         why = str(error)
         status = json.dumps({"status": _STATUS}, separators=(",", ":"))

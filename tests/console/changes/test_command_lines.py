@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
+import subprocess
+import sys
 from html import unescape
 
 import pytest
 from odradek.broker import Broker
 from odradek.cli import main
-from odradek.client import Admin, ConfigResource, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client import Admin, ConfigResource, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console.changes.kinds import KINDS
-from odradek.tests.console.conftest import Browser
+from odradek.tests.console.conftest import Answer, Browser
 
 T0 = TopicPartition("t", 0)
 # Kind -> fields of a change of each.
@@ -56,16 +59,10 @@ async def state(broker: Broker) -> object:
 
 @pytest.mark.parametrize("kind", sorted(set(CHANGES) - {"create-topic"}))
 async def test_it_does_what_its_command_line_does(broker: Broker, browser: Browser, kind: str) -> None:
-    import asyncio
-    import subprocess
-    import sys
-
     before = await state(broker)
     preview = await browser.send(f"/change/{kind}", **CHANGES[kind])
     assert preview.status == 200 and await state(broker) == before, preview.visible
-    shown = re.search(r'<code class="command"[^>]*>(.*?)</code>', preview.text, re.DOTALL)
-    assert shown is not None
-    line = unescape(shown[1]).replace("odradek ", f"{shlex.quote(sys.executable)} -m odradek ", 1)
+    line = line_of(preview)
     done = await browser.change(f"/change/{kind}", **CHANGES[kind])
     assert "Done" in done.visible, done.visible
     after = await state(broker)
@@ -74,15 +71,62 @@ async def test_it_does_what_its_command_line_does(broker: Broker, browser: Brows
     async with Admin(broker.address) as admin:
         await restore(admin, broker)
     assert await state(broker) == before
-    ended = await asyncio.to_thread(subprocess.run, ["bash", "-c", line], capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, (line, ended.stderr)
+    await run(line)
     assert await state(broker) == after
+
+
+# Names of groups and topics that a shell or a command line could take for something else.
+ODD_GROUPS = ("--x", "-b", "a b", "it's $HOME `x` \\n", "two\nlines", "dir\u202ection", "ü*")
+ODD_TOPICS = ("--help", "-b", "-")
+
+
+def line_of(preview: Answer) -> str:
+    shown = re.search(r'<code class="command"[^>]*>(.*?)</code>', preview.text, re.DOTALL)
+    assert shown is not None, preview.visible
+    return unescape(shown[1]).replace("odradek ", f"{shlex.quote(sys.executable)} -m odradek ", 1)
+
+
+async def run(line: str) -> None:
+    done = await asyncio.to_thread(subprocess.run, ["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (line, done.stderr)
+
+
+@pytest.mark.parametrize("group", ODD_GROUPS)
+async def test_a_group_of_any_name_is_reset_and_deleted_by_its_line(
+    broker: Broker, browser: Browser, group: str
+) -> None:
+    async with Admin(broker.address) as admin:
+        await admin.alter_group_offsets(group, {T0: OffsetAndMetadata(1)})
+        await run(line_of(await browser.send("/change/reset-offsets", group=group, topic="", to="offset", value="3")))
+        assert (await admin.list_group_offsets(group))[T0].offset == 3
+        await run(line_of(await browser.send("/change/delete-group", group=group)))
+        assert group not in [each.group_id for each in await admin.list_groups()]
+
+
+@pytest.mark.parametrize("topic", ODD_TOPICS)
+async def test_a_topic_of_any_name_is_changed_by_its_line(broker: Broker, browser: Browser, topic: str) -> None:
+    async with Admin(broker.address) as admin:
+        await run(line_of(await browser.send("/change/create-topic", topic=topic, partitions="1")))
+        line = line_of(await browser.send("/change/produce", topic=topic, value_is="text", value="a\u202eb\x07'\n$x"))
+        await run(line)
+        place = TopicPartition(topic, 0)
+        async with Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+            consumer.assign([place])
+            ((record,),) = (await consumer.getmany(timeout_ms=10_000)).values()
+        assert record.value == "a\u202eb\x07'\n$x".encode()
+        config = {"topic": topic, "config": "retention.ms", "value": "5000", "how": "set to the value"}
+        await run(line_of(await browser.send("/change/set-config", **config)))
+        await run(line_of(await browser.send("/change/add-partitions", topic=topic, partitions="2")))
+        await run(line_of(await browser.send("/change/delete-records", topic=topic, partition="0", before="1")))
+        assert (await admin.list_offsets({place: -2}))[place].offset == 1
+        await run(line_of(await browser.send("/change/delete-topic", topic=topic)))
+        async with asyncio.timeout(30):
+            while topic in await admin.list_topics():
+                await asyncio.sleep(0.02)
 
 
 async def restore(admin: Admin, broker: Broker) -> None:
     """Make topic and group again as the fixture did."""
-    import asyncio
-
     if "t" in await admin.list_topics():
         await admin.delete_topics("t")
     async with asyncio.timeout(30):
