@@ -12,6 +12,7 @@
     python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
+    python -m benchmarks console              what metrics and a console cost (console.py)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -30,7 +31,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, echo, growth, log_alone, recovery, security
+from . import clients, command_line, console, echo, growth, log_alone, recovery, security
 from .brokers import Broker, Kafka, Odradek, Rate
 from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
@@ -48,6 +49,9 @@ def main() -> None:
     """See the module's text."""
     if sys.argv[1:2] == ["security"]:
         security.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["console"]:
+        console.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")

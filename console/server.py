@@ -52,7 +52,7 @@ class ConsoleConfig:
     allowed_hosts: tuple[str, ...] = ()
     read_only: bool = False
     # "name:password" that everybody must send.
-    login: str | None = None
+    login: str | None = field(default=None, repr=False)
     # Users log in to the cluster with their own names and passwords.
     cluster_login: bool = False
     # Listen beyond loopback without a login.

@@ -15,8 +15,19 @@ from typing import Any, Protocol
 from . import system_calls
 from .errors import DiskError, StorageError
 from .files import DISK
+from .object_credentials import BadProfile, s3_options
 
 CHUNK_BYTES = 1 << 20
+# What to do, by a part of an error of a store.
+_REMEDIES = {
+    # The address at which machines of a cloud find their own credentials: the last place to look.
+    "169.254.169.254": "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
+    "NoSuchBucket": "make the bucket first",
+    "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID, or the profile",
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, or the profile",
+    "AccessDenied": "the credentials must be allowed to list, read and write there",
+    "error sending request": "check the address (AWS_ENDPOINT_URL, AWS_REGION) and the network",
+}
 
 
 class BackupError(StorageError):
@@ -101,7 +112,7 @@ class ObjectStore:
         self._url = url.rstrip("/")
         self._obstore: Any = obstore
         with self._errors():
-            self._store: Any = from_url(self._url)
+            self._store: Any = from_url(self._url, **_options(self._url))
 
     def __str__(self) -> str:
         return self._url
@@ -113,8 +124,9 @@ class ObjectStore:
         try:
             yield
         except (BaseError, FileNotFoundError, ValueError) as error:
+            text = str(error)
             # The lines behind the first one are obstore's own state.
-            raise BackupError(f"{self._url}: {str(error).splitlines()[0]}") from error
+            raise BackupError(f"{self._url}: {text.splitlines()[0]}{_remedy(text)}") from error
 
     def check_new(self, but: str) -> None:
         with self._errors():
@@ -141,6 +153,27 @@ class ObjectStore:
 
     def sync(self) -> None:
         """Each file is durable once it is written."""
+
+
+def _options(url: str) -> dict[str, Any]:
+    """Return the options of a store that obstore does not take from the environment. Raises BackupError."""
+    if not url.startswith("s3://"):
+        return {}
+    try:
+        found: dict[str, Any] = dict(s3_options())
+    except BadProfile as error:
+        raise BackupError(f"{url}: {error}") from None
+    endpoint = os.environ.get("AWS_ENDPOINT_URL") or found.get("endpoint_url", "")
+    if endpoint.startswith("http://"):
+        # AWS's own tools speak HTTP to such an endpoint, too.
+        found["client_options"] = {"allow_http": True}
+    return found
+
+
+def _remedy(text: str) -> str:
+    """Return what to do about an error of a store, "" where the error says it."""
+    found = next((remedy for part, remedy in _REMEDIES.items() if part in text), None)
+    return f"; {found}" if found else ""
 
 
 def _not_new(place: Place, whole: bool) -> BackupError:

@@ -10,9 +10,9 @@ A test calls it from its own thread. What changes the broker runs on the broker'
 
 from __future__ import annotations
 
+import atexit
 import shutil
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -54,12 +54,14 @@ class LocalKafka(ControlledKafka):
         ephemeral = ephemeral_configs()
         self._folder = Path(ephemeral["log.dirs"])
         super().__init__("", security=Security.beside(self._folder, tls, users))
-        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
         self._clock = MovableClock()
         self._door = Door(self._topic_of, release)
         self._broker: Broker | None = None
         self._snapshots: list[Path] = []
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
             self._start()
             self._set_passwords()
         except BaseException:
@@ -68,6 +70,7 @@ class LocalKafka(ControlledKafka):
 
     def close(self) -> None:
         """Stop the broker and remove its files, but for directories of the config log.dirs. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         self._stop()
         remove_directories([self._folder, self._security.folder, *self._snapshots])
@@ -163,11 +166,12 @@ class LocalKafka(ControlledKafka):
             broker.__exit__()
 
 
-@contextmanager
-def kafka(config: Mapping[str, object] | None = None, **how: Any) -> Generator[LocalKafka]:
-    """Run a broker in a thread for the `with` block: for unittest, notebooks and scripts. `how` as for LocalKafka."""
-    with LocalKafka(config, **how) as running:
-        yield running
+def kafka(config: Mapping[str, object] | None = None, **how: Any) -> LocalKafka:
+    """Start a broker in a thread, for unittest, notebooks and scripts. `how` as for LocalKafka.
+
+    It ends with its `with` block, at `close`, or with the program.
+    """
+    return LocalKafka(config, **how)
 
 
 def _replace(target: Path, source: Path) -> None:

@@ -10,6 +10,7 @@ It listens on the same port after each restart.
 
 from __future__ import annotations
 
+import atexit
 import json
 import queue
 import signal
@@ -47,11 +48,13 @@ class KafkaProcess(Kafka):
         ephemeral = ephemeral_configs()
         self._folder = Path(ephemeral["log.dirs"])
         super().__init__("", security=Security.beside(self._folder, tls, users))
-        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
         self._log = Path(f"{self._folder}-log") / "broker.log"
         self._log.parent.mkdir()
         self._process: subprocess.Popen[str] | None = None
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
             self._start()
             self._set_passwords()
         except BaseException:
@@ -66,6 +69,7 @@ class KafkaProcess(Kafka):
 
     def close(self) -> None:
         """End the process and remove its files, but for directories of the config log.dirs. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         if self._process is not None:
             self._end(signal.SIGKILL)

@@ -27,7 +27,7 @@ class Security:
     """How clients of a broker connect. `users`: their passwords by name."""
 
     tls: bool = False
-    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     # Where the certificates are, if there is TLS.
     folder: Path = Path()
 

@@ -112,7 +112,8 @@ CONSOLE_FLOORS = (
     ("visit.py",),
     ("door", "history"),
     ("reading",),
-    ("cluster.py", "journal.py", "rendering.py"),
+    ("cluster.py", "journal.py"),
+    ("rendering.py",),
 )
 WEB_FLOORS = (("__init__.py",), ("listener.py",), ("connection.py", "origin.py"), ("exchange.py",))
 FLOORS = {

@@ -39,7 +39,7 @@ from odradek.broker.network.access import caller
 from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
-from odradek.broker.security.sasl import signed_tokens
+from odradek.broker.security.sasl import scram, signed_tokens
 from odradek.broker.share import sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
@@ -60,6 +60,7 @@ FIXED = {
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
         rejections.MOST_LINES
     ),
+    "a message of SCRAM (bytes)": scram.MAX_MESSAGE_BYTES,
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
     "a PEM store (bytes)": pem.MAX_PEM_BYTES,
     "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,

@@ -156,18 +156,20 @@ class Connection:
             headers.append(("connection", "close"))
         reason = HTTPStatus(response.status).phrase
         head = h11.Response(status_code=response.status, headers=headers, reason=reason)
-        self._writer.write(self._http.send(head) or b"")
-        if not without_body:
-            await self._send_body(body)
-        elif not isinstance(body, bytes):
+        sent = self._http.send(head) or b""
+        if isinstance(body, bytes):
+            # All in one write: each is a packet of its own.
+            sent += b"" if without_body else self._http.send(h11.Data(data=body)) or b""
+        elif without_body:
             await cast("Any", body).aclose()
-        self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        else:
+            self._writer.write(sent)
+            sent = b""
+            await self._send_pieces(body)
+        self._writer.write(sent + (self._http.send(h11.EndOfMessage()) or b""))
         await self._drain()
 
-    async def _send_body(self, body: bytes | AsyncIterator[bytes]) -> None:
-        if isinstance(body, bytes):
-            self._writer.write(self._http.send(h11.Data(data=body)) or b"")
-            return
+    async def _send_pieces(self, body: AsyncIterator[bytes]) -> None:
         async with aclosing(cast("Any", body)) as pieces:
             async for piece in pieces:
                 if self._reader.at_eof():

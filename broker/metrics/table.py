@@ -40,7 +40,7 @@ _ROWS = (
     Metric("odradek_request_errors_total", COUNTER, ("api", "error"),
         "Requests that failed as a whole, and rejected batches of Produce, by error."),
     Metric("odradek_request_duration_seconds", HISTOGRAM, ("api",),
-        "Time from a request to its response, with its wait for data or other members. One request in eight is timed."),
+        "Time from a request to its response, with its wait for data or other members. One request in 32 is timed."),
     Metric("odradek_purgatory_waiting", GAUGE, (), "Requests that wait for data, for followers or for a deadline."),
     # -- Topics
     Metric("odradek_topics", GAUGE, (), "Topics, internal ones too."),

@@ -28,6 +28,7 @@ from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
 from .connection_memory import ConnectionMemory
 from .first_bytes import guess
+from .line_limit import LineLimit
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .rejections import Rejections
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
@@ -136,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         # What stands before dispatch while the client logs in, and while its session has an end.
         self.login: LoginStep | None = None
         self.most_request_bytes = owner.bounds.max_request_bytes
+        # The lines of the audit log that its denials have caused, once there was one.
+        self.denials: LineLimit | None = None
         self.client_host = ""
         # The number of its socket in this process.
         self.descriptor = -1

@@ -41,8 +41,8 @@ MAX_VALUES_BYTES = 8 * 1024 * 1024
 # (routes.py). Its frame has a buffer of its own, so that its batches are not copied.
 LARGE_BYTES = POOLED_BYTES
 
-# The bits of an API's count of requests that are zero where one is timed.
-_UNTIMED = TIMED_ONE_IN - 1
+# The low bits of an API's count of requests: they are 1 where one is timed.
+_COUNTED = TIMED_ONE_IN - 1
 
 _key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
 
@@ -108,7 +108,7 @@ class Dispatcher:
         decode, handle, encode, route, counts, max_values = served
         counts.requests = number = counts.requests + 1
         # Zero: this request is not timed.
-        began_ns = 0 if number & _UNTIMED else perf_counter_ns()
+        began_ns = perf_counter_ns() if number & _COUNTED == 1 else 0
         size = len(data)
         if size > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
             why = f"a {_name(*which)} request of {size} bytes: only batches may be more than {MAX_VALUES_BYTES}"

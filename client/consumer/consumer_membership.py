@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 # The group takes no new member of the consumer protocol. Kafka 4.3 fails while a member of a classic group has joined
 # and has not synced.
-_REFUSALS = {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR}
+_CLASSIC_WANTED = {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR}
 # A member without partitions asks for some this often at first: with the coordinator's interval (5 s) one that joins
 # would get them up to 5 s after they are free. Twenty times are longer than others need to hear of it.
 _SOON_MS = 500
@@ -81,7 +81,7 @@ class ConsumerMembership(Membership):
     @property
     def is_refused(self) -> bool:
         """Whether the group has not taken the member for its protocol's sake: it may take one of the classic one."""
-        return self.error is not None and self._heartbeats.epoch == JOIN_EPOCH and self.error.code in _REFUSALS
+        return self.error is not None and self._heartbeats.epoch == JOIN_EPOCH and self.error.code in _CLASSIC_WANTED
 
     @property
     def rebalancing(self) -> bool:

@@ -51,7 +51,7 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
     ids=["Produce", "Metadata", "Heartbeat"],
 )
 def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: float) -> None:
-    """One request in eight is timed, which is a call."""
+    """One request in 32 is timed, which is a call."""
     calls = count_calls(config, prepare)  # type: ignore[arg-type]
     assert calls.per_request <= most, calls.table()
 

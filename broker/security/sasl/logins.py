@@ -5,43 +5,17 @@ What cannot work is refused at the start: a mechanism without users, a line of J
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ...clock import Clock
 from ...configs.listener_config import ListenerConfig
 from ..pem import StoreError
-from .exchange import Exchange, Failed, Identity, shown
+from .exchange import Exchange
 from .jaas import BadLine, Module, parse
 from .oauthbearer import UnsecuredTokens, Validate, oauthbearer
+from .plain import plain
 from .scram import HASHES, Credential, Stranger, scram
-
-_TEXT = "Authentication failed: "
-
-
-def plain(first: bytes, passwords: Mapping[str, str]) -> Exchange:
-    """Check a name and a password. An unknown name and a wrong password look the same."""
-    try:
-        tokens = first.decode().split("\0")
-    except UnicodeDecodeError:
-        raise Failed("the PLAIN message is no UTF-8") from None
-    if len(tokens) != 3:
-        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
-        raise Failed(why, why)
-    asked, name, password = tokens
-    for value, what in ((name, "username"), (password, "password")):
-        if not value:
-            raise Failed(f"{what} not specified", f"{_TEXT}{what} not specified")
-    known = hmac.compare_digest(passwords.get(name, "").encode(), password.encode())
-    if not known or name not in passwords:
-        raise Failed(f"user {shown(name)}: wrong name or password", _TEXT + "Invalid username or password")
-    if asked and asked != name:
-        why = "Client requested an authorization id that is different from username"
-        raise Failed(why, _TEXT + why)
-    return Identity(name)
-    yield b""  # a generator, though PLAIN has one message
-
 
 # From a mechanism of SCRAM and a user's name to what is kept of the password.
 FindCredential = Callable[[str, str], Credential | None]

@@ -21,7 +21,9 @@ from .exchange import Exchange, Failed, Identity, shown
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 
-# Both have a bound: the event loop stands still while a message is read, and it may come from anybody.
+# All have a bound: the event loop stands still while a message is read, and it may come from anybody. Those of clients
+# have some hundred bytes.
+MAX_MESSAGE_BYTES = 16_384
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+){0,100}"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,((?:m=[^,]+,)?n=({_NAME}),r=([\x21-\x2b\x2d-\x7e]+)({_EXTENSIONS}))")
@@ -92,6 +94,8 @@ def scram(
 
 
 def _text(message: bytes) -> str:
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise Failed(f"a SCRAM message of {len(message)} bytes")
     try:
         return message.decode("ascii")
     except UnicodeDecodeError:

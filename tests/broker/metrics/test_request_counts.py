@@ -1,4 +1,4 @@
-"""Counts of requests: every request and every rejection, and the time of one in eight."""
+"""Counts of requests: every request and every rejection, and the time of one in 32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.tests.support.raw import Raw, batch_of
 
 
-async def test_each_request_is_counted_and_one_in_eight_is_timed(broker: Broker, raw: Raw) -> None:
+async def test_each_request_is_counted_and_one_in_32_is_timed(broker: Broker, raw: Raw) -> None:
     for _ in range(2 * TIMED_ONE_IN):
         await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
     counts = broker.services.requests.of(ApiKey.METADATA)

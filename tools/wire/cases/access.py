@@ -172,6 +172,7 @@ def _requests(wire: Wire, world: dict[str, Any], stage: str, groups: list[str]) 
     gone = [f"{name}-gone" for name in both]
     return [
         *_of_topics(both, gone, ids, stage),
+        *_of_configs(both, both + gone),
         *_of_groups(both, ids),
         *_of_transactions(both, ids),
         *_of_cluster(both),
@@ -221,6 +222,25 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ("topics", "DescribeProducers", {"Topics": [{"Name": each, "PartitionIndexes": [0]} for each in every]}),
         ("named", "DescribeTopicPartitions", {"Topics": [{"Name": each} for each in every],
                                               "ResponsePartitionLimit": 100}),
+        ("topics", "ElectLeaders", {"TopicPartitions": [{"Topic": each, "Partitions": [0]} for each in both]}),
+        ("topics", "AlterPartitionReassignments", {"TimeoutMs": 5000, "Topics": [
+            {"Name": each, "Partitions": [{**partitions[0], "Replicas": [99]}]} for each in both
+        ]}),
+        ("topics", "ListPartitionReassignments", {"TimeoutMs": 5000, "Topics": [
+            {"Name": each, "PartitionIndexes": [0]} for each in both
+        ]}),
+    ]  # fmt: skip
+    by_id = [{"Name": None, **ids[each]} for each in both] + [{"Name": None, "TopicId": nothing}]
+    one_partition = {"Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1}
+    return [
+        *found,
+        ("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}),
+        ("one partition", "DescribeTopicPartitions", one_partition),
+    ]
+
+
+def _of_configs(both: list[str], every: list[str]) -> Bodies:
+    return [
         ("resources", "DescribeConfigs", {"Resources": [
             *({"ResourceType": 2, "ResourceName": each, "ConfigurationKeys": ["retention.ms"]} for each in every),
             {"ResourceType": 32, "ResourceName": both[0], "ConfigurationKeys": []},
@@ -237,18 +257,7 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
             {"ResourceType": 4, "ResourceName": "1", "Configs": [
                 {"Name": "message.max.bytes", "ConfigOperation": 0, "Value": "1048588"}]},
         ]}),
-        ("topics", "ElectLeaders", {"TopicPartitions": [{"Topic": each, "Partitions": [0]} for each in both]}),
-        ("topics", "AlterPartitionReassignments", {"TimeoutMs": 5000, "Topics": [
-            {"Name": each, "Partitions": [{**partitions[0], "Replicas": [99]}]} for each in both
-        ]}),
-        ("topics", "ListPartitionReassignments", {"TimeoutMs": 5000, "Topics": [
-            {"Name": each, "PartitionIndexes": [0]} for each in both
-        ]}),
     ]  # fmt: skip
-    by_id = [{"Name": None, **ids[each]} for each in both] + [{"Name": None, "TopicId": nothing}]
-    found.append(("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}))
-    return [each for each in found if each[0] != "by id"] + [("by id", "DescribeTopicPartitions", {
-        "Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1})]  # fmt: skip
 
 
 def _of_groups(both: list[str], ids: dict[str, Any]) -> Bodies:

@@ -1,0 +1,185 @@
+"""What metrics and a console cost: counting, scrapes, and a Heartbeat beside both.
+
+    make bench ARGS=console                           all of it
+    make bench ARGS="console --only cost"             one part: cost, scrape or beside
+
+`cost` compares the broker with itself without the lines that count, by CPU time in short turns (request_cost.py), and
+`scrape` counts the CPU time of each turn of the event loop: both hold on a busy machine. `beside` wants a quiet one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.broker import Broker as BrokerInLoop
+from odradek.broker import BrokerConfig
+from odradek.broker.http.pages import BrokerPages
+from odradek.broker.http.scrape import Scraped
+from odradek.broker.http.unread_ages import UnreadAges
+from odradek.client import Admin, NewTopic
+
+from . import load, request_cost
+from .brokers import Odradek, free_port
+from .load import Wire
+
+PARTS = ("cost", "scrape", "beside")
+ROOT = Path(__file__).parents[1]
+LEFT_OUT = shutil.ignore_patterns(".*", "tests", "docs", "benchmarks", "build", "*.egg-info", "__pycache__")
+# What counts in the way of a Produce, and what stands there without it.
+COUNTING = {
+    "broker/network/dispatcher.py": (
+        ("        counts.requests = number = counts.requests + 1\n", ""),
+        ("        began_ns = perf_counter_ns() if number & _COUNTED == 1 else 0\n", "        began_ns = 0\n"),
+    ),
+    "broker/topics/partition.py": (
+        ("        self.bytes_in += len(records)\n", ""),
+        ("        self.records_in += header.record_count\n", ""),
+    ),
+}
+MOST_COST, MOST_PAGE_MS, MOST_TURN_MS, MOST_BESIDE = 1.01, 5.0, 10.0, 1.1
+SERIES, PARTITIONS = 2_000, 10_000
+TOPICS_BESIDE, TURN_S = 1_000, 5.0
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's text."""
+    if arguments[:1] == ["visit"]:
+        visit(arguments[1:])
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-", ignore_cleanup_errors=True) as name:
+        for part in [chosen.only] if chosen.only else PARTS:
+            folder = Path(name) / part
+            folder.mkdir()
+            {"cost": cost, "scrape": scrape, "beside": lambda each: beside(each, chosen.rounds)}[part](folder)
+
+
+def _row(what: str, figure: str, value: float, most: float) -> None:
+    print(f"| {what} | {figure} | {'reached' if value <= most else 'NOT REACHED'} (at most {most:g}) |", flush=True)
+
+
+# -- Counting
+
+
+def cost(folder: Path) -> None:
+    """Print how much dearer a Produce of one record is with the counting than without."""
+    plain = folder / "uncounted"
+    shutil.copytree(ROOT, plain, ignore=LEFT_OUT)
+    for path, changes in COUNTING.items():
+        text = (plain / path).read_text()
+        for counting, without in changes:
+            assert text.count(counting) == 1, f"{path} has other words for {counting.strip()!r}"
+            text = text.replace(counting, without)
+        (plain / path).write_text(text)
+    brokers = [Odradek(folder / "without", plain), Odradek(folder / "with", settings={"http.listener": free_port()})]
+    for each in brokers:
+        each.start()
+    for found in request_cost.measure(list(brokers)):
+        before, after = found.medians_us
+        _row(f"CPU of {found.name}, counted / not", f"{after:.2f} / {before:.2f} us", found.ratios[1], MOST_COST)
+    for each in brokers:
+        each.stop()
+
+
+# -- Scrapes
+
+
+def scrape(folder: Path) -> None:
+    """Print the CPU time of pages, as a whole and of the longest turn."""
+    for topics, partitions in ((400, 1), (10, PARTITIONS // 10)):
+        for path, samples, took_ms, longest_ms in asyncio.run(_pages(folder / f"{topics}", topics, partitions)):
+            what = f"{path} of {topics * partitions} partitions: {samples} samples"
+            if topics * partitions < PARTITIONS:
+                _row(what, f"{took_ms:.1f} ms", took_ms * SERIES / max(samples, SERIES), MOST_PAGE_MS)
+            _row(f"{what}, longest turn", f"{longest_ms:.1f} ms", longest_ms, MOST_TURN_MS)
+
+
+async def _pages(folder: Path, topics: int, partitions: int) -> list[tuple[str, int, float, float]]:
+    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(folder),))
+    async with BrokerInLoop(config) as broker:
+        async with Admin(broker.address) as admin:
+            await admin.create_topics([NewTopic(f"t{number}", partitions) for number in range(topics)])
+        services = broker.services
+        scraped = Scraped(services, lambda: 0, lambda: True, UnreadAges(services.threads, services.disk))
+        pages = BrokerPages(scraped)
+        return [(path, *await _timed(pages, path)) for path in ("/metrics", "/metrics/partitions", "/metrics/kafka")]
+
+
+async def _timed(pages: BrokerPages, path: str) -> tuple[int, float, float]:
+    """Return the samples of a page, and the CPU time in ms: of all its pieces, of the longest. The best of five."""
+    found: list[tuple[int, float, float]] = []
+    for _ in range(5):
+        samples, turns = 0, list[float]()
+        before_s = time.thread_time()
+        pieces = iter((await pages(path)).pieces)
+        looked_up_s = time.thread_time() - before_s  # in turns of its own
+        while True:
+            before_s = time.thread_time()
+            piece = next(pieces, None)
+            turns.append(time.thread_time() - before_s)
+            if piece is None:
+                break
+            samples += piece.count("\n") - 2 * piece.count("# HELP")
+        found.append((samples, (looked_up_s + sum(turns)) * 1e3, max(turns) * 1e3))
+    return min(found, key=lambda each: each[1])
+
+
+# -- Beside clients
+
+
+def beside(folder: Path, rounds: int) -> None:
+    """Print the p99 of a Heartbeat with and without a console and a scrape every second, in turns."""
+    http = free_port()
+    broker = Odradek(folder, settings={"http.listener": http})
+    broker.start()
+    asyncio.run(_create(broker.address))
+    wire = Wire(broker.address)
+    topic = "beside"
+    load.create_topic(wire, topic)
+    frame = request_cost.KINDS["Heartbeat"](wire, topic)
+    alone: list[float] = []
+    visited: list[float] = []
+    command = [sys.executable, "-m", "odradek", "console", "-b", broker.address, "--listen", "127.0.0.1:0"]
+    for _ in range(rounds):
+        alone.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as console:
+            assert console.stdout is not None
+            url = console.stdout.readline().split()[1]
+            urls = [f"http://127.0.0.1:{http}/metrics", f"{url}/topics", f"{url}/series?kind=rate"]
+            visitor = subprocess.Popen([sys.executable, "-m", "benchmarks", "console", "visit", *urls], cwd=ROOT)
+            time.sleep(2)  # both have started, and the first sample is taken
+            visited.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
+            visitor.terminate()
+            visitor.wait(30)
+            console.terminate()
+    broker.stop()
+    ratio = statistics.median(with_ / without for with_, without in zip(visited, alone, strict=True))
+    figures = f"{statistics.median(visited):.0f} / {statistics.median(alone):.0f} us, ratio {ratio:.2f}"
+    _row("p99 of a Heartbeat beside a console and a scrape every second / alone", figures, ratio, MOST_BESIDE)
+
+
+async def _create(address: str) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic(f"t{number}", 1) for number in range(TOPICS_BESIDE)])
+
+
+def visit(urls: Iterable[str]) -> None:
+    """Load pages once a second, until the end of the process."""
+    while True:
+        for url in urls:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                answer.read()
+        time.sleep(1)
