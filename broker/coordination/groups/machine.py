@@ -27,6 +27,7 @@ group.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from . import (
@@ -49,9 +50,7 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     do = STEPS.get(event.__class__)
     if group.share is not None or event.__class__ in SHARE_EVENTS:
-        from .share import machine as share
-
-        return share.step(group, event, now_ms)
+        return _share_step()(group, event, now_ms)
     if group.consumer is not None or do is None:
         return consumer.step(group, event, now_ms)
     outcome = events.Outcome()
@@ -65,6 +64,13 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     elif isinstance(event, events.Request):
         outcome.replies.append(events.rejection(event, error))
     return outcome
+
+
+@cache
+def _share_step() -> Callable[[Group, events.Event, int], events.Outcome]:
+    from .share import machine as share
+
+    return share.step
 
 
 # What makes a share group of a group that is none, or finds none.

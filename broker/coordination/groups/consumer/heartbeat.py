@@ -12,7 +12,7 @@ from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from ..events import Outcome, SetTimer
 from ..group import Group
-from ..modern.draft import rejecting
+from ..modern.draft import reject
 from ..modern.events import Beat
 from ..modern.state import Place
 from ..modern.target import metadata_hash
@@ -27,8 +27,10 @@ from .target import CONSUMER_TARGET
 
 def heartbeat(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Answer a heartbeat. One that is rejected changes nothing."""
-    with rejecting(event.token, outcome):
+    try:
         (departure.leave if event.epoch < 0 else _live)(group, event, outcome, now_ms)
+    except KafkaError as error:
+        reject(event.token, outcome, error)
 
 
 def _live(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:

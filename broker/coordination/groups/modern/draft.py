@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -35,12 +33,8 @@ class Draft(Generic[BodyT, EventT, MemberT, SaidT]):
     subscription_changed: bool = False
 
 
-@contextmanager
-def rejecting(token: Token[Any], outcome: Outcome) -> Generator[None]:
-    """Answer with a Rejection what raises KafkaError. It changes nothing then."""
-    try:
-        yield
-    except KafkaError as error:
-        outcome.records.clear()
-        outcome.timers.clear()
-        outcome.reply(token, Rejection(error.code, error.message))
+def reject(token: Token[Any], outcome: Outcome, error: KafkaError) -> None:
+    """Answer with a Rejection. It changes nothing."""
+    outcome.records.clear()
+    outcome.timers.clear()
+    outcome.reply(token, Rejection(error.code, error.message))

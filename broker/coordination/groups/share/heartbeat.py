@@ -11,7 +11,7 @@ from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.share_group_records import ShareGroupMemberMetadataValue
 from ..events import CancelTimer, Outcome, SetTimer
 from ..group import Group
-from ..modern.draft import rejecting
+from ..modern.draft import reject
 from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
 from ..modern.target import metadata_hash
 from . import changes, states
@@ -23,11 +23,13 @@ from .target import SHARE_TARGET
 
 def heartbeat(group: Group, event: ShareHeartbeat, outcome: Outcome, now_ms: int) -> None:
     """Answer a heartbeat. One that is rejected changes nothing."""
-    with rejecting(event.token, outcome):
+    try:
         if event.epoch == LEAVE_EPOCH:
             _leave(group, event, outcome)
         else:
             _live(group, event, outcome, now_ms)
+    except KafkaError as error:
+        reject(event.token, outcome, error)
 
 
 def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> None:
