@@ -11,6 +11,7 @@ import atexit
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import wait
+from contextlib import suppress
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -64,7 +65,8 @@ class BrokerThread:
             return
         self._settled.wait(STOPPED_WITHIN_S)
         if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
+            with suppress(RuntimeError):  # a thread that is about to end has closed its loop
+                self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOPPED_WITHIN_S)
         if self._thread.is_alive():
             raise StopError(f"the broker's thread did not end within {STOPPED_WITHIN_S:g} s")

@@ -24,9 +24,8 @@ from .background.collector import Collector
 from .broker_thread import BrokerThread
 from .clock import Clock
 from .configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from .configs.definition import ConfigError
+from .configs.definition import ConfigError, DynamicConfigs
 from .configs.durability import describe_durability
-from .configs.dynamic_configs import DynamicConfigs
 from .configs.reconfiguration import restore
 from .log_dirs.data_dir import StartError
 from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
@@ -127,7 +126,7 @@ class Broker:
         self._door = door
         self._open_session = open_session
         # Whether the data directories go with the broker.
-        self._is_ephemeral = False
+        self._ephemeral_dir: Path | None = None
         self._threads = DiskThreads(self.timers, self.clock)
         # Read certificates that have changed.
         self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
@@ -139,11 +138,13 @@ class Broker:
     def ephemeral(cls, configs: Mapping[str, str] | None = None) -> Broker:
         """Return a broker for a test: a free port, a directory that goes with it, no fsync, no waiting groups.
 
-        `configs` are Kafka's names and texts, and go before these. ConfigError where one cannot be used.
+        `configs` are Kafka's names and texts, and go before these: a directory that they name stays. ConfigError where
+        one cannot be used.
         """
-        config, _ = BrokerConfig.parse({**ephemeral_configs(), **(configs or {})}, strict=True)
+        ephemeral = ephemeral_configs()
+        config, _ = BrokerConfig.parse({**ephemeral, **(configs or {})}, strict=True)
         broker = cls(config, disk=UnsyncedDisk())
-        broker._is_ephemeral = True
+        broker._ephemeral_dir = Path(ephemeral["log.dirs"])
         return broker
 
     def __enter__(self) -> Broker:
@@ -397,8 +398,8 @@ class Broker:
             services.log_dirs.close()
             self._disk.report_waits()
             self._running = self._stopping = None
-            if self._is_ephemeral:
-                remove_directories(self.config.data_dirs)
+            if self._ephemeral_dir is not None:
+                remove_directories([self._ephemeral_dir])
 
     async def _stop_serving(self, services: Services, acceptor: Acceptor) -> None:
         # 1. No new connections and no new requests. Requests that were received get their responses.
@@ -410,7 +411,7 @@ class Broker:
         services.groups.stop()
         # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_leader.sessions.close(STOP_DEADLINE_S)
+        await services.share_leader.close(STOP_DEADLINE_S)
         services.share_states.stop()
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
@@ -460,7 +461,7 @@ def _open_metadata(config: BrokerConfig, dirs: LogDirs, disk: Disk) -> Metadata:
 
 def _http_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
     """Return the endpoint of http.listener. Only a broker that has one loads an HTTP parser."""
-    from .http.broker_endpoint import broker_endpoint
+    from .http.pages import broker_endpoint
 
     return broker_endpoint(services, acceptor)
 

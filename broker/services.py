@@ -121,8 +121,7 @@ class Services:
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
-        self.groups.forget_topic(topic.name)
-        self.groups.share.forget_topic(topic.id)
+        self.groups.forget_topic(topic.name, topic.id)
         self.share_states.forget_topic(topic.id)
         self.background.cleaner.forget(topic)
 
@@ -263,13 +262,13 @@ class Assembly:
 
     def _share_leader(self, persister: Persister) -> ShareLeader:
         parts = self._config, self._metadata.group_configs, persister, self.topics, self._clock
-        return ShareLeader.make(*parts, self._timers, self._purgatory, self._threads)
+        return ShareLeader(*parts, self._timers, self._purgatory, self._threads)
 
     def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
         on_change = {
             TRANSACTION_VERSION: transactions.set_version,
             GROUP_VERSION: groups.set_version,
-            SHARE_VERSION: groups.share.set_version,
+            SHARE_VERSION: groups.set_share_version,
         }
         return Features(self._metadata, on_change)
 

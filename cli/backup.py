@@ -28,7 +28,7 @@ from .session import with_admin
 
 if TYPE_CHECKING:
     from ..client import Admin
-    from ..client.admin.backups import HeldFiles
+    from ..client.admin.brokers import HeldFiles
 
 # Renewals of the lease in the time that it holds for.
 _RENEWALS = 3

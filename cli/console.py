@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without a login.")
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
-@click.option("--registry", metavar="URL", help="The schema registry by which records in Avro are shown.")
+@click.option(
+    "--registry", metavar="URL", help="The schema registry by which records in Avro and by JSON Schema are shown."
+)
 @click.option(
     "--registry-login-file", metavar="FILE", type=click.Path(path_type=Path), help="NAME:PASSWORD for the registry."
 )

@@ -1,4 +1,4 @@
-"""The broker's own records in words: keys and values of `__consumer_offsets` and `__transaction_state`.
+"""The broker's own records in words: keys and values of the internal topics.
 
 Fields have the names of Kafka's formats, and times are milliseconds. A record of a kind that this version does not know
 stays as it is.
@@ -11,9 +11,10 @@ from base64 import b64encode
 from typing import Any, cast
 
 from ..broker.coordination.groups import records as group_records
+from ..broker.coordination.share import records as share_records
 from ..broker.coordination.transactions import query_records
 from ..broker.coordination.transactions import records as transaction_records
-from ..broker.topics.topic_names import OFFSETS_TOPIC
+from ..broker.topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from ..protocol.errors import DecodeError
 from ..protocol.messages import consumer_protocol
 from ..protocol.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -29,8 +30,9 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> tuple[Fields, 
     """Return key and value of a record of an internal topic as fields, or None if they cannot be read."""
     if key is None:
         return None
+    read = _OF_TOPIC.get(topic, _of_transaction)
     try:
-        return _of_group(key, value) if topic == OFFSETS_TOPIC else _of_transaction(key, value)
+        return read(key, value)
     except DecodeError:
         return None
 
@@ -122,3 +124,15 @@ def _of_query(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] |
         return None
     found = {"type": "query", "query": record.query_id}
     return found, None if record.standing is None else record.standing._asdict()
+
+
+def _of_share_state(key: bytes, value: bytes | None) -> tuple[Fields, Fields | None] | None:
+    record = share_records.decode_record(key, value)
+    if record is None:
+        return None
+    kind = "share_update" if int.from_bytes(key[:2], "big") == share_records.UPDATE_KEY else "share_snapshot"
+    found = {"type": kind, **record.key._asdict(), "topic_id": uuid_to_text(record.key.topic_id)}
+    return found, record.value and _plain(record.value)
+
+
+_OF_TOPIC = {OFFSETS_TOPIC: _of_group, SHARE_STATE_TOPIC: _of_share_state}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Formatter = Callable[["ConsumerRecord"], bytes]
 
 # The topics whose records are the broker's own: internal_records.py reads them.
-INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state"))
+INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
 _FIELD = re.compile(rb"%(.)(?:\{(\w+)\})?", re.DOTALL)
 
 

@@ -16,6 +16,7 @@ from .record_input import BadLine, InputRecord
 from .values import OneOf
 
 if TYPE_CHECKING:
+    from ..client.schemas.plain_reader import PlainReader
     from ..client.schemas.registered import RegisteredSerializer
 
 FORMATS = ("avro", "json-schema")
@@ -42,8 +43,14 @@ class SchemaFormats:
 
     def decoders(self, as_objects: bool) -> dict[str, Any]:
         """Return the deserializers of a consumer, which make JSON: objects, or their texts."""
-        chosen = {"key_deserializer": self.key, "value_deserializer": self.value}
-        return {name: _Printed(each, as_objects) for name, each in chosen.items() if each is not None}
+        from ..client.schemas.plain_reader import PlainReader
+
+        readers = {
+            name: PlainReader(each.registry, each.TYPE)
+            for name, each in (("key_deserializer", self.key), ("value_deserializer", self.value))
+            if each is not None
+        }
+        return readers if as_objects else {name: _Printed(each) for name, each in readers.items()}
 
 
 async def _encoded(by: RegisteredSerializer, content: Any, topic: str, field: str) -> Content:
@@ -72,18 +79,14 @@ def _from_text(content: bytes, field: str) -> Any:
 
 
 class _Printed:
-    """A deserializer that makes JSON of what another one reads."""
+    """A deserializer that makes the text of JSON."""
 
-    def __init__(self, inner: RegisteredSerializer, as_objects: bool) -> None:
-        self._inner, self._as_objects = inner, as_objects
+    def __init__(self, inner: PlainReader) -> None:
+        self._inner = inner
 
-    def decode_at_once(self, content: bytes, topic: str, field: str) -> Any:
-        """Return a key or value as JSON, or as its text."""
-        from ..client.schemas.plain_json import to_json
-
-        value = to_json(self._inner.decode_at_once(content, topic, field))
-        if self._as_objects:
-            return value
+    def decode_at_once(self, content: bytes, topic: str, field: str) -> bytes:
+        """Return a key or value as the text of its JSON."""
+        value = self._inner.decode_at_once(content, topic, field)
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..broker.configs.authorizer_table import AUTHORIZERS
+from ..broker.configs.security_table import AUTHORIZERS
 from .errors import CliError
 
 if TYPE_CHECKING:

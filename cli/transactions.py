@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..broker.coordination.transactions.participant_names import query_of
+from ..broker.coordination.transactions.query import query_of
 from ..client.errors import UnsupportedVersion
 from .confirmation import confirm, dry_run_option, show_places
 from .errors import CliError

@@ -77,8 +77,8 @@ class ClientError(KafkaError):
         cls._code = cls._code if code is None else code
         cls._is_retriable = cls._is_retriable if retriable is None else retriable
 
-    def __init__(self, message: str, code: ErrorCode | None = None) -> None:
-        super().__init__(self._code if code is None else code, message)
+    def __init__(self, message: str) -> None:
+        super().__init__(self._code, message)
 
     @property
     def retriable(self) -> bool:
@@ -110,11 +110,14 @@ class NoBrokerReachable(ConnectionLost):
         self.listens = listens
 
 
-class AuthenticationFailed(ClientError, code=ErrorCode.SASL_AUTHENTICATION_FAILED, retriable=False):
+class AuthenticationFailed(ClientError, retriable=False):
     """The broker rejected this client, or this client the broker: by TLS certificate, by password or by token.
 
     The message says what to set. It is not retriable, because the next attempt would fail in the same way.
     """
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.SASL_AUTHENTICATION_FAILED) -> None:
+        KafkaError.__init__(self, code, message)
 
 
 class BadResponse(ConnectionLost):
@@ -407,11 +410,16 @@ def delivery_error(error: KafkaError, outcome: Outcome) -> DeliveryFailed:
     return failure
 
 
-def raise_error(code: int, message: str | None, what: str) -> None:
-    """Raise KafkaError for an error code in a response, unless it is 0: `what` failed, and the broker's message."""
+def error_of(code: int, message: str | None, what: str) -> KafkaError | None:
+    """Return the error of a code in a response, None for 0: `what` failed, and the broker's message."""
     error = ErrorCode.of(code)
-    if error is not ErrorCode.NONE:
-        raise KafkaError(error, f"{what}: {message or error.text}")
+    return None if error is ErrorCode.NONE else KafkaError(error, f"{what}: {message or error.text}")
+
+
+def raise_error(code: int, message: str | None, what: str) -> None:
+    """Raise the error of a code in a response, unless it is 0."""
+    if (error := error_of(code, message, what)) is not None:
+        raise error
 
 
 def results_of(found: Mapping[Item, R | KafkaError]) -> dict[Item, R]:

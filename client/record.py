@@ -22,6 +22,7 @@ else:
 
     K = TypeVar("K")
     V = TypeVar("V")
+T = TypeVar("T")
 
 Header = tuple[str, bytes | None]
 Headers = Sequence[Header]
@@ -37,9 +38,9 @@ LATEST = -1
 EARLIEST = -2
 
 
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return the numbers of partitions by topic, in order, as most of Kafka's requests have them."""
-    topics: dict[str, list[int]] = {}
+def by_topic(partitions: Iterable[tuple[T, int]]) -> dict[T, list[int]]:
+    """Return the numbers of partitions by topic, or by topic id, in order, as most of Kafka's requests have them."""
+    topics: dict[T, list[int]] = {}
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
     return topics

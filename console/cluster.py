@@ -21,12 +21,12 @@ _WAIT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Where a cluster is, and the options of each kind of client."""
+    """Where a cluster is, and the options of each kind of client, passwords among them."""
 
     bootstrap_servers: str = "127.0.0.1:9092"
-    admin: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    consumer: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    producer: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    admin: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    consumer: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    producer: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
 
 class Cluster:

@@ -52,14 +52,14 @@ class ConsoleConfig:
     allowed_hosts: tuple[str, ...] = ()
     read_only: bool = False
     # "name:password" that everybody must send.
-    login: str | None = None
+    login: str | None = field(default=None, repr=False)
     # Users log in to the cluster with their own names and passwords.
     cluster_login: bool = False
     # Listen beyond loopback without a login.
     insecure: bool = False
     tls: ssl.SSLContext | None = None
     history_file: Path | None = None
-    # Of the schema registry, for records in Avro.
+    # Of the schema registry, for records in Avro and by JSON Schema.
     schemas: Schemas | None = None
     # Decides by the cluster's ACLs; without it nobody can ask who may do something.
     decide: Decide | None = None

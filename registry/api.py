@@ -21,6 +21,7 @@ from .subjects import LATEST, READWRITE, Subjects
 # an answer of more characters is refused.
 MAX_LISTED, MAX_LISTED_CHARACTERS = 1_000, 8 << 20
 _MAX_VERSION = (1 << 31) - 1
+_DEFAULT_CONTEXT, _ALL_CONTEXTS = ":.:", ":*:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,13 @@ class Request:
 
     @property
     def subject(self) -> str:
-        return self.names[0]
+        """The subject in the path. `:.:NAME` is NAME: the context without a name is the default one."""
+        return self.names[0].removeprefix(_DEFAULT_CONTEXT)
+
+    @property
+    def prefix(self) -> str:
+        """What the subjects that are asked for begin with. `:*:` is all contexts, of which there is one."""
+        return self.query.get("subjectPrefix", "").removeprefix(_DEFAULT_CONTEXT).removeprefix(_ALL_CONTEXTS)
 
     @property
     def version(self) -> int:
@@ -85,11 +92,9 @@ class Api:
 
 
 async def _subjects(log: SchemasLog, request: Request) -> list[str]:
-    prefix = request.query.get("subjectPrefix", "")
-
     def listed(state: Subjects) -> list[str]:
         return sorted(
-            name for name in state.versions if name.startswith(prefix) and _is_listed(state.of(name), request)
+            name for name in state.versions if name.startswith(request.prefix) and _is_listed(state.of(name), request)
         )
 
     return _page(await log.look(listed), request)
@@ -177,8 +182,8 @@ async def _schemas(log: SchemasLog, request: Request) -> list[dict[str, Any]]:
 
 
 def _listed_versions(state: Subjects, request: Request) -> list[Version]:
-    prefix, found = request.query.get("subjectPrefix", ""), list[Version]()
-    for name in sorted(each for each in state.versions if each.startswith(prefix)):
+    found: list[Version] = []
+    for name in sorted(each for each in state.versions if each.startswith(request.prefix)):
         versions = state.of(name) if request.flag("deleted") else state.live(name)
         found += versions[-1:] if request.flag("latestOnly") else versions
     return found
@@ -205,8 +210,8 @@ async def _subjects_of_id(log: SchemasLog, request: Request) -> list[str]:
 
 def _places(log: SchemasLog, request: Request) -> list[Version]:
     found = log.subjects.places(_number(request.names[0]), deleted=request.flag("deleted"))
-    subject = request.query.get("subject")
-    return [each for each in found if subject in (None, "", each.subject)]
+    subject = request.query.get("subject", "").removeprefix(_DEFAULT_CONTEXT)
+    return [each for each in found if subject in ("", each.subject)]
 
 
 async def _types(log: SchemasLog, request: Request) -> list[str]:
@@ -268,7 +273,8 @@ async def _level(log: SchemasLog, request: Request) -> dict[str, str]:
 
 async def _set_level(log: SchemasLog, request: Request) -> Any:
     subject, level = _subject_or_all(request), request.body.get("compatibility")
-    others = [name for name, value in request.body.items() if name != "compatibility" and value is not None]
+    # `normalize` is asked for with each request; that no config has it done is how it is.
+    others = [name for name, value in request.body.items() if name != "compatibility" and value not in (None, False)]
     if others:
         raise RegistryError(42203, f"The config {others[0]} is not supported")
     if not isinstance(level, str):
@@ -306,7 +312,7 @@ async def _remove_mode(log: SchemasLog, request: Request) -> Any:
 
 
 def _subject_or_all(request: Request) -> str | None:
-    return request.names[0] if request.names else None
+    return request.subject if request.names else None
 
 
 async def _root(log: SchemasLog, request: Request) -> dict[str, Any]:

@@ -171,9 +171,12 @@ def messages(state: Subjects, subject: str, content: Content, versions: list[Ver
 
 
 def delete_version(state: Subjects, subject: str, number: int, *, permanent: bool) -> Change:
-    """Delete a version softly, or for good what was deleted softly. The answer is its number."""
+    """Delete a version softly, or for good what was deleted softly. The answer is its number.
+
+    The last version is the last one that is not deleted.
+    """
     _check_writable(state, subject)
-    version = state.version(subject, number, deleted=True)
+    version = state.version(subject, number, deleted=number != LATEST)
     _check_unreferenced(state, version)
     if version.deleted and not permanent:
         raise errors.version_soft_deleted(subject, version.version)

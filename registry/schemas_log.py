@@ -165,10 +165,14 @@ class SchemasLog:
                 reached.set_result(None)
 
     def _apply(self, offset: int, key: bytes | None, value: bytes | None) -> None:
+        topic = self._options.topic
         try:
-            self.subjects.apply(key, value)
+            unsupported = self.subjects.apply(key, value)
         except UnreadableRecord as error:
-            _log.warning("%s: the record at offset %d is left out: %s", self._options.topic, offset, error)
+            _log.warning("%s: the record at offset %d is left out: %s", topic, offset, error)
+        else:
+            if unsupported is not None:
+                _log.warning("%s: the record at offset %d does less than it asks for: %s", topic, offset, unsupported)
 
     async def catch_up(self) -> None:
         """Wait until all that is committed now is applied."""

@@ -38,8 +38,11 @@ class Subjects:
 
     # -- Records
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Apply a record. Raises UnreadableRecord for one that no registry writes; the state stays as it was."""
+    def apply(self, key: bytes | None, value: bytes | None) -> str | None:
+        """Apply a record. Return what it asks for that nothing acts on, if there is such a thing.
+
+        Raises UnreadableRecord for one that no registry writes; the state stays as it was.
+        """
         name = read_json(key)
         content = None if value is None else read_json(value)
         kind, subject = name.get("keytype"), name.get("subject")
@@ -50,7 +53,7 @@ class Subjects:
         if subject is not None and subject.startswith(_OF_CONTEXTS):
             # Each context counts its own ids: these would take the place of other schemas.
             raise UnreadableRecord(f"{subject:.100} is in a context, and only the default one is supported")
-        _APPLY[kind](self, name, content)
+        return _APPLY[kind](self, name, content)
 
     def _apply_schema(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         subject, number = key.get("subject"), key.get("version")
@@ -117,9 +120,12 @@ class Subjects:
             if each.deleted and value is not None:
                 self._remove(each.subject, each.version)
 
-    def _apply_level(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
-        level = None if value is None else value.get("compatibilityLevel")
-        _set(self.levels, key.get("subject"), level, LEVELS)
+    def _apply_level(self, key: dict[str, Any], value: dict[str, Any] | None) -> str | None:
+        given, subject = value or {}, key.get("subject")
+        _set(self.levels, subject, given.get("compatibilityLevel"), LEVELS)
+        others = [name for name, each in given.items() if name != "compatibilityLevel" and each not in (None, False)]
+        whose = "all subjects" if subject is None else f"{subject:.100}"
+        return f"the config {', '.join(others):.200} of {whose} is not supported" if others else None
 
     def _apply_mode(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
         _set(self.modes, key.get("subject"), None if value is None else value.get("mode"), MODES)

@@ -10,9 +10,9 @@ The brokers are those of a real cluster: one of them is the controller, it elect
 from __future__ import annotations
 
 import asyncio
+import atexit
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +38,8 @@ from .zookeeper_session import Ensemble
 
 R = TypeVar("R")
 NODES = (1, 2, 3)
+# The topics of the coordinators of groups and transactions.
+_COORDINATORS = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 # How long a change of the cluster may take, on a machine that does much else.
 _SETTLED_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.002
@@ -76,12 +78,8 @@ class KafkaCluster(ControlledKafka):
         release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = {node: ephemeral_configs() for node in NODES}
-        super().__init__("", security=Security.beside(ephemeral[NODES[0]]["log.dirs"], tls, users))
-        texts |= self._security.configs(texts)
-        self._configs = {
-            node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
-            for node in NODES
-        }
+        self._folders = [Path(each["log.dirs"]) for each in ephemeral.values()]
+        super().__init__("", security=Security.beside(self._folders[0], tls, users))
         self._clock = MovableClock()
         self._door = Door(self._topic_of, release)
         self._links = Links()
@@ -89,7 +87,14 @@ class KafkaCluster(ControlledKafka):
         self._ensemble: Ensemble | None = None
         self._brokers: dict[int, Broker] = {}
         self._thread = BrokerThread(self._start_all, self._stop_all)
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            texts |= self._security.configs(texts)
+            self._configs = {
+                node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
+                for node in NODES
+            }
             self._thread.start()
             brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
             self.address = ",".join(each[0] for each in brokers)
@@ -100,17 +105,12 @@ class KafkaCluster(ControlledKafka):
             self.close()
             raise
 
-    def __enter__(self) -> KafkaCluster:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Stop the brokers and remove their files. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         self._thread.stop()
-        self._remove_files()
+        remove_directories([self._security.folder, *self._folders])
 
     def broker(self, node: int) -> Broker:
         """Return a broker that runs. Only its thread may use more than its address and ids."""
@@ -173,6 +173,7 @@ class KafkaCluster(ControlledKafka):
     def kill(self, node: int) -> None:
         """End a broker: its connections are cut, and the others elect leaders without it. Its files stay."""
         self.broker(node)
+        self._make_coordinators()
         self._call(partial(self._kill, node))
         self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
 
@@ -182,6 +183,7 @@ class KafkaCluster(ControlledKafka):
         It does not know that it leads nothing any more; the others elect leaders without it.
         """
         self.broker(node)
+        self._make_coordinators()
         self._call(partial(self._isolate, node))
         self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
 
@@ -217,7 +219,27 @@ class KafkaCluster(ControlledKafka):
         super().reset()
         self._settle(self._is_empty, "a cluster without topics")
 
+    def _make_coordinators(self) -> None:
+        """Create the topics of the coordinators, if all brokers run.
+
+        A cluster that has served for a while has them. Without one of three brokers they can no more be created, and
+        the first group of a client would wait for its coordinator for ever.
+        """
+        if self.nodes == list(NODES) and not self._links.isolated:
+            self._call(self._create_coordinators)
+            self._settle(self._has_coordinators, "a cluster with coordinators")
+
     # -- On the loop
+
+    async def _create_coordinators(self) -> None:
+        cluster = self._brokers[NODES[0]].services.cluster
+        assert cluster is not None
+        for topic in _COORDINATORS:
+            if topic not in self._views()[0].topics:
+                cluster.auto_creation.begin(topic)
+
+    def _has_coordinators(self) -> bool:
+        return all(topic in view.topics for view in self._views() for topic in _COORDINATORS) and self._is_whole()
 
     async def _start_all(self) -> None:
         self._ensemble = Ensemble()
@@ -384,12 +406,10 @@ class KafkaCluster(ControlledKafka):
         topics = [topic for view in self._views() for topic in view.topics.values()]
         return next((each.name for each in topics if each.id == topic_id), None)
 
-    def _remove_files(self) -> None:
-        remove_directories([self._security.folder, *(Path(each["log.dirs"]) for each in self._configs.values())])
 
+def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> KafkaCluster:
+    """Start a cluster, for unittest, notebooks and scripts. `how` as for KafkaCluster.
 
-@contextmanager
-def kafka_cluster(config: Mapping[str, object] | None = None, **how: Any) -> Generator[KafkaCluster]:
-    """Run a cluster for the `with` block: for unittest, notebooks and scripts. `how` as for KafkaCluster."""
-    with KafkaCluster(config, **how) as running:
-        yield running
+    It ends with its `with` block, at `close`, or with the program.
+    """
+    return KafkaCluster(config, **how)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ..broker.broker_thread import StopError
 from ..broker.server import Broker
@@ -16,7 +16,7 @@ from . import control
 from .clock import MovableClock
 from .door import Door
 from .errors import Unavailable
-from .faults import Fault, api_name, api_named, error_named
+from .faults import Fault, api_name, api_named, check, error_named
 from .remote import Kafka
 from .requests import Seen
 
@@ -134,8 +134,20 @@ class ControlledKafka(Kafka):
         """End all faults. NeverFired where one should have met a request, and has not."""
         ended = self._door.end_all()
         self._wake()
-        for each in ended:
-            each.check()
+        check(ended)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None and self.is_alive:
+                self.end_faults()
+        finally:
+            self.close()
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()
 
     def recent_requests(self) -> list[str]:
         """Return the last requests, one a line, the newest last."""
@@ -149,6 +161,11 @@ class ControlledKafka(Kafka):
         self._on_loop(lambda _: self._door.wake())
 
     # -- Time
+
+    @property
+    def has_moved_time(self) -> bool:
+        """Whether the brokers' clock is ahead of the real one."""
+        return self._clock.added_ms > 0
 
     def advance(self, **by: float) -> None:
         """Move the broker's clock forward, by timedelta's names: `advance(hours=7)`. Returns when due timers have run.

@@ -5,7 +5,7 @@ A fault is in force when it is made. `with` ends it early, `times` after so many
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +80,12 @@ class Fault:
         self.fired += 1
         if self.left is not None:
             self.left -= 1
+
+
+def check(faults: Iterable[Fault]) -> None:
+    """Raise NeverFired where one of them should have met a request."""
+    for each in faults:
+        each.check()
 
 
 def api_named(name: str) -> ApiKey:

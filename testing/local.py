@@ -10,10 +10,9 @@ A test calls it from its own thread. What changes the broker runs on the broker'
 
 from __future__ import annotations
 
+import atexit
 import shutil
-import tempfile
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +25,7 @@ from .clock import MovableClock
 from .controlled import ControlledKafka
 from .door import Door
 from .errors import Unavailable
+from .faults import check
 from .releases import Release
 from .remote import config_text
 from .security import Security, keep_ports
@@ -52,30 +52,28 @@ class LocalKafka(ControlledKafka):
         release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = ephemeral_configs()
-        super().__init__("", security=Security.beside(texts.get("log.dirs", ephemeral["log.dirs"]), tls, users))
-        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
+        self._folder = Path(ephemeral["log.dirs"])
+        super().__init__("", security=Security.beside(self._folder, tls, users))
         self._clock = MovableClock()
         self._door = Door(self._topic_of, release)
         self._broker: Broker | None = None
-        self._snapshot: Path | None = None
+        self._snapshots: list[Path] = []
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
             self._start()
             self._set_passwords()
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> LocalKafka:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Stop the broker and remove its files. Idempotent."""
+        """Stop the broker and remove its files, but for directories of the config log.dirs. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         self._stop()
-        self._remove_files()
+        remove_directories([self._folder, self._security.folder, *self._snapshots])
 
     @property
     def broker(self) -> Broker:
@@ -85,11 +83,15 @@ class LocalKafka(ControlledKafka):
     # -- A clean start for the next test
 
     def reset(self) -> None:
-        """Remove all topics, groups, transactional ids, dynamic configs and faults. The clock keeps its time."""
+        """Remove all topics, groups, transactional ids, dynamic configs and faults. The clock keeps its time.
+
+        NeverFired where a fault should have met a request, and has not.
+        """
         self._made_topics.clear()
-        self._door.end_all()
+        ended = self._door.end_all()
         self._door.failures.clear()
         self._on_loop(lambda brokers: control.clear(brokers[0], self._door, self._security.users))
+        check(ended)
 
     # -- The disk
 
@@ -99,28 +101,41 @@ class LocalKafka(ControlledKafka):
         self._start()
 
     def snapshot(self) -> Path:
-        """Copy what is on the disk, for `restore`, and return the copy. The broker restarts for that."""
-        copy = self._snapshot or Path(tempfile.mkdtemp(prefix=f"{self._data_dir.name}-snapshot-"))
+        """Copy what is on the disk, for `restore`, and return the copy. The broker restarts for that.
+
+        The copy goes at the end of this Kafka.
+        """
+        copy, source = Path(f"{self._folder}-snapshot-{len(self._snapshots)}"), self._data_dir
         self._stop()
-        _replace(copy, self._data_dir)
-        self._start()
-        self._snapshot = copy
+        try:
+            _replace(copy, source)
+            self._snapshots.append(copy)
+        except BaseException:
+            remove_directories([copy])
+            raise
+        finally:
+            self._start()
         return copy
 
     def restore(self, snapshot: Path | None = None) -> None:
         """Put the files of a snapshot in place of the broker's: the last one by default. The broker restarts."""
-        source = snapshot or self._snapshot
-        if source is None:
+        if snapshot is None and not self._snapshots:
             raise Unavailable("there is no snapshot to restore: call snapshot() first")
+        source, target = snapshot or self._snapshots[-1], self._data_dir
+        if not source.is_dir():
+            raise Unavailable(f"there is no snapshot {source}")
         self._stop()
-        _replace(self._data_dir, source)
+        _replace(target, source)
         self._start()
 
     # -- The broker
 
     @property
     def _data_dir(self) -> Path:
-        return Path(self._configs["log.dirs"])
+        first, *others = self._running.config.data_dirs
+        if others:
+            raise Unavailable("a broker with several log.dirs has no snapshots")
+        return first
 
     @property
     def _running(self) -> Broker:
@@ -150,16 +165,13 @@ class LocalKafka(ControlledKafka):
         if broker is not None:
             broker.__exit__()
 
-    def _remove_files(self) -> None:
-        snapshots = [self._snapshot] if self._snapshot else []
-        remove_directories([self._data_dir, self._security.folder, *snapshots])
 
+def kafka(config: Mapping[str, object] | None = None, **how: Any) -> LocalKafka:
+    """Start a broker in a thread, for unittest, notebooks and scripts. `how` as for LocalKafka.
 
-@contextmanager
-def kafka(config: Mapping[str, object] | None = None, **how: Any) -> Generator[LocalKafka]:
-    """Run a broker in a thread for the `with` block: for unittest, notebooks and scripts. `how` as for LocalKafka."""
-    with LocalKafka(config, **how) as running:
-        yield running
+    It ends with its `with` block, at `close`, or with the program.
+    """
+    return LocalKafka(config, **how)
 
 
 def _replace(target: Path, source: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -63,6 +64,9 @@ def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore
             # The test after it has another one.
             running.pop()
             raise pytest.fail.Exception("the broker of an earlier test has died; see that test's report")
+        if running and running[0].has_moved_time:
+            # The time of this test is real again. A clock never goes back.
+            running.pop().close()
         if not running:
             running.append(LocalKafka())
         return running[0]
@@ -90,8 +94,8 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
         running.create_topic(name, partitions)
     yield running
     if address is not None:
-        running.reset()
-        running.close()
+        with closing(running):
+            running.reset()
     elif running.is_alive:
         running.end_faults()
 
@@ -117,19 +121,18 @@ def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Loca
     from .local import LocalKafka
 
     _needs_own_broker(request, "kafka_factory starts brokers")
-    running: list[LocalKafka] = []
+    running = ExitStack()
 
     def start(
         *, versions: str | None = None, tls: bool = False, users: Mapping[str, str] | None = None, **configs: object
     ) -> LocalKafka:
         texts = {name.replace("_", "."): value for name, value in configs.items()}
-        running.append(LocalKafka(texts, versions=versions, tls=tls, users=users))
-        request.node.stash.setdefault(_USED, []).append(running[-1])
-        return running[-1]
+        started = running.enter_context(LocalKafka(texts, versions=versions, tls=tls, users=users))
+        request.node.stash.setdefault(_USED, []).append(started)
+        return started
 
-    yield start
-    for each in running:
-        each.close()
+    with running:
+        yield start
 
 
 @pytest.fixture
@@ -168,7 +171,6 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
         for name, partitions in _topics(marks).items():
             running.create_topic(name, partitions)
         yield running
-        running.end_faults()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 
 It is `odradek serve` but for the disk, for the Kafka that it plays ("2.8"), and for its first line, `ready` with the
 address of each listener. A line `lose SEED` on standard input cuts the power: the disk loses what it may lose, and the
-process is gone.
+process is gone. The end of standard input means that the process of the tests is gone: this one follows.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def main(texts: dict[str, str], versions: str | None = None) -> int:
 
 
 def _obey(disk: LossyDisk) -> None:
-    """Wait for the power cut."""
+    """Wait for the power cut, or the end of the process of the tests."""
     for line in sys.stdin:
         word, _, seed = line.strip().partition(" ")
         if word == _LOSE:
@@ -54,6 +54,7 @@ def _obey(disk: LossyDisk) -> None:
             with disk.held():
                 disk.lose(int(seed))
                 os._exit(_KILLED_STATUS)
+    os._exit(_KILLED_STATUS)
 
 
 if __name__ == "__main__":

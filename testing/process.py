@@ -10,6 +10,7 @@ It listens on the same port after each restart.
 
 from __future__ import annotations
 
+import atexit
 import json
 import queue
 import signal
@@ -45,11 +46,15 @@ class KafkaProcess(Kafka):
         self._versions = [] if versions is None else [Release(versions).name]
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = ephemeral_configs()
-        super().__init__("", security=Security.beside(texts.get("log.dirs", ephemeral["log.dirs"]), tls, users))
-        self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
-        self._log = Path(self._data_dir.with_name(self._data_dir.name + ".log"))
+        self._folder = Path(ephemeral["log.dirs"])
+        super().__init__("", security=Security.beside(self._folder, tls, users))
+        self._log = Path(f"{self._folder}-log") / "broker.log"
+        self._log.parent.mkdir()
         self._process: subprocess.Popen[str] | None = None
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
         try:
+            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
             self._start()
             self._set_passwords()
         except BaseException:
@@ -63,11 +68,12 @@ class KafkaProcess(Kafka):
         self.close()
 
     def close(self) -> None:
-        """End the process and remove its files. Idempotent."""
+        """End the process and remove its files, but for directories of the config log.dirs. Idempotent."""
+        atexit.unregister(self.close)
         super().close()
         if self._process is not None:
             self._end(signal.SIGKILL)
-        self._remove_files()
+        remove_directories([self._folder, self._log.parent, self._security.folder])
 
     @property
     def pid(self) -> int:
@@ -119,10 +125,6 @@ class KafkaProcess(Kafka):
         return self._log.read_text(errors="replace")[-_SHOWN_LOG_CHARS:] if self._log.exists() else ""
 
     @property
-    def _data_dir(self) -> Path:
-        return Path(self._configs["log.dirs"])
-
-    @property
     def _running(self) -> subprocess.Popen[str]:
         if self._process is None:
             raise Unavailable("the broker's process does not run: call restart()")
@@ -160,10 +162,6 @@ class KafkaProcess(Kafka):
             for each in (process.stdin, process.stdout):
                 if each is not None:
                     each.close()
-
-    def _remove_files(self) -> None:
-        remove_directories([self._data_dir, self._security.folder])
-        self._log.unlink(missing_ok=True)
 
 
 def _first_line(process: subprocess.Popen[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Record:
 RecordLike = Record | bytes | str | tuple[bytes | str | None, bytes | str | None]
 
 
-def records_of(given: Iterable[RecordLike]) -> list[Record]:
-    """Return the records that a test means."""
-    return [_record(each) for each in given]
+def records_of(given: Iterable[RecordLike], now_ms: int | None) -> list[Record]:
+    """Return the records that a test means. `now_ms` is the time of those that have none of their own."""
+    return [each if each.timestamp is not None else replace(each, timestamp=now_ms) for each in map(_record, given)]
 
 
 def _record(given: RecordLike) -> Record:

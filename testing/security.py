@@ -27,12 +27,12 @@ class Security:
     """How clients of a broker connect. `users`: their passwords by name."""
 
     tls: bool = False
-    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    users: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     # Where the certificates are, if there is TLS.
     folder: Path = Path()
 
     @classmethod
-    def beside(cls, data_dir: str, tls: bool, users: Mapping[str, str] | None) -> Security:
+    def beside(cls, data_dir: Path, tls: bool, users: Mapping[str, str] | None) -> Security:
         """Return it with a folder for certificates beside a data directory."""
         return cls(tls, dict(users or {}), Path(f"{data_dir}-certificates"))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.authorizer_table import AUTHORIZERS
+from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.testing import kafka
 from odradek.tests import test_docs
 from odradek.tests.support.command import threaded_broker

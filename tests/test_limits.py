@@ -13,7 +13,7 @@ from odradek.broker.coordination.groups.consumer import regexes
 from odradek.broker.coordination.groups.modern import target
 from odradek.broker.coordination.groups.share import state_work
 from odradek.broker.coordination.share import machine as share_machine
-from odradek.broker.coordination.transactions import id_pattern
+from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
     acl_requests,
     alter_client_quotas,
@@ -30,15 +30,16 @@ from odradek.broker.network import (
     dispatcher,
     large_messages,
     login,
+    rejections,
     routes,
     send_queue,
     tls_door,
 )
 from odradek.broker.network.access import caller
 from odradek.broker.purgatory import KEYS_PER_TURN
-from odradek.broker.quotas import connection_rates, meters
+from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
-from odradek.broker.security.sasl import signed_tokens
+from odradek.broker.security.sasl import scram, signed_tokens
 from odradek.broker.share import sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
@@ -56,6 +57,10 @@ FIXED = {
     "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
+    "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
+        rejections.MOST_LINES
+    ),
+    "a message of SCRAM (bytes)": scram.MAX_MESSAGE_BYTES,
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
     "a PEM store (bytes)": pem.MAX_PEM_BYTES,
     "share of the descriptors (`ulimit -n`) left to the logs: one in": connection_limits.KEPT_FOR_FILES,
@@ -69,7 +74,7 @@ FIXED = {
     "salt of a password (bytes)": alter_user_scram_credentials.MAX_SALT_BYTES,
     "entities that have quotas": alter_client_quotas.MAX_ENTITIES,
     "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
-    "clients whose use of a quota is counted": meters.MOST_METERS,
+    "clients whose use of a quota is counted": client_quotas.MOST_METERS,
     "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
     "ACLs": acl_requests.MAX_ACLS,
     "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
@@ -100,7 +105,7 @@ FIXED = {
     "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
     "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a group id or transactional id": shards.MAX_ID_BYTES,
-    "pattern of a ListTransactions (characters)": id_pattern.MAX_PATTERN,
+    "pattern of a ListTransactions (characters)": description.MAX_PATTERN,
     "connections of HTTP clients": endpoint.MAX_CONNECTIONS,
     "bytes of an HTTP request": endpoint.MAX_REQUEST_BYTES,
     "time until an HTTP request is complete (s)": endpoint.REQUEST_S,

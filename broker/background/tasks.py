@@ -18,8 +18,7 @@ from .cleaner import Cleaner
 from .file_removal import FileRemoval
 from .producer_expiry import ProducerExpiry
 from .read_ahead import ReadAhead
-from .record_deletion import RecordDeletion
-from .retention import Retention
+from .retention import RecordDeletion, Retention
 from .scrubber import Scrubber
 
 

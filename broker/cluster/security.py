@@ -44,11 +44,10 @@ from .security_znodes import (
     encode_quotas,
     entity_of_path,
     entity_path,
-    is_znode_name,
     pattern_of,
     quotas_of,
 )
-from .znodes import BadZnode, sound
+from .znodes import BadZnode, is_znode_name, sound
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from ..quotas.entities import DEFAULT, QUOTAS, WHOLE_NUMBERS, Entity
 from ..security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from ..security.sasl.scram import HASHES, Credential
-from .znodes import BadZnode, decode_config, get_field, read_fields, write_fields
+from .znodes import BadZnode, decode_config, get_field, is_znode_name, read_fields, write_fields
 
 ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
@@ -68,11 +68,6 @@ def kinds_path(pattern_type: int, kind: ResourceType) -> str:
 def acl_path(pattern: Pattern) -> str:
     """Return the path of the ACLs of a pattern."""
     return f"{kinds_path(pattern.pattern_type, ResourceType(pattern.resource_type))}/{pattern.name}"
-
-
-def is_znode_name(name: str) -> bool:
-    """Return whether a znode can have this name."""
-    return name not in (".", "..") and "/" not in name and name.isprintable()
 
 
 def encode_acls(acls: Iterable[Acl]) -> bytes:
@@ -128,11 +123,18 @@ def decode_acl_change(path: str, data: bytes | None) -> Pattern:
         fields = read_fields(path, data)
         words = [get_field(path, fields, name, str) for name in ("resourceType", "patternType")]
         kind, pattern_type = _named(path, ResourceType, words[0]), _named(path, PatternType, words[1])
-        return Pattern(kind, get_field(path, fields, "name", str), pattern_type)
+        return Pattern(kind, _resource_name(path, get_field(path, fields, "name", str)), pattern_type)
     word, colon, name = (data or b"").decode(errors="replace").partition(":")
     if not colon:
         raise BadZnode(path, f"{data!r} names no resource")
-    return Pattern(_named(path, ResourceType, word), name, int(PatternType.LITERAL))
+    return Pattern(_named(path, ResourceType, word), _resource_name(path, name), int(PatternType.LITERAL))
+
+
+def _resource_name(path: str, name: str) -> str:
+    """Return the name of a resource. BadZnode where it cannot have ACLs: its znode could not even be asked for."""
+    if not is_znode_name(name):
+        raise BadZnode(path, f"no znode can have the name {name!r}")
+    return name
 
 
 def _named(path: str, kind: type[Code], word: str) -> int:

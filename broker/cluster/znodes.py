@@ -371,8 +371,16 @@ def decode_config_change(path: str, data: bytes | None) -> tuple[str, str]:
     fields = read_fields(path, data)
     if "entity_path" in fields:
         entity, _, name = str(fields["entity_path"]).partition("/")
-        return entity, name
-    return get_field(path, fields, "entity_type", str), get_field(path, fields, "entity_name", str)
+    else:
+        entity, name = get_field(path, fields, "entity_type", str), get_field(path, fields, "entity_name", str)
+    if not all(map(is_znode_name, name.split("/"))):
+        raise BadZnode(path, f"no znode can have the name {name!r}")
+    return entity, name
+
+
+def is_znode_name(name: str) -> bool:
+    """Return whether a znode can have this name."""
+    return name not in ("", ".", "..") and "/" not in name and name.isprintable()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """BrokerConfig: every config of a broker, checked, under Kafka's names.
 
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
-The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in six tables: `server_table`,
-`security_table`, `authorizer_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults
+The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in the tables of this
+folder: `server_table`, `security_table`, `log_table`, `coordinator_table`, `share_table`, `quota_table` and
+`cluster_table`. Types, ranges and defaults
 are those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with
 the reason.
 
@@ -19,11 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from .authorizer_table import AuthorizerTable, check_authorizer
-from .cluster_table import ClusterTable
+from .cluster_table import ClusterTable, ZooKeeperTable, check_zookeeper
 from .coordinator_table import CoordinatorTable
-from .definition import HIDDEN, ConfigDef, ConfigError, Value, definitions_of
-from .dynamic_configs import DynamicConfigs
+from .definition import HIDDEN, ConfigDef, ConfigError, DynamicConfigs, Value, definitions_of
 from .endpoint import (
     Endpoint,
     check_advertised,
@@ -42,11 +41,10 @@ from .listener_config import (
 )
 from .log_table import LogTable
 from .quota_table import QuotaTable
-from .security_table import SecurityTable
+from .security_table import AuthorizerTable, SecurityTable, check_authorizer
 from .server_table import ServerTable
 from .share_table import ShareTable
 from .unsupported_configs import warning
-from .zookeeper_table import ZooKeeperTable, check_zookeeper
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
     **definitions_of(ServerTable),

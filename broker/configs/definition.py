@@ -249,3 +249,16 @@ def definitions_of(table: type) -> Mapping[str, ConfigDef]:
             name = each.name.replace("_", ".")
             found[name] = replace(row, name=name)
     return found
+
+
+@dataclass(slots=True)
+class DynamicConfigs:
+    """The layers of dynamic configs, by config name. They take precedence over the configs of the start."""
+
+    # For this broker alone: the strongest layer.
+    broker: Mapping[str, str] = field(default_factory=dict[str, str])
+    # For every broker of the cluster.
+    cluster: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The values of the start that the layers replaced.
+    # Invariant: its names are those of both layers.
+    replaced: dict[str, Value] = field(default_factory=dict[str, Value])

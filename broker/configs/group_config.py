@@ -1,27 +1,44 @@
 """The table of the configs of groups (resource type GROUP), and their check.
 
-Those that are numbers have their defaults and bounds among the broker's configs (group_bounds.py).
+Those that are numbers have their defaults and bounds among the broker's configs. Where the bounds have changed since a
+group got its value, the nearest value within them is in use (KIP-1240, group_bounds.py).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .coordinator_table import CoordinatorTable
 from .definition import BOOLEAN, STRING, ConfigDef, ConfigError, Value, define, definitions_of
-from .duration import duration_ms
-from .group_bounds import (
-    BOUNDED,
-    HEARTBEAT,
-    SESSION,
-    SHARE_HEARTBEAT,
-    SHARE_SESSION,
-    bound,
-    bounds_of,
-    effective,
-)
+from .group_bounds import BOUNDED, HEARTBEAT, SESSION, SHARE_HEARTBEAT, SHARE_SESSION, bound, bounds_of, effective
 from .share_table import ShareTable
+
+_NUMBER = r"([+-]?\d{1,18})"
+_DURATION = re.compile(
+    rf"P(?:{_NUMBER}D)?(?:T(?=[+\-\d])(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:([+-]?\d{{1,18}})(?:[.,](\d{{0,9}}))?S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_DAY_MS, _HOUR_MS, _MINUTE_MS = 86_400_000, 3_600_000, 60_000
+_MAX_MS = 2**63 - 1
+
+
+def duration_ms(text: str) -> int | None:
+    """Return the milliseconds of an ISO 8601 duration such as P1DT2H30M4.5S; None for none, a negative or too long one.
+
+    As Java's Duration reads it: days are 24 hours. Fractions of a millisecond are dropped.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or all(part is None for part in found.groups()):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
+    fraction_ms = int((found[5] or "").ljust(3, "0")[:3])
+    if (found[4] or "").startswith("-"):
+        fraction_ms = -fraction_ms
+    total = days * _DAY_MS + hours * _HOUR_MS + minutes * _MINUTE_MS + seconds * 1000 + fraction_ms
+    return total if 0 <= total <= _MAX_MS else None
+
 
 BY_DURATION = "by_duration:"
 

@@ -10,7 +10,7 @@ own (`OF_A_MECHANISM`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
 
@@ -30,7 +30,7 @@ class ListenerConfig(SecurityTable):
     name: str
     protocol: SecurityProtocol
     # The values that mechanisms have for themselves, by `mechanism.config`.
-    of_mechanisms: Mapping[str, Value]
+    of_mechanisms: Mapping[str, Value] = field(repr=False)
 
     def of_mechanism(self, mechanism: str) -> ListenerConfig:
         """Return the configs as one mechanism has them. Only such a config has a `sasl.jaas.config`."""

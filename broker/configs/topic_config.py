@@ -4,19 +4,73 @@ A topic config takes its default from the rows of the broker's tables that name 
 else from `log.roll.hours`. Type and range are those of the strongest row; documentation and default are those of the
 weakest.
 
+The rows that stand here are those of topics alone, and the unsupported ones: such a config is shown with its default,
+which is true today. Any other value is rejected, and its row says why.
+
 Promise: a topic that was created with a config behaves as the config says.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ...storage.config import LogConfig
 from .broker_config import BROKER_CONFIGS, BrokerConfig
-from .definition import ConfigDef, ConfigError, Value, suggestion
-from .topic_table import INTERNAL_SEGMENT_BYTES, OWN_TOPIC_CONFIGS, UNSUPPORTED_TOPIC_CONFIGS
+from .definition import BOOLEAN, INT, LIST, LONG, ConfigDef, ConfigError, Value, suggestion
+
+# Stands for all replicas of a topic.
+EVERY_REPLICA = "*"
+_REPLICA = re.compile(r"(0|[1-9][0-9]*):(0|[1-9][0-9]*)")
+_NO_REMOTE = "there is no remote storage"
+_GROWING = "segment files grow as they are written"
+
+
+def _check_replicas(entries: tuple[str, ...]) -> str | None:
+    """As Kafka's ThrottledReplicaListValidator."""
+    if entries == (EVERY_REPLICA,) or all(not each or _REPLICA.fullmatch(each) for each in entries):
+        return None
+    return "must be the literal '*' or a list of replicas: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+
+
+# fmt: off
+_ROWS = (
+    ConfigDef("local.retention.bytes", LONG, -2, low=-2, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.local.retention.bytes",),
+        doc="Bytes kept here when older segments are stored remotely."),
+    ConfigDef("local.retention.ms", LONG, -2, low=-2, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.local.retention.ms",),
+        doc="Time kept here when older segments are stored remotely."),
+    ConfigDef("preallocate", BOOLEAN, False, unsupported=_GROWING,
+        broker_synonyms=("log.preallocate",),
+        doc="Segment files get their full size when they are made."),
+    ConfigDef("remote.log.copy.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Remote storage takes no new segments."),
+    ConfigDef("remote.log.delete.on.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Remote segments are deleted when remote storage is switched off."),
+    ConfigDef("remote.storage.enable", BOOLEAN, False, unsupported=_NO_REMOTE,
+        doc="Older segments are stored remotely."),
+)
+# fmt: on
+
+INTERNAL_SEGMENT_BYTES = ConfigDef(
+    "internal.segment.bytes", INT, None, doc="Segment size without the lower bound of segment.bytes: for tests."
+)
+# Topic configs that no config of the broker gives a default.
+OWN_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {
+    row.name: row
+    for row in (
+        INTERNAL_SEGMENT_BYTES,
+        ConfigDef("follower.replication.throttled.replicas", LIST, (), check=_check_replicas,
+            doc="Replicas that follower.replication.throttled.rate bounds: PARTITION:BROKER,... or * for all."),
+        ConfigDef("leader.replication.throttled.replicas", LIST, (), check=_check_replicas,
+            doc="Replicas that leader.replication.throttled.rate bounds: PARTITION:BROKER,... or * for all."),
+    )
+}  # fmt: skip
+UNSUPPORTED_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {row.name: row for row in _ROWS}
+
 
 # What brings a broker config's unit to the milliseconds of its topic config.
 _UNITS_MS = {"hours": 3_600_000, "minutes": 60_000}

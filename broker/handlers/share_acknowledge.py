@@ -7,8 +7,8 @@ or not at all, and are answered once they are written. ShareFetch carries the sa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import (
@@ -19,10 +19,11 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
+from ..network.quota_guard import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
-from ..share.acknowledgements import checked
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
+from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
 from .current_leader import current_leader, tell_address
 
@@ -63,7 +64,7 @@ def handle(
             await asyncio.shield(services.share_leader.sessions.end(session))
         return _response(services, context, member, results)
 
-    return asyncio.ensure_future(respond())
+    return counted_turns(services.quotas, context, respond())
 
 
 def member_of(request: Any) -> Member:
@@ -174,3 +175,44 @@ def leader_of(
     leader, epoch = (-1, -1) if topic is None else current_leader(services, topic.name, place[1])
     tell_address(services, context, leader, response.node_endpoints, endpoint_type)
     return leader_type(leader, epoch)
+
+
+class Sent(Protocol):
+    """A batch of acknowledgements, as ShareFetch and ShareAcknowledge send it."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) -> Sequence[Acknowledgement]:
+    """Return the acknowledgements of one partition. INVALID_REQUEST where they contradict themselves.
+
+    `is_renewal`: the request may renew locks.
+    """
+    said: list[Acknowledgement] = []
+    previous = -1
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if first > last:
+            raise _invalid(f"the first offset {first} is behind the last one, {last}")
+        if first < previous:
+            raise _invalid(f"the batch of offset {first} comes behind that of {previous}")
+        if not types or (len(types) > 1 and len(types) != last - first + 1):
+            raise _invalid(f"{len(types)} acknowledge types are given for {last - first + 1} records")
+        _check_types(types, knows_renewals, is_renewal)
+        said.append(Acknowledgement(first, last, types))
+        previous = last
+    return said
+
+
+def _check_types(types: list[int], knows_renewals: bool, is_renewal: bool) -> None:
+    highest = AcknowledgeType.RENEW if knows_renewals else AcknowledgeType.REJECT
+    if min(types) < 0 or max(types) > highest:
+        raise _invalid(f"acknowledge types are from 0 to {int(highest)}")
+    if not is_renewal and AcknowledgeType.RENEW in types:
+        raise _invalid("the request renews a lock, and does not say that it renews")
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, why)

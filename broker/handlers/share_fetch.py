@@ -6,6 +6,9 @@ The response goes out once `min_bytes` are there, or an error that ends the wait
 partitions and their actors, for `max_wait_ms` at most. Acknowledgements of the same request are carried out meanwhile,
 and the response has both.
 
+A member that owes time to its quota acquires nothing. What it acquires it gets, and then it waits: records that were
+held back would be locked all the same, for nothing.
+
 Version 2 brought the limit on records that is never exceeded (KIP-1206), and renewals (KIP-1222), which fetch nothing.
 """
 
@@ -25,6 +28,7 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ...storage.files import NotCached
+from ..network.quota_guard import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..share.actor import Actor
@@ -70,7 +74,7 @@ def handle(services: Services, context: RequestContext, request: ShareFetchReque
         answer = ShareFetchResponse(error_code=int(error.code), error_message=error.message)
         return services.purgatory.park((), request.max_wait_ms, lambda expired: answer if expired else None)
     fetch = _ShareFetch(services, context, request, member, session)
-    return asyncio.ensure_future(fetch.respond())
+    return counted_turns(services.quotas, context, fetch.respond())
 
 
 def _check(request: ShareFetchRequest) -> None:
@@ -128,6 +132,9 @@ class _ShareFetch:
         self._session = session
         self._settings = services.share_leader.settings_of(member.group_id)
         self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+        self._is_counted = services.quotas.limits_fetches
+        if self._is_counted:
+            self._max_bytes = services.quotas.most_fetched_bytes(*context.client, self._max_bytes)
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._places = session.rotated()
@@ -144,13 +151,20 @@ class _ShareFetch:
         request = self._request
         said = await begin(self._services, self._context, self._member, request.topics, request.is_renew_ack)
         is_final = request.share_session_epoch == FINAL_EPOCH
-        if not is_final and request.max_records > 0 and self._max_bytes > 0:
+        # What the member has still to wait for what it got before.
+        delay_ms = self._services.quotas.delivered(*self._context.client, 0) if self._is_counted else 0
+        if not is_final and request.max_records > 0 and self._max_bytes > 0 and not delay_ms:
             # While the acknowledgements are written: what the member releases is for others.
             await self._fetch()
         results = await said.written()
         if is_final:
             await asyncio.shield(self._services.share_leader.sessions.end(self._session))
-        return self._response(results, has_news=not is_final and not request.is_renew_ack)
+        if self._is_counted and not delay_ms:
+            size = sum(len(data.records or b"") for data in self._results.values())
+            delay_ms = self._services.quotas.delivered(*self._context.client, size)
+        response = self._response(results, has_news=not is_final and not request.is_renew_ack)
+        self._context.throttle(response, delay_ms)
+        return LargeResponse(response, iter(())) if len(self._places) > LARGE_RESPONSE else response
 
     # -- When to respond ---------------------------------------------------------------------------------
 
@@ -310,9 +324,7 @@ class _ShareFetch:
 
     # -- The response ------------------------------------------------------------------------------------
 
-    def _response(
-        self, said: dict[Place, KafkaError | None], has_news: bool
-    ) -> ShareFetchResponse | LargeResponse[ShareFetchResponse]:
+    def _response(self, said: dict[Place, KafkaError | None], has_news: bool) -> ShareFetchResponse:
         """Return the response: what is new to the member, and how its acknowledgements ended."""
         session = self._session
         response = ShareFetchResponse(acquisition_lock_timeout_ms=self._settings.limits.lock_ms)
@@ -336,4 +348,4 @@ class _ShareFetch:
                 topics[place[0]] = ShareFetchableTopicResponse(place[0], [])
                 response.responses.append(topics[place[0]])
             topics[place[0]].partitions.append(data)
-        return LargeResponse(response, iter(())) if len(self._places) > LARGE_RESPONSE else response
+        return response

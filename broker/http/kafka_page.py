@@ -1,4 +1,4 @@
-"""`/metrics/kafka`: names that dashboards and alert rules for Kafka know.
+"""`/metrics/kafka`: names that dashboards and alert rules for Kafka know. And `/metrics/partitions`, at the end.
 
 They are those that the rules for JMX exporters agree on, Strimzi's spelling of the rates by topic, and the names of
 kafka_exporter for offsets and the lag of groups. `/metrics` has none of them, so that no sum counts anything twice.
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from ..metrics.exposition import Labels, family, single
 from ..services import Services
+from ..topics.partition import Partition
 from .group_lag import MAX_LABEL_CHARS, committed
 from .own_page import is_controller
-from .partition_page import key_of, online
 from .scrape import Scraped
 from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
 
@@ -78,3 +78,29 @@ def _groups(services: Services) -> Iterator[str]:
     yield from family("kafka_consumergroup_lag_sum", sums.items())
     yield from family("kafka_consumergroup_current_offset", ((each.labels, each.offset) for each in found))
     yield from family("kafka_consumergroup_lag", ((each.labels, each.lag) for each in found))
+
+
+async def partition_page(scraped: Scraped) -> Iterator[str]:
+    """Return the pieces of the page."""
+    return _partition_page(scraped.services.topics.partitions())
+
+
+def _partition_page(partitions: list[Partition]) -> Iterator[str]:
+    yield from family(
+        "odradek_partition_log_start_offset", ((key_of(each), each.log.log_start_offset) for each in online(partitions))
+    )
+    yield from family("odradek_partition_high_watermark", ((key_of(each), each.high_watermark) for each in partitions))
+    yield from family(
+        "odradek_partition_log_bytes", ((key_of(each), each.log.size_bytes) for each in online(partitions))
+    )
+    yield from family("odradek_partition_records_in_total", ((key_of(each), each.records_in) for each in partitions))
+
+
+def key_of(partition: Partition) -> tuple[str, str]:
+    """Return the labels of a partition."""
+    return partition.topic, str(partition.index)
+
+
+def online(partitions: list[Partition]) -> Iterator[Partition]:
+    """Yield the partitions whose logs can be read at this moment: a disk may fail between two turns."""
+    return (each for each in partitions if each.is_online)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -20,10 +21,8 @@ from ..metrics.request_counts import RequestCounts
 from ..services import Services
 from ..threads import Work
 from .group_lag import GroupLag, lags
-from .readiness import unready_reasons
 from .scrape import Scraped
 from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
-from .turns import take_turns
 
 # The APIs whose time is shown each for itself, because clients wait for them; the others are one row.
 TIMED = frozenset(
@@ -161,3 +160,29 @@ async def _space(services: Services, path: Path) -> tuple[int, int]:
         return await services.threads.run(Work.BACKGROUND, path, partial(services.disk.space, path))
     except StorageError:
         return _NO_SPACE
+
+
+async def take_turns(steps: Iterable[object]) -> None:
+    """Take every step, each in a turn of its own."""
+    for _ in steps:
+        await asyncio.sleep(0)
+
+
+def unready_reasons(services: Services, is_listening: bool) -> Iterator[str]:
+    """Yield each reason why clients are not to be sent to this broker now, as `/ready` and `odradek_ready` tell it.
+
+    Being alive is another question, which any answer of the event loop settles. It does not depend on disks or
+    ZooKeeper: a supervisor that restarts the broker for those would only add a recovery.
+    """
+    if not is_listening:
+        yield "the broker does not listen yet"
+    for name, shards in (("groups", services.groups.shards), ("transactions", services.transactions.shards)):
+        if shards.loading:
+            yield f"{len(shards.loading)} partitions of the coordinator of {name} are loading"
+    for each in services.log_dirs.all:
+        if each.failure is not None:
+            yield f"data directory {each.path} is offline: {each.failure}"
+    if services.cluster is not None and services.cluster.unready_reason is not None:
+        yield services.cluster.unready_reason
+    if services.replicas is not None and not services.replicas.is_ready.is_set():
+        yield "the controller has not told this broker of its partitions"

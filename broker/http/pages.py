@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
-from .endpoint import Page
-from .kafka_page import kafka_page
-from .own_page import own_page
-from .partition_page import partition_page
-from .readiness import unready_reasons
+from ..configs.endpoint import parse_http_listener
+from ..network.acceptor import Acceptor
+from ..services import Services
+from .endpoint import HttpEndpoint, Page
+from .kafka_page import kafka_page, partition_page
+from .own_page import own_page, unready_reasons
 from .scrape import MakePage, Scraped
+from .unread_ages import UnreadAges
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The pages of metrics, by path.
@@ -46,3 +48,14 @@ class BrokerPages:
         status = HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK
         text = json.dumps({"ready": not reasons, "reasons": reasons}) + "\n"
         return Page.of_text(status, text, "application/json")
+
+
+def broker_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
+    """Return the endpoint of `http.listener`, which is not empty. It does not listen yet."""
+
+    def connections() -> int:
+        return sum(len(each.connections) for each in acceptor.processors)
+
+    ages = UnreadAges(services.threads, services.disk)
+    scraped = Scraped(services, connections, lambda: acceptor.listening, ages)
+    return HttpEndpoint(*parse_http_listener(services.config.http_listener), BrokerPages(scraped))

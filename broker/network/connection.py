@@ -28,7 +28,9 @@ from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
 from .connection_memory import ConnectionMemory
 from .first_bytes import guess
+from .line_limit import LineLimit
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
+from .rejections import Rejections
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 from .small_responses import has_small_response
 
@@ -96,6 +98,7 @@ class Owner(Protocol):
     bounds: Bounds
     clock: Clock
     timers: Timers
+    rejections: Rejections
     # The buffer that all connections of a processor read into; each empties it before the next read.
     scratch: memoryview
     buffers: BufferPool
@@ -134,6 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         # What stands before dispatch while the client logs in, and while its session has an end.
         self.login: LoginStep | None = None
         self.most_request_bytes = owner.bounds.max_request_bytes
+        # The lines of the audit log that its denials have caused, once there was one.
+        self.denials: LineLimit | None = None
         self.client_host = ""
         # The number of its socket in this process.
         self.descriptor = -1
@@ -227,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
             certificate = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
             self.principal = self.listener.identify(certificate)
         except Unmapped as error:
-            _log.warning("%s: closed: %s", self.name, error, extra=self.log_fields)
+            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, error, extra=self.log_fields)
             return False
         return True
 
@@ -300,6 +305,11 @@ class Connection(asyncio.BufferedProtocol):
         self._stopping = True
         self._set_reading(False)
 
+    def refuse(self, why: str) -> None:
+        """Say in the log why the connection closes behind its next response, and read nothing more."""
+        self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
+        self.stop_reading()
+
     def close_when_answered(self) -> None:
         """Close as soon as the responses under way are written."""
         self._stopping = True
@@ -340,14 +350,14 @@ class Connection(asyncio.BufferedProtocol):
     def enter(self, entry: Entry) -> None:
         """Come in, which may be later, or not at all."""
         if entry.rejection:
-            _log.warning("%s: refused: %s", self.name, entry.rejection, extra=self.log_fields)
+            self._owner.rejections.warn(_log, "%s: refused: %s", self.name, entry.rejection, extra=self.log_fields)
         if entry.delay_ms or entry.rejection:
             self.muted_ms = entry.delay_ms
             self._rest(comes_back=not entry.rejection)
 
     def drop(self, why: str) -> None:
         """Close the connection, although a request is still arriving, or a response is not read."""
-        _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
+        self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
         self.abort()
         self._received.discard()
 
@@ -405,7 +415,8 @@ class Connection(asyncio.BufferedProtocol):
         start = bytes(buffer[position : position + 4])
         hint = "" if start[0] == 0 or start[0] >= 0x80 else f" ({guess(start)}? listener {self.listener.name} speaks "
         hint += f"{self.listener.protocol})" if hint else ""
-        _log.warning(
+        self._owner.rejections.warn(
+            _log,
             "%s: closed: announces a frame of %d bytes; 1 to %d are allowed%s",
             self.name,
             size,
@@ -422,7 +433,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = (self.login or self._owner.dispatch)(self, frame)
         except CloseConnection as why:
-            _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
+            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return False
         if response is not None and not isinstance(response, list):
@@ -459,7 +470,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             response = pending.finish(future)
         except Exception as why:  # noqa: BLE001 - closes the connection, and is logged
-            _log.warning("%s: closed: %s", self.name, why, extra=self.log_fields)
+            self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return
         if isinstance(response, Pending):

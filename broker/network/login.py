@@ -279,9 +279,8 @@ class Login:
         def finish(_: asyncio.Future[None]) -> EncodedResponse:
             if response is None:
                 raise CloseConnection(why)
-            _log.warning("%s: closed: %s", self._connection.name, why)
-            # At once: requests may stand behind this one, and a password among them would be checked too.
-            self._connection.stop_reading()
+            # Requests may stand behind this one, and a password among them would be checked too.
+            self._connection.refuse(why)
             return response
 
         return Pending(cast("asyncio.Future[Any]", delay), finish)

@@ -20,6 +20,7 @@ from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
 from .receive_buffer import SCRATCH_BYTES, BufferPool
+from .rejections import Rejections
 from .send_queue import ReadPiece
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
@@ -56,6 +57,7 @@ class Processor:
         self.waiting: set[asyncio.Future[Any]] = set()
         self._limits = limits
         self.timers = timers
+        self.rejections = Rejections(clock, timers)
         self._stopping = False
         self._ready: deque[Connection] = deque()
         self._turn_scheduled = False
@@ -70,7 +72,7 @@ class Processor:
         if not connection.is_counted:
             exceeded = self._limits.acquire(connection.client_host, connection.descriptor)
         if exceeded is not None:
-            _log.warning("%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
+            self.rejections.warn(_log, "%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
             return False
         self.connections.add(connection)
         if not connection.is_counted:

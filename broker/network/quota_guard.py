@@ -1,15 +1,19 @@
 """The quota guard: counts what requests use, and lets the client wait after its response where that is too much.
 
 A Produce request counts with its bytes, every request with the time of its handler in its first turn on the event loop.
-What one does after it has waited is not counted. Requests of other brokers are not limited. What a Fetch sends is
-counted where it is known (handlers/fetch.py).
+What one does after it has waited is not counted, unless its handler does all of its work in turns (`counted_turns`).
+Requests of other brokers are not limited. What a Fetch or a ShareFetch sends is counted where it is known
+(handlers/fetch.py, handlers/share_fetch.py).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from time import perf_counter_ns
-from typing import Any, cast
+from types import coroutine
+from typing import Any, TypeVar, cast
 
 from ...protocol.apis import ApiKey
 from ..quotas.client_quotas import ClientQuotas
@@ -17,6 +21,8 @@ from ..quotas.entities import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
 from ..turns import LargeResponse
 from .request import RequestContext
 from .routes import CLUSTER_ROUTES, Handler, Route
+
+Response = TypeVar("Response")
 
 # Only brokers send them.
 _UNLIMITED = frozenset({ApiKey.WRITE_TXN_MARKERS, *(route.key for route in CLUSTER_ROUTES)})
@@ -59,6 +65,49 @@ class QuotaGuard:
 
     def _count_time(self, context: RequestContext, time_ns: int) -> int:
         return self._quotas.worked(*context.client, time_ns)
+
+
+def counted_turns(
+    quotas: ClientQuotas, context: RequestContext, work: Coroutine[Any, Any, Response]
+) -> asyncio.Future[Response]:
+    """Return the response of a handler that works in turns of the event loop. The time of each of them counts."""
+    counts = REQUEST_PERCENTAGE in quotas
+    return asyncio.ensure_future(_count_turns(quotas, context, work) if counts else work)
+
+
+async def _count_turns(quotas: ClientQuotas, context: RequestContext, work: Coroutine[Any, Any, Response]) -> Response:
+    spent_ns = 0
+
+    def note(time_ns: int) -> None:
+        nonlocal spent_ns
+        spent_ns += time_ns
+
+    try:
+        response = await _timed(work, note)
+    finally:
+        delay_ms = quotas.worked(*context.client, spent_ns)
+        context.throttle(None, delay_ms)
+    _told(context, response, delay_ms)
+    return response
+
+
+@coroutine
+def _timed(work: Coroutine[Any, Any, Response], note: Callable[[int], None]) -> Generator[Any, Any, Response]:
+    """Run a coroutine, and note how long each of its turns takes."""
+    go_on = partial(work.send, None)
+    while True:
+        began_ns = perf_counter_ns()
+        try:
+            awaited = go_on()
+        except StopIteration as done:
+            return done.value
+        finally:
+            note(perf_counter_ns() - began_ns)
+        try:
+            yield awaited
+            go_on = partial(work.send, None)
+        except BaseException as error:  # noqa: BLE001 - it is the coroutine's, which goes on with it
+            go_on = partial(work.throw, error)
 
 
 def _is_of_follower(context: RequestContext, request: Any) -> bool:

@@ -132,7 +132,18 @@ _FEW = 20
 _STATES = 200
 
 
+def _share_states(name: str) -> Callable[[Services], Handler]:
+    """Return what finds the function of the share coordinator's requests. They are imported with the first one."""
+
+    def method(services: Services) -> Handler:
+        requests = import_module("..coordination.share.requests", __package__)
+        return partial(getattr(requests, name), services.share_states.ask)
+
+    return method
+
+
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+_STATES_AMONG_BROKERS = share_groups.states(_SHARE_STATES[0])
 # Share groups (KIP-932).
 SHARE_ROUTES = (
     Route(
@@ -171,36 +182,36 @@ SHARE_ROUTES = (
     Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.initialize,
+        _STATES_AMONG_BROKERS,
+        _share_states("initialize"),
         max_values=_STATES,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.READ_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.read,
+        _STATES_AMONG_BROKERS,
+        _share_states("read"),
         max_values=_FEW,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.WRITE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.write,
+        _STATES_AMONG_BROKERS,
+        _share_states("write"),
         max_values=_STATES,
         portions=_WRITTEN_STATES,
     ),
     Route(
         ApiKey.DELETE_SHARE_GROUP_STATE,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.delete,
+        _STATES_AMONG_BROKERS,
+        _share_states("delete"),
         max_values=_STATES,
         portions=_SHARE_STATES,
     ),
     Route(
         ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        _AMONG_BROKERS,
-        lambda services: services.share_states.summarize,
+        _STATES_AMONG_BROKERS,
+        _share_states("summarize"),
         max_values=_STATES,
         portions=_SHARE_STATES,
     ),

@@ -23,6 +23,7 @@ from ..timers import TimerHandle, Timers
 from .connection import Connection
 from .connection_limits import ConnectionLimits
 from .first_bytes import HEADER_BYTES, HELLO, guess, record_bytes
+from .rejections import Rejections
 
 HANDSHAKES_PER_TURN = 4
 MOST_HANDSHAKES = 200
@@ -76,6 +77,7 @@ class TlsDoor:
         self._limits = limits
         self._clock = clock
         self._timers = timers
+        self._rejections = Rejections(clock, timers)
         self._delay_ms = delay_ms
         self._listening: list[socket.socket] = []
         # Bounded by max.connections and by the descriptors; in the order of their arrival.
@@ -148,13 +150,13 @@ class TlsDoor:
     def _take(self, arrival: _Arrival) -> None:
         exceeded = self._limits.acquire(arrival.host, arrival.socket.fileno())
         if exceeded is not None:
-            _log.warning("%s: refused: %s", arrival.address, exceeded)
+            self._rejections.warn(_log, "%s: refused: %s", arrival.address, exceeded)
             arrival.socket.close()
             return
         self._arrivals[arrival] = None
         entry = self._limits.enter(self._name, arrival.host)
         if entry.rejection:
-            _log.warning("%s: refused: %s", arrival.address, entry.rejection)
+            self._rejections.warn(_log, "%s: refused: %s", arrival.address, entry.rejection)
             arrival.again = self._timers.after(entry.delay_ms, lambda: self._drop(arrival))
         elif entry.delay_ms:
             arrival.again = self._timers.after(entry.delay_ms, lambda: self._greet(arrival))
@@ -196,7 +198,9 @@ class TlsDoor:
     def _refuse(self, arrival: _Arrival, head: bytes) -> None:
         """Tell a client that it does not speak TLS, and the log what it speaks."""
         what = guess(head)
-        _log.warning("%s: closed: %s on listener %s, which speaks TLS", arrival.address, what, self._name)
+        self._rejections.warn(
+            _log, "%s: closed: %s on listener %s, which speaks TLS", arrival.address, what, self._name
+        )
         try:
             arrival.socket.send(_NO_TLS_ALERT)
         except OSError:
@@ -207,7 +211,7 @@ class TlsDoor:
         arrival.deadline = self._timers.after(self._delay_ms, lambda: self._drop(arrival))
 
     def _expire(self, arrival: _Arrival) -> None:
-        _log.warning("%s: closed: no TLS handshake in %d ms", arrival.address, HANDSHAKE_MS)
+        self._rejections.warn(_log, "%s: closed: no TLS handshake in %d ms", arrival.address, HANDSHAKE_MS)
         self._drop(arrival)
 
     # -- Handshakes
@@ -253,7 +257,7 @@ class TlsDoor:
             if self._patience is None:
                 self._patience = self._timers.after(left_ms, self._lose_patience)
             return False
-        _log.warning("%s: closed: its TLS handshake takes too long, and others wait", oldest.address)
+        self._rejections.warn(_log, "%s: closed: its TLS handshake takes too long, and others wait", oldest.address)
         del self._under_way[oldest]
         self._drop(oldest)
         return True
@@ -273,7 +277,7 @@ class TlsDoor:
                 ssl_shutdown_timeout=_CLOSE_NOTIFY_S,
             )
         except ssl.SSLError as error:
-            _log.warning("%s: closed: the TLS handshake failed: %s", arrival.address, _words(error))
+            self._rejections.warn(_log, "%s: closed: the TLS handshake failed: %s", arrival.address, _words(error))
         except OSError as error:
             _log.info("%s: closed in the TLS handshake: %s", arrival.address, error.strerror or error)
 

@@ -52,8 +52,7 @@ class CoordinatorMoves:
 
     def deleted(self, topic: Topic) -> None:
         """Delete what this broker coordinates of a topic that was deleted: committed offsets, and share states."""
-        self._groups.forget_topic(topic.name)
-        self._groups.share.forget_topic(topic.id)
+        self._groups.forget_topic(topic.name, topic.id)
         self._share_states.forget_topic(topic.id)
 
     def _done(self, task: asyncio.Task[None]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
 
 from ...protocol.records import batch
 from ...protocol.records.batch import BatchHeader
@@ -24,7 +25,6 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.validation import is_very_large
-from .truncation import truncation_offset
 
 # How long one turn of the event loop appends. A response may hold tens of thousands of small batches.
 TURN_S = 0.005
@@ -207,3 +207,29 @@ def _marker(view: memoryview) -> Marker | None:
     for record in batch.decode_batch(view):
         return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
     return None
+
+
+UNDEFINED = -1
+
+
+class Epochs(Protocol):
+    """The leader epochs of the follower's log."""
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]: ...
+
+
+def truncation_offset(epochs: Epochs, log_end_offset: int, leader_epoch: int, leader_end_offset: int) -> int:
+    """Return the offset to truncate to, where the leader's largest epoch at or below ours is `leader_epoch`.
+
+    A fetch names the leader epoch of the follower's last record. Where the leader's log has another end of that epoch,
+    the response names the largest epoch that the leader knows at or below it, and where that ended. The follower goes
+    back to where both logs can agree, and fetches again: one round for each epoch that the leader does not know.
+    (KIP-101, KIP-279)
+    """
+    epoch, end_offset = epochs.end_offset_for(leader_epoch, log_end_offset)
+    if epoch == UNDEFINED:
+        return min(leader_end_offset, log_end_offset)
+    if epoch != leader_epoch:
+        # This log does not know that epoch either: go back to the end of the one before, and ask again.
+        return min(end_offset, log_end_offset)
+    return min(end_offset, leader_end_offset, log_end_offset)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ...protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
-from .role import NO_LEADER
+from .leadership import NO_LEADER
 
 # Partitions that are taken over at once: a millisecond or two.
 PARTITIONS_A_STEP = 500

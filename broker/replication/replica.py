@@ -13,8 +13,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
 from ..clock import Clock
 from ..topics.partition import Partition
-from .leadership import UNKNOWN, IsrChange, Leadership
-from .role import NO_LEADER, Role
+from .leadership import NO_LEADER, UNKNOWN, IsrChange, Leadership, Role
 from .throttle import Throttle
 
 _log = logging.getLogger(__name__)

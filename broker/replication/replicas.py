@@ -46,10 +46,10 @@ from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
 from .full_names import FullNames
 from .inter_broker import InterBroker
+from .leadership import Role
 from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
 from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
-from .role import Role
 from .throttle import Rate, Throttle
 
 # Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.

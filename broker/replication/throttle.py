@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ..clock import Clock
 from ..configs.cluster_table import NO_LIMIT
-from ..configs.topic_table import EVERY_REPLICA
+from ..configs.topic_config import EVERY_REPLICA
 
 
 class Rate:

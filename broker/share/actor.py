@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
-from ..coordination.share.persister import Persister, ShareKey, ShareState, StateBatch
+from ..coordination.share.persister import Persister, Progress, ShareKey, ShareState, StateBatch
 from ..purgatory import Purgatory
 from ..timers import TimerHandle, Timers
 from ..topics.partition import Partition
@@ -53,8 +53,6 @@ class Actor:
         self.failure: KafkaError | None = None
         self._machine: SharePartition | None = None
         self._state_epoch = 0
-        # The furthest start offset that is written.
-        self._written_start = 0
         self._leader_epoch = partition.leader_epoch
         self._reign = partition.reign
         self._persister, self._clock, self._timers, self._purgatory, self._settings_of, self._first = surroundings
@@ -89,7 +87,6 @@ class Actor:
                 state = await self._begin_state(state)
             self._state_epoch = state.state_epoch
             self._machine = self._restored(state)
-            self._written_start = self._machine.start_offset
         except KafkaError as error:
             self.failure = self._told(error)
         finally:
@@ -101,7 +98,8 @@ class Actor:
     async def _begin_state(self, state: ShareState) -> ShareState:
         """Have the group begin, and write where: after a restart it would begin elsewhere, and records be lost."""
         offset = await self._first(self.partition, self.settings)
-        await self._persister.write(self.key, state.state_epoch, self._leader_epoch, offset, 0, ())
+        begin = Progress(offset, 0)
+        await self._persister.write(self.key, state.state_epoch, self._leader_epoch, lambda: begin, ())
         return state._replace(start_offset=offset, batches=())
 
     def _restored(self, state: ShareState) -> SharePartition:
@@ -163,7 +161,8 @@ class Actor:
     async def _settle(self, machine: SharePartition, change: Change, is_certain: bool) -> None:
         is_kept = is_certain
         try:
-            await self._write_batches(machine, change.batches())
+            epochs = self._state_epoch, self._leader_epoch
+            await self._persister.write(self.key, *epochs, lambda: _progress(machine), change.batches())
             is_kept = True
         except KafkaError as error:
             raise self._told(error) from error
@@ -171,16 +170,6 @@ class Actor:
             (machine.keep if is_kept else machine.undo)(change)
             self._set_timer()
             self._purgatory.wake(self)
-
-    async def _write_batches(self, machine: SharePartition, batches: Sequence[StateBatch]) -> None:
-        """Write batches with the start offset, which also a write that others have passed must not set back."""
-        while True:
-            start, count = machine.start_offset, machine.delivery_complete_count
-            await self._persister.write(self.key, self._state_epoch, self._leader_epoch, start, count, batches)
-            if start >= self._written_start:
-                self._written_start = start
-                return
-            batches = ()
 
     def _told(self, error: KafkaError) -> KafkaError:
         """Return what a client is told of an error of the share coordinator."""
@@ -251,3 +240,7 @@ class Actor:
         if error is not None and not isinstance(error, KafkaError):
             where = self.key.group_id, self.key.partition
             _log.error("share group %s, partition %d: a load or a write has failed", *where, exc_info=error)
+
+
+def _progress(machine: SharePartition) -> Progress:
+    return Progress(machine.start_offset, machine.delivery_complete_count)

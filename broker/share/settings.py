@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ..configs.duration import duration_ms
 from ..configs.group_bounds import DELIVERY_COUNT_LIMIT, MAX_RECORD_LOCKS, RECORD_LOCK_DURATION, effective
-from ..configs.group_config import BY_DURATION, effective_value
+from ..configs.group_config import BY_DURATION, duration_ms, effective_value
 from ..topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
 from .share_partition import Limits
 

@@ -25,10 +25,9 @@ from ..purgatory import Purgatory
 from .creation import Creation
 from .flusher import Flusher
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
+from .offline_partition import OfflinePartition, RemotePartition
 from .partition import Partition
 from .partition_state import NO_LEADER_EPOCH, PartitionState
-from .remote_partition import RemotePartition
 from .topic import Topic
 from .topics import Topics
 

@@ -1,6 +1,7 @@
-"""A partition whose data directory was offline at start: it has its place in the topic, but no log.
+"""Partitions without a log: they have their place in the topic.
 
-Clients get KAFKA_STORAGE_ERROR; Metadata shows the partition without a leader.
+Where the data directory was offline at start, clients get KAFKA_STORAGE_ERROR, and Metadata shows no leader. Where
+other brokers of the cluster hold the partition, clients get NOT_LEADER_OR_FOLLOWER, and Metadata tells them who leads.
 """
 
 from __future__ import annotations
@@ -17,3 +18,21 @@ class OfflinePartition(Partition):
     @property
     def log(self) -> NoReturn:  # type: ignore[override]
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
+
+
+class RemotePartition(OfflinePartition):
+    """A Partition without a log. Reading `log` raises NOT_LEADER_OR_FOLLOWER."""
+
+    @property
+    def is_online(self) -> bool:
+        return False
+
+    def check_online(self) -> None:
+        self.check_leading()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        self.check_leading()
+
+    @property
+    def log(self) -> NoReturn:  # type: ignore[override]
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} is held by other brokers")

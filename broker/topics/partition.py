@@ -6,7 +6,8 @@ byte is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -19,7 +20,6 @@ from ...storage.segments.staged_batch import StagedBatch
 from ..configs.definition import LONG_MAX
 from ..configs.topic_config import TopicConfig
 from . import validation
-from .marker_watch import MarkerWatch
 from .partition_state import PartitionState, Surroundings
 from .validation import (
     FIRST_WITH_BATCHES,
@@ -28,6 +28,7 @@ from .validation import (
     ColdLog,
     LargeBatch,
     PreparedBatch,
+    ValidationRules,
     check_compression,
     check_size,
     is_large,
@@ -35,8 +36,31 @@ from .validation import (
     prepare,
     read_batch,
     reject_small_timestamps,
+    validation_rules,
 )
-from .validation_rules import ValidationRules, validation_rules
+
+
+class MarkerWatch:
+    """The producers of one partition that another broker is asked about. A producer has one watch at a time."""
+
+    def __init__(self) -> None:
+        # A marker takes the entry of its producer away, a newer watch replaces it.
+        self._watches: dict[int, object] = {}
+
+    @contextmanager
+    def watch(self, producer_id: int) -> Generator[Callable[[], bool]]:
+        """Yield what says whether the watch still stands: no marker of the producer came, and no newer watch."""
+        token = self._watches[producer_id] = object()
+        try:
+            yield lambda: self._watches.get(producer_id) is token
+        finally:
+            if self._watches.get(producer_id) is token:
+                del self._watches[producer_id]
+
+    def note_marker(self, producer_id: int) -> None:
+        """Note that a marker of the producer was appended."""
+        self._watches.pop(producer_id, None)
+
 
 # From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
 FIRST_IMPLICIT = 12

@@ -16,10 +16,9 @@ from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDir, LogDirs
 from .disk_failures import DiskFailures
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
+from .offline_partition import OfflinePartition, RemotePartition
 from .partition import Partition
 from .partition_state import NO_LEADER_EPOCH, Surroundings
-from .remote_partition import RemotePartition
 
 Kind = TypeVar("Kind", bound=Partition)
 _log = logging.getLogger(__name__)

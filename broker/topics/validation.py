@@ -9,12 +9,13 @@ It is opened, record by record, only where the header does not say enough:
     compression.type is another codec than the batch's                  it is compressed again
     it is a message set (Produce 0-2)                                   it is converted into a batch
 
-The rules of a topic are in validation_rules.py. An ordinary topic has none, so that its batches do not pay for them.
+An ordinary topic has no `ValidationRules`, so that its batches do not pay for them.
 Nothing here has a clock or a log, so that a thread may validate a large batch.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -29,7 +30,61 @@ from ...protocol.records.errors import (
 )
 from ...protocol.records.record import NO_TIMESTAMP
 from ..configs.definition import INT_MAX, LONG_MAX
-from .validation_rules import NO_RULES, ValidationRules
+from ..configs.topic_config import TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRules:
+    """What a topic requires of every batch. The defaults require nothing."""
+
+    # None: the producer's codec stays.
+    compression: Compression | None = None
+    level: int | None = None
+    requires_keys: bool = False
+    # Invariant: LONG_MAX also where the broker sets the timestamps.
+    before_max_ms: int = LONG_MAX
+
+    @property
+    def opens_every_batch(self) -> bool:
+        """Whether the header of a batch never says enough."""
+        return self.requires_keys or self.before_max_ms < LONG_MAX
+
+
+NO_RULES = ValidationRules()
+
+
+def validation_rules(config: TopicConfig) -> ValidationRules | None:
+    """Return the rules of a topic with these configs, None where its batches are appended as they are."""
+    append_time = config.message_timestamp_type == "LogAppendTime"
+    rules = ValidationRules(
+        compression=_COMPRESSIONS.get(config.compression_type),
+        level=_level(config),
+        requires_keys=config.is_compacted,
+        before_max_ms=LONG_MAX if append_time else config.message_timestamp_before_max_ms,
+    )
+    return None if rules == NO_RULES else rules
+
+
+def _level(config: TopicConfig) -> int | None:
+    match config.compression_type:
+        case "gzip":
+            return config.compression_gzip_level
+        case "lz4":
+            return config.compression_lz4_level
+        case "zstd":
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+_COMPRESSIONS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+
 
 if TYPE_CHECKING:
     from ...protocol.records.batch import BatchHeader

@@ -24,7 +24,7 @@ from ..core.lifetime import Lifetime, StartedClient
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, backups, brokers, configs, groups, health, share_groups, topics, transactions, users
+from . import acls, brokers, configs, groups, health, share_groups, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,8 +108,8 @@ class Admin(StartedClient):
     describe_cluster = _call(brokers.describe_cluster)
     describe_log_dirs = _call(brokers.describe_log_dirs)
     alter_replica_log_dirs = _call(brokers.alter_replica_log_dirs)
-    begin_backup = _call(backups.begin_backup)
-    renew_backup = _call(backups.renew_backup)
+    begin_backup = _call(brokers.begin_backup)
+    renew_backup = _call(brokers.renew_backup)
     describe_features = _call(brokers.describe_features)
 
     check_health = _call(health.check_health)

@@ -1,11 +1,14 @@
 """The brokers of a cluster, what they can do, and where they keep replicas: DescribeCluster (key 60), the features of
 KIP-584 (ApiVersions 18, UpdateFeatures 57), DescribeLogDirs (35, sizes KIP-827), AlterReplicaLogDirs (34, KIP-113).
+
+A backup of a running broker for a tool on its machine: OdradekBeginBackup (30012), OdradekRenewLease (30011).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ... import __version__
 from ...protocol.errors import ErrorCode, KafkaError
@@ -23,6 +26,8 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+from ...protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest, OdradekBeginBackupResponse
+from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ..core.arguments import check_apart
 from ..core.cluster import Cluster
@@ -228,3 +233,35 @@ async def _move_on(
         for topic in response.results
         for each in topic.partitions
     }
+
+
+@dataclass(frozen=True, slots=True)
+class HeldFiles:
+    """What a broker holds for a backup: a directory in each of its data directories (storage/held_files.py).
+
+    It holds them for `lease_ms` from the beginning and from each renewal.
+    """
+
+    directories: tuple[Path, ...]
+    cluster_id: str
+    lease_id: int
+    lease_ms: int
+
+
+async def begin_backup(cluster: Cluster) -> HeldFiles:
+    """Have a broker that is alone hold its files as they are at one moment.
+
+    Raises UnsupportedVersion for brokers that are not Odradek, INVALID_REQUEST for one of a cluster,
+    THROTTLING_QUOTA_EXCEEDED while another backup is made, KAFKA_STORAGE_ERROR.
+    """
+    response = await cluster.request_any(OdradekBeginBackupRequest(), OdradekBeginBackupResponse)
+    raise_error(response.error_code, response.error_message, "the broker cannot be backed up")
+    directories = tuple(map(Path, response.directories))
+    return HeldFiles(directories, response.cluster_id, response.lease_id, response.lease_ms)
+
+
+async def renew_backup(cluster: Cluster, held: HeldFiles, *, is_end: bool = False) -> None:
+    """Keep the files of a backup for longer; `is_end` gives them back. Raises RESOURCE_NOT_FOUND: they are gone."""
+    request = OdradekRenewLeaseRequest(lease_id=held.lease_id, is_end=is_end)
+    response = await cluster.request_any(request, OdradekRenewLeaseResponse)
+    raise_error(response.error_code, None, "the broker holds the files of this backup no longer")

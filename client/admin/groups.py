@@ -170,7 +170,7 @@ async def alter_group_offsets(
 
 def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: ErrorCode) -> KafkaError | None:
     try:
-        coordinator.raise_error(code, f"committing the offset of {partition.topic}-{partition.partition}")
+        coordinator.raise_error(code, f"committing the offset of {partition}")
     except KafkaError as error:
         return error
     return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 
-from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.errors import KafkaError
 from ..core.cluster import Cluster
-from ..errors import BadResponse, results_of
+from ..errors import BadResponse, error_of, results_of
 
 K = TypeVar("K")
 R = TypeVar("R")
@@ -61,8 +61,7 @@ def _retriable(result: Any) -> bool:
 
 def item_result(result: R, code: int, message: str | None, what: str) -> R | KafkaError:
     """Return `result`, or the error of a code in a response: `what` failed, and the broker's message."""
-    error = ErrorCode.of(code)
-    return result if error is ErrorCode.NONE else KafkaError(error, f"{what}: {message or error.text}")
+    return error_of(code, message, what) or result
 
 
 def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:

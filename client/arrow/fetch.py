@@ -29,7 +29,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.records.errors import CorruptBatch, UnsupportedMagic
 from ..core.exchange import MAX_FRAME_BYTES
 from ..core.option_values import Address
-from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic
+from ..errors import BadResponse, OffsetOutOfRange, RecordTooLarge, RequestTimedOut, UnknownTopic, raise_error
 from ..record import EARLIEST, LATEST, TopicPartition
 from .brokers import Brokers, leader_address
 from .connection import BlockingConnection, IsolationLevel, ReadOptions
@@ -193,9 +193,7 @@ class RangeFetch:
         finally:
             self._waited_s += self._brokers.clock() - began
         self._in_flight = False
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, f"fetch of {self._range}: {code.text}")
+        raise_error(response.error_code, None, f"fetch of {self._range}")
         if len(response.responses) != 1 or len(response.responses[0].partitions) != 1:
             raise BadResponse(f"fetch of {self._range}: the response is not about that one partition")
         return response.responses[0].partitions[0]
@@ -224,12 +222,10 @@ class RangeFetch:
     # -- Responses
 
     def _take(self, data: PartitionData) -> Section | None:
-        code = ErrorCode.of(data.error_code)
-        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        if ErrorCode.of(data.error_code) is ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range()
             return None
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, f"fetch of {self._range} at {self._position}: {code.text}")
+        raise_error(data.error_code, None, f"fetch of {self._range} at {self._position}")
         records = memoryview(b"" if data.records is None else data.records)
         if not len(records):
             self._nothing(data)

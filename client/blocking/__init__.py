@@ -36,22 +36,18 @@ __all__ = [
     "wait_for_broker",
 ]
 
-_HOMES = {
-    "Admin": "admin",
-    "ClientForked": "loop_thread",
-    "Consumer": "consumer",
-    "LoopThreadCall": "loop_thread",
-    "OffsetStore": "callbacks",
-    "Producer": "producer",
-    "RebalanceListener": "callbacks",
-    "ShareConsumer": "share_consumer",
-    "SimpleConsumer": "consumer",
-    "Stream": "consumer",
-    "ThreadedOffsetStore": "callbacks",
-    "Transaction": "producer",
-    "read_topic": "topic_table",
-    "wait_for_broker": "cluster",
+# Module -> the names that it has.
+_MODULES = {
+    "admin": "Admin",
+    "callbacks": "OffsetStore RebalanceListener ThreadedOffsetStore",
+    "cluster": "wait_for_broker",
+    "consumer": "Consumer SimpleConsumer Stream",
+    "loop_thread": "ClientForked LoopThreadCall",
+    "producer": "Producer Transaction",
+    "share_consumer": "ShareConsumer",
+    "topic_table": "read_topic",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:

@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
-from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from .. import consumer as asyncio_client
@@ -33,8 +32,7 @@ from ..core.options import check_numbers
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, TopicPartition, V
 from .callbacks import RebalanceListener, ThreadedListener
-from .derivation import BlockingClient, ConnectedClient, at_once, documented_by, options_of, waiting
-from .loop_thread import Closer
+from .derivation import BlockingClient, PollingClient, at_once, documented_by, options_of, waiting
 
 R = TypeVar("R")
 ByPartition = dict[TopicPartition, list[R]]
@@ -44,7 +42,7 @@ Handler = Callable[[ConsumerRecord[Any, Any]], object]
 DeadLetters = Callable[[ConsumerRecord, Exception], object]
 
 
-class Consumer(ConnectedClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `with`, or `start()` and `stop()`. Only one thread may poll at a time: see ConcurrentPoll.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -77,18 +75,6 @@ class Consumer(ConnectedClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
 
         self._stop_by(work)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an error in the user's code, the records that it worked on are not processed.
-        if kind is None:
-            self.stop()
-        else:
-            self._stop_by(self._inner._close)
-
-    def _closer(self) -> Closer:
-        return self._inner._close
-
     # -- Poll
 
     def _poll(self, work: Poll[R], give_back: Callable[[Poller, ByPartition[R]], None]) -> ByPartition[R]:
@@ -111,7 +97,7 @@ class Consumer(ConnectedClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
         poll = self._inner.getmany
-        return self._poll(lambda: poll(timeout_ms=timeout_ms, max_records=max_records), Poller.give_back_records)
+        return self._poll_records(lambda: poll(timeout_ms=timeout_ms, max_records=max_records))
 
     @documented_by(asyncio_client.Consumer.getbatches)
     def getbatches(
@@ -132,24 +118,8 @@ class Consumer(ConnectedClient, Iterator[ConsumerRecord[K, V]], Generic[K, V]):
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
 
-    @documented_by(asyncio_client.Consumer.getone)
-    def getone(self) -> ConsumerRecord[K, V]:
-        return self._next(self._inner.getone)
-
-    @documented_by(asyncio_client.Consumer.__anext__)
-    def __next__(self) -> ConsumerRecord[K, V]:
-        try:
-            return self._next(self._inner.__anext__)
-        except StopAsyncIteration:
-            raise StopIteration from None
-
-    def _next(self, poll: Callable[[], Coroutine[Any, Any, ConsumerRecord[K, V]]]) -> ConsumerRecord[K, V]:
-        async def work() -> ByPartition[ConsumerRecord[K, V]]:
-            record = await poll()
-            return {TopicPartition(record.topic, record.partition): [record]}
-
-        ((record,),) = self._poll(work, Poller.give_back_records).values()
-        return record
+    def _poll_records(self, work: Poll[ConsumerRecord[K, V]]) -> ByPartition[ConsumerRecord[K, V]]:
+        return self._poll(work, Poller.give_back_records)
 
     # -- Many threads
 

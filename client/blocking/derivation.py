@@ -15,13 +15,14 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import asyncio
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from ..core.arguments import KnowsOtherNames
 from ..errors import ClientStopped
+from ..record import TopicPartition
 from .loop_thread import Closer, LoopThread, leased
 
 P = ParamSpec("P")
@@ -145,6 +146,45 @@ class ConnectedClient(BlockingClient):
     def is_connected(self) -> bool:
         """Whether a connection to any broker is open now; lost ones are opened again by themselves."""
         return self._at_once(lambda: self._inner.is_connected)
+
+
+class PollingClient(ConnectedClient, Iterator[R]):
+    """A consumer. One thread at a time polls it."""
+
+    def _poll_records(self, work: Callable[[], Coroutine[Any, Any, dict[TopicPartition, list[R]]]]) -> Any:
+        """Poll in this thread. What it was interrupted before it had is given back."""
+        raise NotImplementedError
+
+    def getone(self) -> R:
+        """Return the next record, and wait for it without a limit. Raises ClientStopped where that ends the wait."""
+        return self._next(self._inner.getone)
+
+    def __next__(self) -> R:
+        """Return the next record, and wait for it without a limit. The iteration ends when the consumer is stopped."""
+        try:
+            return self._next(self._inner.__anext__)
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def _next(self, poll: Callable[[], Coroutine[Any, Any, Any]]) -> R:
+        async def work() -> dict[TopicPartition, list[R]]:
+            record = await poll()
+            return {TopicPartition(record.topic, record.partition): [record]}
+
+        ((record,),) = self._poll_records(work).values()
+        return record
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error in the user's code, the records that it worked on are not processed.
+        if kind is None:
+            self.stop()
+        else:
+            self._stop_by(self._inner._close)
+
+    def _closer(self) -> Closer:
+        return self._inner._close
 
 
 def options_of(

@@ -11,19 +11,17 @@ from __future__ import annotations
 
 # Derived methods are functions outside of the class whose protected members they use.
 # pyright: reportPrivateUsage=false
-from collections.abc import Callable, Coroutine, Iterator
-from types import TracebackType
+from collections.abc import Callable, Coroutine
 from typing import Any, Generic
 
 from .. import share as asyncio_client
 from ..record import K, ShareRecord, TopicPartition, V
-from .derivation import ConnectedClient, at_once, documented_by, options_of, waiting
-from .loop_thread import Closer
+from .derivation import PollingClient, at_once, documented_by, options_of, waiting
 
 Found = dict[TopicPartition, list[ShareRecord[K, V]]]
 
 
-class ShareConsumer(ConnectedClient, Iterator[ShareRecord[K, V]], Generic[K, V]):
+class ShareConsumer(PollingClient[ShareRecord[K, V]], Generic[K, V]):
     """Takes records of topics as a member of a share group. Use `with`, or `start()` and `stop()`.
 
     Deserializers run on the clients' thread, so they must return at once.
@@ -41,44 +39,15 @@ class ShareConsumer(ConnectedClient, Iterator[ShareRecord[K, V]], Generic[K, V])
     def stop(self, timeout_ms: float | None = None) -> None:
         self._stop_by(lambda: self._inner.stop(timeout_ms))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # After an error in the user's code, the records that it worked on go back to the group.
-        self._stop_by(self._inner.stop if kind is None else self._inner._close)
-
-    def _closer(self) -> Closer:
-        return self._inner._close
-
     # -- Poll
 
     @documented_by(asyncio_client.ShareConsumer.getmany)
     def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
-        return self._poll(lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records))
+        return self._poll_records(lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records))
 
-    @documented_by(asyncio_client.ShareConsumer.getone)
-    def getone(self) -> ShareRecord[K, V]:
-        return self._next(self._inner.getone)
-
-    @documented_by(asyncio_client.ShareConsumer.__anext__)
-    def __next__(self) -> ShareRecord[K, V]:
-        try:
-            return self._next(self._inner.__anext__)
-        except StopAsyncIteration:
-            raise StopIteration from None
-
-    def _next(self, poll: Callable[[], Coroutine[Any, Any, ShareRecord[K, V]]]) -> ShareRecord[K, V]:
-        async def work() -> Found[K, V]:
-            record = await poll()
-            return {TopicPartition(record.topic, record.partition): [record]}
-
-        ((record,),) = self._poll(work).values()
-        return record
-
-    def _poll(self, work: Callable[[], Coroutine[Any, Any, Found[K, V]]]) -> Found[K, V]:
-        """Poll in this thread. Records that it was interrupted before it had are handed out again."""
+    def _poll_records(self, work: Callable[[], Coroutine[Any, Any, Found[K, V]]]) -> Found[K, V]:
         return self._call(work, self._inner.give_back)
 
     # -- What became of records

@@ -199,5 +199,5 @@ class CompletedFetch:
             self._aborting_producers.discard(header.producer_id)
 
     def _corrupt(self, error: DecodeError) -> CorruptRecords:
-        name = f"{self._partition.topic}-{self._partition.partition}"
+        name = str(self._partition)
         return CorruptRecords(f"{name}: what was fetched at offset {self.position} cannot be read: {error}")

@@ -51,7 +51,7 @@ class Explanation:
         if self.rebalance:
             lines.append(f"rebalance: {self.rebalance}")
         for each in self.partitions:
-            name = f"{each.partition.topic}-{each.partition.partition}"
+            name = str(each.partition)
             behind = "" if each.lag_seconds is None else f" ({each.lag_seconds:.1f} s)"
             lag = "lag unknown" if each.lag is None else f"lag {each.lag}{behind}"
             waits = f", waits for {each.waits_for}" if each.waits_for else ""

@@ -73,7 +73,7 @@ class PartitionState:
     topic_id: bytes | None = None
 
     def __str__(self) -> str:
-        return f"{self.partition.topic}-{self.partition.partition}"
+        return str(self.partition)
 
     @property
     def is_fetchable(self) -> bool:

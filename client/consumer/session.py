@@ -29,8 +29,7 @@ from .membership import MemberParts, Membership
 from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
 from .polls import Polls
-from .position_checks import PositionChecks
-from .position_finder import PartitionRetries, PositionFinder
+from .position_finder import PartitionRetries, PositionChecks, PositionFinder
 from .positions import PartitionState, Positions, Signals
 
 _log = logging.getLogger(__name__)

@@ -43,7 +43,7 @@ from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, security_options
 from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
-from ..errors import BadResponse, ClientStopped, UnsupportedVersion, raise_error
+from ..errors import BadResponse, ClientStopped, UnsupportedVersion, error_of, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
 from .completed_fetch import CompletedFetch
 
@@ -187,9 +187,8 @@ class SimpleConsumer(StartedClient):
         return found
 
     def _fetched(self, place: TopicPartition, offset: int, data: PartitionData) -> Fetched | KafkaError:
-        if data.error_code:
-            code = ErrorCode.of(data.error_code)
-            return KafkaError(code, f"fetching {place.topic}-{place.partition} at offset {offset}: {code.text}")
+        if error := error_of(data.error_code, None, f"fetching {place} at offset {offset}"):
+            return error
         aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
         records: list[ConsumerRecord] = []
         try:

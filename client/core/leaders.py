@@ -12,7 +12,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from ..errors import ConnectionLost, UnknownTopic, results_of
+from ..errors import ConnectionLost, UnknownTopic, error_of, results_of
 from ..record import OffsetAndTimestamp, TopicPartition
 from .arguments import whole_number
 from .cluster import Cluster
@@ -146,9 +146,6 @@ def offsets_in(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, 
     """Yield the offset of each partition in a response, or its error."""
     for topic in response.topics:
         for each in topic.partitions:
-            code = ErrorCode.of(each.error_code)
             partition = TopicPartition(topic.name, each.partition_index)
-            if code is ErrorCode.NONE:
-                yield partition, OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
-            else:
-                yield partition, KafkaError(code, f"{topic.name}-{each.partition_index}: {code.text}")
+            found = OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
+            yield partition, error_of(each.error_code, None, str(partition)) or found

@@ -25,7 +25,7 @@ LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))
 GROUP_PROTOCOLS = Choice(("auto", "classic", "consumer"))
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-FORMATS = Choice(("json", "msgpack", "avro", "string"))
+FORMATS = Choice(("json", "msgpack", "avro", "string", "json-schema"))
 _PATHS = Choice(("fetch", "direct", "auto"), hint="; topics are named with subscribe, subscribePattern or assign")
 _COUNT, _OFFSET = Number(1, INT64_MAX), Number(0, INT64_MAX)
 
@@ -239,10 +239,12 @@ _SPARK_ROWS = (
     Option("valueFormat", FORMATS, None, "source sink", "how values become bytes"),
     Option("valueSchema", ANY_TEXT, None, "source", "the fields of values, in DDL"),
     Option("valueAvroSchema", ANY_TEXT, None, "source sink", "the schema of values in Avro"),
+    Option("valueJsonSchema", ANY_TEXT, None, "sink", "the JSON Schema of values"),
     Option("keyFormat", FORMATS, None, "source sink", "how keys become bytes"),
     Option("keySchema", ANY_TEXT, None, "source", "the fields of keys, in DDL"),
     Option("keyAvroSchema", ANY_TEXT, None, "source sink", "the schema of keys in Avro"),
-    Option("schemaRegistry", ANY_TEXT, None, "source sink", "the URL of a schema registry, for Avro"),
+    Option("keyJsonSchema", ANY_TEXT, None, "sink", "the JSON Schema of keys"),
+    Option("schemaRegistry", ANY_TEXT, None, "source sink", "the URL of a schema registry, for avro and json-schema"),
     Option("schemaRegistryUser", ANY_TEXT, None, "source sink", "who logs in there"),
     Option("schemaRegistryPassword", ANY_TEXT, None, "source sink", "with which password"),
     Option("schemaRegistryCa", ANY_TEXT, None, "source sink", "the certificates to trust there, a file in PEM"),

@@ -140,7 +140,7 @@ class ProducerBatch:
     def timeout_error(self, delivery_timeout_ms: float, cause: KafkaError | None) -> DeliveryTimedOut:
         """Return the error of an expired batch, which says whether its records may be written, and why they wait."""
         error = DeliveryTimedOut(
-            f"{self.count or len(self.records)} records for {self.partition.topic}-{self.partition.partition} were not "
+            f"{self.count or len(self.records)} records for {self.partition} were not "
             f"acknowledged within delivery_timeout_ms ({delivery_timeout_ms:g}); {_FATES[self.outcome]}"
             + ("" if cause is None else f". The last attempt failed: {cause.message}")
         )

@@ -442,4 +442,4 @@ def _error(batch: ProducerBatch, result: PartitionProduceResponse) -> KafkaError
     if result.record_errors:
         first = result.record_errors[0]
         text += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'no reason given'})"
-    return KafkaError(code, f"{batch.partition.topic}-{batch.partition.partition}: {text}")
+    return KafkaError(code, f"{batch.partition}: {text}")

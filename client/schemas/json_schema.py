@@ -80,7 +80,10 @@ class JsonSchema(RegisteredSerializer):
         validator = _validator(schema.text, registry.referenced(schema))
 
         def check(value: Any) -> None:
-            error = next(validator.iter_errors(value), None)
+            try:
+                error = next(validator.iter_errors(value), None)
+            except Exception as unable:  # such as a `$ref` to nothing: its exceptions have no class in common
+                raise BadJson(f"the schema cannot be followed: {unable!s:.500}") from unable
             if error is not None:
                 raise BadJson(f"{error.json_path}: {error.message:.500}")
 
@@ -88,18 +91,37 @@ class JsonSchema(RegisteredSerializer):
 
 
 def _validator(text: str, references: dict[str, str]) -> Any:
-    jsonschema = _library()
-    referencing = import_module("referencing")
-    default = import_module("referencing.jsonschema").DRAFT202012
-    made = [(name, referencing.Resource.from_contents(_json(each), default)) for name, each in references.items()]
-    schema = _json(text)
-    kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
+    kind, schema = _checked(text)
+    return kind(schema, registry=_known(references))
+
+
+def resolver_of(text: str, references: dict[str, str]) -> tuple[Any, Any]:
+    """Return a schema, and what finds the schemas that its `$ref`s name. Raises InvalidOption."""
+    _, schema = _checked(text)
+    return schema, _known(references).resolver_with_root(resource_of(schema))
+
+
+def _checked(text: str) -> tuple[Any, Any]:
+    """Return the library's class of validators for a schema, and the schema. Raises InvalidOption for what is none."""
+    jsonschema, schema = _library(), _json(text)
     try:
+        kind = jsonschema.validators.validator_for(schema, jsonschema.Draft202012Validator)
         kind.check_schema(schema)
-        # With a registry of its own the library fetches nothing.
-        return kind(schema, registry=referencing.Registry().with_resources(made))
     except Exception as error:  # its exceptions of schemas have no class in common
         raise InvalidOption(f"the JSON Schema is not valid: {error!r:.500}") from error
+    return kind, schema
+
+
+def _known(references: dict[str, str]) -> Any:
+    """Return a registry of the library's, with which it fetches nothing."""
+    made = [(name, resource_of(_json(each))) for name, each in references.items()]
+    return import_module("referencing").Registry().with_resources(made)
+
+
+def resource_of(schema: Any) -> Any:
+    """Return a schema as the library finds others by."""
+    default = import_module("referencing.jsonschema").DRAFT202012
+    return import_module("referencing").Resource.from_contents(schema, default)
 
 
 def _json(text: str) -> Any:

@@ -34,6 +34,17 @@ def schema_id_of(content: bytes) -> int:
     return _FRAME.unpack_from(content)[1]
 
 
+def writer_of(registry: SchemaRegistry, content: bytes) -> Schema:
+    """Return the schema that a key or value was written by. Raises BadFrame, and what the registry does."""
+    schema_id = schema_id_of(content)
+    try:
+        return registry.schema(schema_id)
+    except SchemaRegistryRefused as error:
+        if error.status != 404:
+            raise
+        raise BadFrame(f"the schema registry has no schema {schema_id}") from None
+
+
 def frame(schema_id: int) -> bytes:
     """Return what stands in front of a key or value."""
     return _FRAME.pack(_MAGIC, schema_id)
@@ -126,13 +137,7 @@ class RegisteredSerializer(ABC):
         return find(subject, self._schema, normalize=self._normalize), self._schema
 
     def _decoded(self, registry: SchemaRegistry, content: bytes, topic: str, field: str) -> Any:
-        schema_id = schema_id_of(content)
-        try:
-            writer = registry.schema(schema_id)
-        except SchemaRegistryRefused as error:
-            if error.status != 404:
-                raise
-            raise BadFrame(f"the schema registry has no schema {schema_id}") from None
+        writer = writer_of(registry, content)
         self._check_type(writer)
         reader = self._reader(registry, topic, field)
         other = None if reader == writer else reader

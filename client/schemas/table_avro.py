@@ -17,6 +17,7 @@ from ..errors import InvalidOption
 from .avro import Avro, parsed_schema
 from .avro_shape import types_by_name
 from .schema_registry import Schema, SchemaRegistry
+from .table_types import ColumnCount
 
 _PRIMITIVES = {
     "boolean": pa.bool_(),
@@ -106,9 +107,11 @@ class _Types:
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
+        self._count = ColumnCount()
 
     def of(self, kind: Any, path: str, around: tuple[str, ...]) -> Any:
         """Return the type of a column. `around` are the named types that it is in."""
+        self._count.add()
         if isinstance(kind, list):
             return self._of_union(kind, path, around)
         if isinstance(kind, str):
@@ -155,30 +158,3 @@ class _Types:
         if wider is None:
             raise InvalidOption(f"{path} is a union of several types: no column has them")
         return wider
-
-
-def ddl(kind: Any) -> str:
-    """Return an Arrow type in Spark's DDL."""
-    if pa.types.is_struct(kind):
-        return f"STRUCT<{', '.join(f'`{each.name}`: {ddl(each.type)}' for each in kind)}>"
-    if pa.types.is_list(kind):
-        return f"ARRAY<{ddl(kind.value_type)}>"
-    if pa.types.is_map(kind):
-        return f"MAP<STRING, {ddl(kind.item_type)}>"
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    return _DDL[kind]
-
-
-_DDL = {
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.binary(): "BINARY",
-    pa.string(): "STRING",
-    pa.date32(): "DATE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-    pa.timestamp("us"): "TIMESTAMP_NTZ",
-}

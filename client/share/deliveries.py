@@ -97,12 +97,9 @@ class Deliveries:
 
     def settle(self, record: ShareRecord[Any, Any], what: Acknowledgement, now_ms: float) -> None:
         """Note what became of a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
-        place = _place(record)
-        held = self._held.pop(place, None)
-        if held is None:
-            where = f"{record.topic}-{record.partition} at offset {record.offset}"
-            raise InvalidAcknowledgement(f"{where}: this consumer does not hold that record (any more)")
-        self.settle_offsets(place[0], (record.offset,), what, held.source, now_ms)
+        source, place = self.source_of(record), _place(record)
+        del self._held[place]
+        self.settle_offsets(place[0], (record.offset,), what, source, now_ms)
 
     def settle_offsets(
         self,

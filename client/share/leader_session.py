@@ -20,7 +20,7 @@ from ...protocol.messages.share_fetch import (
     ForgottenTopic,
     ShareFetchRequest,
 )
-from ..record import TopicPartition
+from ..record import TopicPartition, by_topic
 from .deliveries import Acknowledgement, Settled, Source, runs
 
 _CLOSE_EPOCH = -1
@@ -76,9 +76,7 @@ class ShareSession:
             batches = [AcknowledgementBatch(*run) for run in runs(outcomes.get((topic_id, number), {}))]
             partition = FetchPartition(partition_index=number, acknowledgement_batches=batches)
             topics.setdefault(topic_id, FetchTopic(topic_id)).partitions.append(partition)
-        forgotten: dict[bytes, ForgottenTopic] = {}
-        for topic_id, number in sorted(self._places - wanted):
-            forgotten.setdefault(topic_id, ForgottenTopic(topic_id)).partitions.append(number)
+        forgotten = [ForgottenTopic(*each) for each in by_topic(sorted(self._places - wanted)).items()]
         return ShareFetchRequest(
             group_id=self._group_id,
             member_id=self._member_id,
@@ -90,7 +88,7 @@ class ShareSession:
             batch_size=self._options.max_poll_records,
             share_acquire_mode=self._options.acquire_mode,
             topics=list(topics.values()),
-            forgotten_topics_data=list(forgotten.values()),
+            forgotten_topics_data=forgotten,
         )
 
     def acknowledge(self, outcomes: Outcomes, *, close: bool = False) -> ack.ShareAcknowledgeRequest:

@@ -23,7 +23,7 @@ from ..core.cluster import Cluster
 from ..core.connection_pool import FETCH
 from ..core.lifetime import broken_task
 from ..core.metadata import NO_LEADER
-from ..errors import CorruptRecords, UnsupportedVersion
+from ..errors import CorruptRecords, UnsupportedVersion, error_of, raise_error
 from ..record import ShareRecord, TopicPartition
 from .deliveries import Acknowledgement, Deliveries, Settled, Source, acquired
 from .leader_session import Place, ShareFetchOptions, ShareSession, outcomes_of, places_of
@@ -160,14 +160,16 @@ class ShareLeaders:
             for each in topic.partitions:
                 place = topic.topic_id, each.partition_index
                 if (settled := told.get(place)) is not None:
-                    results[settled] = _error_of(each.acknowledge_error_code, each.acknowledge_error_message, settled)
+                    results[settled] = error_of(
+                        each.acknowledge_error_code, each.acknowledge_error_message, str(settled)
+                    )
                 if (partition := self._partition(place)) is not None:
                     self._take_in(Source(node_id, session.number, place[0]), partition, each)
         self._report(results, taken)
 
     async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
         response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
-        _raise(response.error_code, response.error_message, "a share fetch")
+        raise_error(response.error_code, response.error_message, "a share fetch failed")
         return response
 
     async def _pause(self, leader: _Leader, error: KafkaError) -> None:
@@ -190,7 +192,7 @@ class ShareLeaders:
     def _take_in(self, source: Source, partition: TopicPartition, data: PartitionData) -> None:
         """Keep the acquired records of one partition for the next polls, or its error."""
         place = source.topic_id, partition.partition
-        if (error := _error_of(data.error_code, data.error_message, partition)) is not None:
+        if (error := error_of(data.error_code, data.error_message, str(partition))) is not None:
             if error.retriable:
                 self._muted[place] = monotonic_ms() + self._cluster.options.retry_backoff_ms
                 self._cluster.refresh_leader(partition)
@@ -281,7 +283,7 @@ class ShareLeaders:
         for topic in response.responses:
             for each in topic.partitions:
                 if (partition := told.get((topic.topic_id, each.partition_index))) is not None:
-                    results[partition] = _error_of(each.error_code, each.error_message, partition)
+                    results[partition] = error_of(each.error_code, each.error_message, str(partition))
         return results
 
     async def _request_acknowledge(self, node_id: int, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
@@ -290,7 +292,7 @@ class ShareLeaders:
         if request.is_renew_ack and version < _FIRST_RENEWAL:
             raise UnsupportedVersion("ShareAcknowledge", range(_FIRST_RENEWAL, _FIRST_RENEWAL + 1), (version, version))
         response = await connection.request(request, ShareAcknowledgeResponse, version=version)
-        _raise(response.error_code, response.error_message, "an acknowledgement")
+        raise_error(response.error_code, response.error_message, "an acknowledgement failed")
         if response.acquisition_lock_timeout_ms:
             self.lock_timeout_ms = response.acquisition_lock_timeout_ms
         return response
@@ -300,7 +302,7 @@ class ShareLeaders:
         number = session.number if session.is_open else -1
         text = "the session with the leader has ended: the records are delivered again"
         return {
-            partition: KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"{_name(partition)}: {text}")
+            partition: KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND, f"{partition}: {text}")
             for partition in places_of(taken, number, current=False).values()
         }
 
@@ -312,7 +314,7 @@ class ShareLeaders:
                 if self._listener is not None:
                     self._listener(partition, sorted(offsets), error)
                 elif error is not None:
-                    _log.warning("%d records of %s are delivered again: %s", len(offsets), _name(partition), error)
+                    _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 
     async def renew(self, records: Iterable[ShareRecord[Any, Any]]) -> Results:
         """Lock records that were handed out for the whole time again. Return what the leaders say."""
@@ -357,22 +359,7 @@ _SESSION_ERRORS = {
 }
 
 
-def _raise(code: int, message: str | None, operation: str) -> None:
-    error = ErrorCode.of(code)
-    if error is not ErrorCode.NONE:
-        raise KafkaError(error, f"{operation} failed: {message or error.text}")
-
-
-def _error_of(code: int, message: str | None, partition: TopicPartition) -> KafkaError | None:
-    error = ErrorCode.of(code)
-    return None if error is ErrorCode.NONE else KafkaError(error, f"{_name(partition)}: {message or error.text}")
-
-
 def _unanswered(partitions: Iterable[TopicPartition]) -> Results:
     """Return what holds of partitions until their leader says something: nobody knows whether they were taken."""
     text = "the leader's answer does not say that it took what became of the records"
-    return {each: KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{_name(each)}: {text}") for each in partitions}
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"
+    return {each: KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{each}: {text}") for each in partitions}

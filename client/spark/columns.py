@@ -36,11 +36,17 @@ SUPPORTED = {
     "json": (*_PLAIN, "timestamp_ntz", "decimal", "array", "struct"),
     "msgpack": (*_PLAIN, "decimal", "binary", "array", "struct"),
     "avro": (*_PLAIN, "timestamp_ntz", "decimal", "binary", "array", "map", "struct"),
+    "json-schema": (*_PLAIN, "timestamp_ntz", "decimal", "array", "map", "struct"),
 }
 # How the names of types begin that have no form outside of Spark: Arrow has a variant as bytes of Spark's own.
 _NEVER_WRITTEN = ("variant", "interval", "time(", "geometry", "geography")
 # The types that a format has as texts.
-_AS_TEXT = {"json": ("date",), "msgpack": ("date", "decimal"), "avro": ()}
+_AS_TEXT = {
+    "json": ("date",),
+    "msgpack": ("date", "decimal"),
+    "avro": (),
+    "json-schema": ("date", "timestamp", "timestamp_ntz", "decimal"),
+}
 
 
 class HeaderNulls(NamedTuple):
@@ -66,7 +72,7 @@ class Format(NamedTuple):
     schema: str | None = None
     # The schema of Avro's writer, in JSON.
     avro_schema: str | None = None
-    # What reads Avro by a schema registry, a `TableAvro`.
+    # What reads records by a schema registry, a `TableAvro` or a `TableJson`.
     registered: Any = None
     # DDL: the type that the registry says, of which a column need not be a struct.
     type: str | None = None
@@ -159,7 +165,7 @@ def check_type(place: str, format_name: str, kind: Any) -> None:
         check_type(f"{place}.element", format_name, kind.elementType)
     if name == "map":
         if kind.keyType.typeName() != "string":
-            raise SchemaError(f"{place} is a map whose keys are no strings, which Avro does not have")
+            raise SchemaError(f"{place} is a map whose keys are no strings, which {format_name} does not have")
         check_type(f"{place}.value", format_name, kind.valueType)
     if name == "struct":
         if not kind.fields:

@@ -199,31 +199,44 @@ def security_of(texts: Mapping[str, str]) -> SecurityArguments:
 # -- Typed keys and values
 
 
+# The formats whose schemas a registry has, with the package that reads and writes them.
+REGISTERED = {"avro": "fastavro", "json-schema": "jsonschema"}
+
+
 def format_of(given: Mapping[str, Any], column: str) -> str | None:
     """Return the format of the column `key` or `value`, whose schemas must fit it. Raises OptionError."""
-    name, avro_schema = given[f"{column}Format"], given[f"{column}AvroSchema"]
+    name, has_registry = given[f"{column}Format"], given["schemaRegistry"] is not None
     if name is None:
-        for option in (f"{column}Schema", f"{column}AvroSchema", f"{column}Subject"):
+        for option in (f"{column}{each}" for each in ("Schema", "AvroSchema", "JsonSchema", "Subject")):
             if given.get(option) is not None:
                 raise OptionError(option, f"needs {column}Format")
-    elif given[f"{column}Subject"] is not None and (name != "avro" or given["schemaRegistry"] is None):
-        raise OptionError(f"{column}Subject", f"needs schemaRegistry, and {column}Format=avro")
-    elif name == "avro":
-        _check_avro(column, avro_schema, given["schemaRegistry"] is not None)
-    elif avro_schema is not None:
-        raise OptionError(f"{column}AvroSchema", f"is not for {name}")
+        return None
+    if given[f"{column}Subject"] is not None and not (name in REGISTERED and has_registry):
+        raise OptionError(f"{column}Subject", f"needs schemaRegistry, and {column}Format=avro or json-schema")
+    for option, owner in ((f"{column}AvroSchema", "avro"), (f"{column}JsonSchema", "json-schema")):
+        _check_schema(option, given.get(option), name, owner)
+    if name == "avro" and given[f"{column}AvroSchema"] is None and not has_registry:
+        why = "must be given: the schema of the writer, in JSON; or schemaRegistry, which has it"
+        raise OptionError(f"{column}AvroSchema", why)
+    if name == "json-schema" and not has_registry:
+        raise OptionError("schemaRegistry", f"must be given for {column}Format=json-schema")
+    _check_library(column, name)
     return name
 
 
-def _check_avro(column: str, schema: str | None, has_registry: bool) -> None:
-    if schema is None and not has_registry:
-        why = "must be given: the schema of the writer, in JSON; or schemaRegistry, which has it"
-        raise OptionError(f"{column}AvroSchema", why)
+def _check_schema(option: str, schema: str | None, name: str, owner: str) -> None:
+    if schema is None:
+        return
+    if name != owner:
+        raise OptionError(option, f"is not for {name}")
     try:
-        loads("null" if schema is None else schema)
+        loads(schema)
     except ValueError as error:
-        raise OptionError(f"{column}AvroSchema", f"is not JSON: {error}") from None
-    if find_spec("fastavro") is None:
-        raise OptionError(
-            f"{column}Format", "avro needs the package fastavro: pip install 'odradek[avro]' ('.[avro]' in a clone)"
-        )
+        raise OptionError(option, f"is not JSON: {error}") from None
+
+
+def _check_library(column: str, name: str) -> None:
+    package = REGISTERED.get(name)
+    if package is not None and find_spec(package) is None:
+        why = f"{name} needs the package {package}: pip install 'odradek[{name}]' ('.[{name}]' in a clone)"
+        raise OptionError(f"{column}Format", why)

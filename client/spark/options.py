@@ -28,7 +28,7 @@ from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format
 from .errors import OptionError
 from .offsets import OffsetLimit, compile_pattern, parse_assign, parse_limit, parse_times
-from .option_texts import check_names, format_of, security_of, servers_of, values_of
+from .option_texts import REGISTERED, check_names, format_of, security_of, servers_of, values_of
 from .registered_columns import RegistryOptions, parse_registry
 
 _STRATEGIES = ("subscribe", "subscribePattern", "assign")
@@ -235,7 +235,7 @@ def _format(values: Mapping[str, Any], column: str) -> Format | None:
     name, schema = format_of(values, column), values[f"{column}Schema"]
     if name is None:
         return None
-    by_registry = name == "avro" and values["schemaRegistry"] is not None
+    by_registry = name in REGISTERED and values["schemaRegistry"] is not None
     if by_registry and values[f"{column}AvroSchema"] is not None:
         raise OptionError(
             f"{column}AvroSchema", "is not for a read with schemaRegistry, which has the writers' schemas"

@@ -165,7 +165,7 @@ def _check_complete(option: str, limit: OffsetLimit, partitions: Collection[Topi
 
 
 def _listed(partitions: list[TopicPartition]) -> str:
-    return ", ".join(f"{topic}-{number}" for topic, number in partitions)
+    return ", ".join(map(str, partitions))
 
 
 def _range(
@@ -175,14 +175,13 @@ def _range(
     earliest, latest = log_ends
     sentinels = {EARLIEST: earliest, LATEST: latest}
     start, end = (sentinels.get(each, each) for each in given)
-    name = f"{of.topic}-{of.partition}"
     if min(given) >= 0 and start > end and not options.starting.is_time:
-        raise OptionError("startingOffsets", f"{name} starts at {start}, behind its end at {end}")
+        raise OptionError("startingOffsets", f"{of} starts at {start}, behind its end at {end}")
     lost = ""
     if start < earliest:
-        lost, start = f"{name} was to be read from {start}, but its log begins at {earliest}", earliest
+        lost, start = f"{of} was to be read from {start}, but its log begins at {earliest}", earliest
     if max(start, end) > latest:
-        lost = f"{name} was to be read from {start} to {end}, but its log ends at {latest}"
+        lost = f"{of} was to be read from {start} to {end}, but its log ends at {latest}"
         start, end = min(start, latest), min(end, latest)
     if lost:
         note_loss(options, lost)

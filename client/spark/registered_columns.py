@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..schemas.schema_registry import Registered, Schema, SchemaRegistry
 
 _OPTIONS = ("User", "Password", "Ca")
+# The formats that a registry has schemas of, with its own names.
+_TYPES = {"avro": "AVRO", "json-schema": "JSON"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +37,17 @@ class RegistryOptions:
             raise OptionError(f"{column}Subject", "must be given: records come from, or go to, several topics")
         return named or f"{topic}-{column}"
 
-    def latest(self, column: str, subject: str) -> Registered:
-        """Return the latest version of a subject. Raises OptionError if there is none, or none of Avro."""
+    def latest(self, column: str, subject: str, name: str) -> Registered:
+        """Return the latest version of a subject. Raises OptionError if there is none, or none of the format."""
         try:
             found = self.registry.latest(subject)
         except SchemaRegistryRefused as error:
             if error.status != 404:
                 raise
             raise OptionError(f"{column}Subject", f"the schema registry has no subject {subject!r}") from None
-        if found.schema.type != "AVRO":
-            raise OptionError(f"{column}Format", f"the schema of {subject!r} is of type {found.schema.type}, not Avro")
+        if found.schema.type != _TYPES[name]:
+            why = f"{name} is not for the schema of {subject!r}, which is of type {found.schema.type}"
+            raise OptionError(f"{column}Format", why)
         return found
 
 
@@ -57,8 +60,8 @@ def parse_registry(values: Mapping[str, Any]) -> RegistryOptions | None:
         if given:
             raise OptionError(given[0], "needs schemaRegistry")
         return None
-    if "avro" not in (values["keyFormat"], values["valueFormat"]):
-        raise OptionError("schemaRegistry", "needs valueFormat=avro or keyFormat=avro")
+    if not {values["keyFormat"], values["valueFormat"]} & _TYPES.keys():
+        raise OptionError("schemaRegistry", "needs valueFormat or keyFormat, as avro or json-schema")
     user, password, ca_file = (values[f"schemaRegistry{each}"] for each in _OPTIONS)
     if (user is None) != (password is None):
         raise OptionError("schemaRegistryUser", "and schemaRegistryPassword go together")
@@ -77,21 +80,23 @@ def with_schemas(formats: Mapping[str, Format], options: RegistryOptions | None,
         return dict(formats)
     topic = next(iter(topics)) if len(topics) == 1 else None
     return {
-        column: _with_schema(column, each, options, topic) if each.name == "avro" else each
+        column: _with_schema(column, each, options, topic) if each.name in _TYPES else each
         for column, each in formats.items()
     }
 
 
 def _with_schema(column: str, wanted: Format, options: RegistryOptions, topic: str | None) -> Format:
-    from ..schemas.table_avro import TableAvro, ddl
+    from ..schemas.table_types import ddl
+    from ..schemas.tables import table_of
 
-    latest = options.latest(column, options.subject(column, topic))
-    serializer = TableAvro(options.registry, latest.schema)
+    latest = options.latest(column, options.subject(column, topic), wanted.name)
+    serializer = table_of(options.registry, latest.schema)
     if wanted.schema is not None:
         return wanted._replace(registered=serializer)
     with _named(column):
-        kind = ddl(serializer.type)
-    if kind.startswith("STRUCT<") and wanted.mode == "PERMISSIVE":
+        type_of_values = serializer.type
+    kind = ddl(type_of_values)
+    if kind.startswith("STRUCT<") and wanted.mode == "PERMISSIVE" and type_of_values.get_field_index(CORRUPT) < 0:
         # Nobody names the fields, so nobody could ask for the field of bad records.
         kind = f"{kind[:-1]}, {CORRUPT}: STRING>"
     return wanted._replace(type=kind, registered=serializer)
@@ -117,16 +122,16 @@ class RegisteredWriter:
     schema: Schema
 
     def encode(self, rows: list[Any]) -> list[bytes | None]:
-        """Return rows with the id in front. Raises what the library of Avro does."""
-        from ..schemas.avro import Avro
+        """Return rows with the id in front. Raises what the library of the format does."""
+        from ..schemas.tables import table_of
 
-        write = Avro(self.registry).writer(self.id, self.schema)
+        write = table_of(self.registry, self.schema).writer(self.id, self.schema)
         return [None if each is None else write(each) for each in rows]
 
 
 def writers_of(
     formats: Mapping[str, str],
-    avro_schemas: Mapping[str, str | None],
+    schemas: Mapping[str, str | None],
     options: RegistryOptions | None,
     topic: str | None,
 ) -> dict[str, RegisteredWriter]:
@@ -134,14 +139,14 @@ def writers_of(
     if options is None:
         return {}
     made: dict[str, RegisteredWriter] = {}
-    for column in (name for name, each in formats.items() if each == "avro"):
-        subject, text = options.subject(column, topic), avro_schemas.get(column)
+    for column, name in ((column, each) for column, each in formats.items() if each in _TYPES):
+        subject, text = options.subject(column, topic), schemas.get(column)
         if text is None:
-            latest = options.latest(column, subject)
+            latest = options.latest(column, subject, name)
             made[column] = RegisteredWriter(options.registry, latest.id, latest.schema)
             continue
         from ..schemas.schema_registry import Schema
 
-        schema = Schema(text)
+        schema = Schema(text, _TYPES[name])
         made[column] = RegisteredWriter(options.registry, options.registry.register(subject, schema), schema)
     return made

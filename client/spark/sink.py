@@ -229,7 +229,7 @@ def _bytes(batch: ArrowBatch, name: str, columns: SinkColumns, options: SinkOpti
         # Heavy, and few sinks need it.
         encode = import_module("..typed_values", __name__).encode
         registered = options.registered.get(name)
-        return encode(options.formats[name], batch.column(name), options.avro_schemas.get(name), registered)
+        return encode(options.formats[name], batch.column(name), options.schemas.get(name), registered)
     found = _list(batch, name, columns)
     if name not in columns.texts:
         return found

@@ -36,9 +36,9 @@ class SinkOptions:
     transactional: str = "auto"
     # How the columns `key` and `value` become bytes. None: they are bytes or text.
     formats: Mapping[str, str] = field(default_factory=dict[str, str])
-    # The schemas of columns in Avro, in JSON.
-    avro_schemas: Mapping[str, str] = field(default_factory=dict[str, str])
-    # The schemas of a registry by which columns in Avro are written.
+    # The schemas of columns in Avro and by JSON Schema, in JSON.
+    schemas: Mapping[str, str] = field(default_factory=dict[str, str])
+    # The schemas of a registry by which such columns are written.
     registered: Mapping[str, RegisteredWriter] = field(default_factory=dict[str, RegisteredWriter], compare=False)
     # The arguments of TLS and SASL, which every client takes. Secrets are not in the options' text.
     security: SecurityArguments = field(default_factory=SecurityArguments, repr=False)
@@ -58,15 +58,15 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     transactional = _transactional(values["transactional"], producer, warnings)
     security = security_of(texts)
     _check_producer(producer, security)
-    avro_schemas = {column: values[f"{column}AvroSchema"] for column, name in formats.items() if name == "avro"}
+    schemas = {column: values[f"{column}AvroSchema"] or values[f"{column}JsonSchema"] for column in formats}
     return SinkOptions(
         topic=values["topic"],
         timestamp_column=values["timestampColumn"],
         producer=producer,
         transactional=transactional,
         formats=formats,
-        avro_schemas=avro_schemas,
-        registered=writers_of(formats, avro_schemas, parse_registry(values), values["topic"]),
+        schemas=schemas,
+        registered=writers_of(formats, schemas, parse_registry(values), values["topic"]),
         security=security,
         warnings=tuple(warnings),
     )

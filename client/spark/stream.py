@@ -110,7 +110,7 @@ class MicroBatches:
         begun = {each: {EARLIEST: earliest[each], LATEST: ends[each]}.get(at, at) for each, at in given.items()}
         for each, offset in begun.items():
             if offset > ends[each] or offset < earliest[each]:
-                note_loss(self._options, f"{_name(each)} was to be read from {offset}, which its log does not have")
+                note_loss(self._options, f"{each} was to be read from {offset}, which its log does not have")
                 begun[each] = min(max(offset, earliest[each]), ends[each])
         return begun
 
@@ -166,13 +166,13 @@ class MicroBatches:
 
     def _note_shorter(self, partition: TopicPartition, begun: int, end: int) -> None:
         """Note that a log ends before the offset at which the stream is: its topic was made again while it was down."""
-        what = f"{_name(partition)} ends at {end}, before {begun}, where the stream is: its topic was made again"
+        what = f"{partition} ends at {end}, before {begun}, where the stream is: its topic was made again"
         if self._options.fail_on_data_loss:
             raise TopicRecreated(what)
         log.warning("%s: going on at the beginning of the new one", what)
 
     def _note_gone(self, partition: TopicPartition) -> None:
-        note_loss(self._options, f"{_name(partition)} is gone, and with it what was not read")
+        note_loss(self._options, f"{partition} is gone, and with it what was not read")
 
     def _waits_for_more(self, begun: Ends, ends: Ends) -> bool:
         """Return whether minOffsetsPerTrigger lets the batch wait, which maxTriggerDelay bounds."""
@@ -242,7 +242,7 @@ class MicroBatches:
     def _range(self, of: TopicPartition, begun: int | None, end: int, earliest: int) -> OffsetRange:
         start = earliest if begun is None else begun
         if begun is not None and begun < earliest:
-            note_loss(self._options, f"{_name(of)} was to be read from {begun}, but its log begins at {earliest}")
+            note_loss(self._options, f"{of} was to be read from {begun}, but its log begins at {earliest}")
             start = earliest
         leader = known_leader(self._view, of)
         return OffsetRange(of.topic, self._view.topic_id(of.topic), of.partition, start, max(start, end), leader)
@@ -286,7 +286,3 @@ def begin_of(end: Mapping[str, Mapping[str, int]]) -> Ends:
 def _same_text(start: Mapping[str, Any], end: Offsets, begun: Offsets) -> Offsets:
     """Return `start` itself where nothing is new: Spark compares texts, and the first end has more names."""
     return dict(start) if end == begun else end
-
-
-def _name(partition: TopicPartition) -> str:
-    return f"{partition.topic}-{partition.partition}"

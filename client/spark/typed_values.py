@@ -6,6 +6,8 @@
     json      pyarrow's reader. Times are ISO 8601, in UTC without a zone; dates 2026-11-22; bytes base64.
     msgpack   one map a record. Times are msgpack's own; dates and decimals are texts.
     avro      one record in Avro's binary form, by the schema of its writer (`valueAvroSchema`).
+    json-schema  JSON behind the id of its schema, which a schema registry has; strings as they are for a string column,
+              other values as their JSON.
     string    UTF-8, with no schema.
 
 A null stays a null. A row is bad if its bytes are not of the format, or do not fit the type: then all of its fields are
@@ -81,7 +83,7 @@ def decode(column: Array, wanted: Format, kind: Any) -> Decoded:
 def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decoded:
     """Return a column of a type that is no struct, as a registry has them for keys."""
     raw, final = (pa.struct([("", each)]) for each in (as_read(wanted.name, kind), arrow_type(kind)))
-    pieces = _from_rows(column, raw, final, bad, lambda value: {"": wanted.registered.decode(value)})
+    pieces = _from_rows(column, raw, final, bad, _registered(wanted, raw, lambda value: {"": value}))
     rows = pa.concat_arrays(pieces) if pieces else pa.array([], final)
     return Decoded(rows.flatten()[0], bad)
 
@@ -151,6 +153,10 @@ def _cast(array: Array, kind: Any) -> Array:
     if pa.types.is_struct(kind):
         parts = [_cast(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if pa.types.is_map(kind):
+        whole = pa.concat_arrays([array]) if array.offset else array
+        values = _cast(whole.items, kind.item_type)
+        return pa.MapArray.from_arrays(whole.offsets, whole.keys, values, type=kind, mask=whole.is_null())
     if pa.types.is_list(kind):
         whole = pa.concat_arrays([array]) if array.offset else array
         values = _cast(whole.values, kind.value_type)
@@ -195,7 +201,7 @@ def _from_msgpack(column: Array, raw: Any, final: Any, bad: Marks, wanted: Forma
 
 def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
     if wanted.registered is not None:
-        return _from_rows(column, raw, final, bad, wanted.registered.decode)
+        return _from_registry(column, raw, final, bad, wanted)
     schema = import_module("fastavro").parse_schema(json.loads(wanted.avro_schema or ""))
     read = import_module("..schemas.avro", __package__).reader_of(schema)
 
@@ -207,6 +213,19 @@ def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) 
         return row
 
     return _from_rows(column, raw, final, bad, unpack)
+
+
+def _from_registry(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) -> list[Array]:
+    return _from_rows(column, raw, final, bad, _registered(wanted, raw, lambda value: value))
+
+
+def _registered(wanted: Format, raw: Any, row_of: Callable[[Any], Any]) -> Callable[[bytes], Any]:
+    """Return what reads a row by a schema registry, with values that pyarrow takes for the type `raw`."""
+    decode = wanted.registered.decode
+    if wanted.name == "avro":
+        return lambda value: row_of(decode(value))
+    fitted = import_module("..schemas.table_json", __package__).fitted
+    return lambda value: fitted(row_of(decode(value)), raw)
 
 
 def _from_rows(column: Array, raw: Any, final: Any, bad: Marks, unpack: Callable[[bytes], Any]) -> list[Array]:
@@ -244,6 +263,7 @@ _READERS: dict[str, Callable[[Array, Any, Any, Marks, Format], Sequence[Array]]]
     "json": _from_json,
     "msgpack": _from_msgpack,
     "avro": _from_avro,
+    "json-schema": _from_registry,
 }
 
 
@@ -309,14 +329,14 @@ def _is_object(value: bytes) -> bool:
 def encode(name: str, column: Array, avro_schema: str | None = None, registered: Any = None) -> list[bytes | None]:
     """Return the rows of an Arrow array as bytes of a format. Raises InvalidOption, SerializationFailed.
 
-    `registered` is a `RegisteredWriter`, for Avro by a schema registry.
+    `registered` is a `RegisteredWriter`, for a schema registry.
     """
     if registered is not None:
         try:
             return registered.encode(column.to_pylist(maps_as_pydicts="strict"))
         except InvalidOption:
             raise
-        except Exception as error:  # fastavro's exceptions have no class in common
+        except Exception as error:  # the libraries' exceptions have no class in common
             raise SerializationFailed(f"a row cannot be written as {name}: {error}") from error
     encoded = _avro_encoder(avro_schema) if name == "avro" and avro_schema is not None else _ENCODERS.get(name)
     if encoded is None:

@@ -1,7 +1,7 @@
 """Keys and values of a schema registry as JSON, of which SQL makes columns.
 
-Avro is read as the latest version of the subject has it, whose fields are the columns. A bad record is JSON with one
-field, `_corrupt_record`, that holds all of its bytes in base64.
+The fields of the subject's latest version are the columns, and records are read as that version has them. A bad record
+is JSON with one field, `_corrupt_record`, that holds all of its bytes in base64.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InvalidOption, KafkaError, SchemaRegistryRefused
-from ..schemas.avro import Avro
 from ..schemas.plain_json import to_json
+from ..schemas.tables import table_of
 
 if TYPE_CHECKING:
     from ..schemas.registered import RegisteredSerializer
@@ -55,13 +55,10 @@ def fields_of(topic: str, serializer: RegisteredSerializer) -> dict[str, Any] | 
 
 def _as_latest(topic: str, field: str, serializer: RegisteredSerializer) -> RegisteredSerializer:
     """Return the serializer with the latest version of the subject as its own schema, where that is a table's."""
-    if not isinstance(serializer, Avro):
-        return serializer
-    from ..schemas.table_avro import TableAvro
-
     try:
-        reader = TableAvro(serializer.registry, serializer.registry.latest(f"{topic}-{field}").schema)
-        _ = reader.type
+        latest = serializer.registry.latest(f"{topic}-{field}").schema
+        reader = table_of(serializer.registry, latest) if latest.type == serializer.TYPE else serializer
+        _ = getattr(reader, "type", None)
     except SchemaRegistryRefused as error:
         if error.status != 404:
             raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ...zookeeper.session import ZooKeeperUnreachable
     from .connector import ConsumerConnector, RebalanceFailed
-    from .streams import MessageStream
+    from .reading import MessageStream
 
 __all__ = ["ConsumerConnector", "MessageStream", "RebalanceFailed", "ZooKeeperUnreachable"]
 

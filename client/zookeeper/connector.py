@@ -35,9 +35,8 @@ from ..record import TopicPartition
 from . import registry
 from .membership import Action, Member, MemberSteps, Report, StartReading, StopReading, Wait, leave, live
 from .offsets import KAFKA, ZOOKEEPER, DualStorage, KafkaStorage, OffsetStorage, ZooKeeperStorage
-from .reading import Reading
+from .reading import MessageStream, Reading
 from .registry import Subscription
-from .streams import MessageStream
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What the bytes of a key or value are: JSON, Avro, MessagePack, text or nothing that is known.
+"""What the bytes of a key or value are: JSON, MessagePack, text, a schema registry's Avro or JSON, or nothing known.
 
 `auto` looks at the bytes; any other form is taken at the user's word, and bytes that are not of it are shown in hex.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-FORMS = ("auto", "text", "json", "msgpack", "avro", "int", "hex")
+FORMS = ("auto", "text", "json", "msgpack", "avro", "json-schema", "int", "hex")
 # Parsing more takes longer than a turn of the loop may; it is shown as text.
 MAX_PARSED_BYTES = 1 << 20
 # What is nested deeper is shown as text, too: filters and pages recurse over values, and Python's recursion has an end.
@@ -19,10 +19,12 @@ MAX_LEVELS = 100
 _JSON_BEGINNINGS = frozenset(b'{["-0123456789tfn')
 # MessagePack's maps and arrays: their first byte. Other values begin as text does.
 _MSGPACK_BEGINNINGS = frozenset((*range(0x80, 0xA0), *range(0xDC, 0xE0)))
-_AVRO_MAGIC = 0
+_REGISTRY_MAGIC = 0
 
-# From bytes in the registry's format to a value. Raises UndecodableValue.
-AvroDecoder = Callable[[bytes], Any]
+_REGISTERED = ("avro", "json-schema")
+
+# From bytes with the id of a schema to their form, of _REGISTERED, and plain JSON. Raises UndecodableValue.
+SchemaDecoder = Callable[[bytes], tuple[str, Any]]
 
 
 _unpack = cast("Callable[..., Any]", msgpack.unpackb)  # pyright: ignore[reportUnknownMemberType]
@@ -43,20 +45,20 @@ class Decoded(NamedTuple):
 NULL = Decoded("null", None, "null")
 
 
-def decode(data: bytes | None, form: str = "auto", avro: AvroDecoder | None = None) -> Decoded:
+def decode(data: bytes | None, form: str = "auto", by_schema: SchemaDecoder | None = None) -> Decoded:
     """Return what bytes mean in a form of FORMS. Never raises: bytes that are not of that form are shown in hex."""
     if data is None:
         return NULL
     if form == "auto":
-        return _guessed(data, avro)
+        return _guessed(data, by_schema)
     try:
-        return _DECODERS[form](data) if form != "avro" else _avro(data, avro)
+        return _DECODERS[form](data) if form not in _REGISTERED else _registered(data, by_schema, form)
     except UndecodableValue as error:
         return _hex(data)._replace(form=f"not {form}: {error}")
 
 
-def _guessed(data: bytes, avro: AvroDecoder | None) -> Decoded:
-    for attempt in _attempts(data, avro):
+def _guessed(data: bytes, by_schema: SchemaDecoder | None) -> Decoded:
+    for attempt in _attempts(data, by_schema):
         try:
             return attempt()
         except UndecodableValue:
@@ -64,14 +66,14 @@ def _guessed(data: bytes, avro: AvroDecoder | None) -> Decoded:
     return _hex(data)
 
 
-def _attempts(data: bytes, avro: AvroDecoder | None) -> list[Callable[[], Decoded]]:
+def _attempts(data: bytes, by_schema: SchemaDecoder | None) -> list[Callable[[], Decoded]]:
     found: list[Callable[[], Decoded]] = []
     if not data:
         return [lambda: Decoded("text", "", "")]
     if data[0] in _JSON_BEGINNINGS:
         found.append(lambda: _json(data))
-    if data[0] == _AVRO_MAGIC and len(data) > 5 and avro is not None:
-        found.append(lambda: _avro(data, avro))
+    if data[0] == _REGISTRY_MAGIC and len(data) > 5 and by_schema is not None:
+        found.append(lambda: _registered(data, by_schema))
     found.append(lambda: _text(data))
     if data[0] in _MSGPACK_BEGINNINGS:
         found.append(lambda: _msgpack(data))
@@ -115,14 +117,17 @@ def _msgpack(data: bytes) -> Decoded:
         raise UndecodableValue(_why(error)) from error
 
 
-def _avro(data: bytes, avro: AvroDecoder | None) -> Decoded:
-    if avro is None:
+def _registered(data: bytes, by_schema: SchemaDecoder | None, wanted: str | None = None) -> Decoded:
+    """Return what bytes mean by the schema that they name, whose form must be the wanted one, if one is."""
+    if by_schema is None:
         raise UndecodableValue("the console has no --registry")
     _check_size(data)
     try:
-        plain = _plain(avro(data))
-        _check_levels(plain)
-        return Decoded("avro", plain, json.dumps(plain, ensure_ascii=False))
+        form, value = by_schema(data)
+        if wanted not in (None, form):
+            raise UndecodableValue(f"its schema makes it {form}")
+        _check_levels(value)
+        return Decoded(form, value, json.dumps(value, ensure_ascii=False))
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
         raise UndecodableValue(_why(error)) from error
 

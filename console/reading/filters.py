@@ -26,7 +26,7 @@ from importlib import import_module
 from typing import Any, NamedTuple, cast
 
 from ...client.record import ConsumerRecord
-from .decoding import AvroDecoder, decode
+from .decoding import SchemaDecoder, decode
 
 MAX_CHARS = 1_000
 MAX_DEPTH = 30
@@ -53,18 +53,18 @@ class InvalidFilter(Exception):
 class Candidate:
     """A record that a filter looks at. What a filter does not ask for is not decoded."""
 
-    def __init__(self, record: ConsumerRecord, key_form: str, value_form: str, avro: AvroDecoder | None) -> None:
+    def __init__(self, record: ConsumerRecord, key_form: str, value_form: str, by_schema: SchemaDecoder | None) -> None:
         self.record = record
         self._forms = key_form, value_form
-        self._avro = avro
+        self._by_schema = by_schema
 
     @cached_property
     def key(self) -> Any:
-        return decode(self.record.key, self._forms[0], self._avro)
+        return decode(self.record.key, self._forms[0], self._by_schema)
 
     @cached_property
     def value(self) -> Any:
-        return decode(self.record.value, self._forms[1], self._avro)
+        return decode(self.record.value, self._forms[1], self._by_schema)
 
     def field(self, name: str) -> Any:
         """Return a field of `_FIELDS`."""

@@ -1,4 +1,6 @@
-"""Avro by a schema registry: schemas are asked for before their records are looked at, so decoding never waits."""
+"""Records of a schema registry, in Avro and by JSON Schema. Schemas are asked for before their records are looked at,
+so decoding never waits.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from typing import Any
 
 from ...client import ConsumerRecord, KafkaError
 from ...client.core.serialization import SchemaMissing
-from ...client.schemas import Avro, SchemaRegistry
+from ...client.schemas import SchemaRegistry
+from ...client.schemas.plain_reader import PlainReader
 from .decoding import UndecodableValue
 
 _log = logging.getLogger(__name__)
@@ -19,20 +22,26 @@ MAX_IDS = 1_000
 # How long a registry that did not answer is not asked again.
 _PAUSE_S = 15.0
 _MAGIC, _FRAME_BYTES = 0, 5
+_FORMS = {"AVRO": "avro", "JSON": "json-schema"}
 
 
 class Schemas:
     """Decodes keys and values by the schemas of one registry."""
 
     def __init__(self, registry: SchemaRegistry | str) -> None:
-        self._avro = Avro(registry)
+        # JSON is shown without a check by its schema, which can take any time: all pages wait meanwhile.
+        self._reader = PlainReader(registry, validate=False)
         self._asked: dict[bytes, None] = {}
         self._paused_until_s = 0.0
 
-    def decode(self, data: bytes) -> Any:
-        """Return what bytes mean by their schema. Raises UndecodableValue, also for a schema that is not there."""
+    def decode(self, data: bytes) -> tuple[str, Any]:
+        """Return the form of bytes, avro or json-schema, and what they mean as plain JSON.
+
+        Raises UndecodableValue, also for a schema that is not there.
+        """
         try:
-            return self._avro.decode_at_once(data, "", "value")
+            kind, value = self._reader.read(data)
+            return _FORMS[kind], value
         except SchemaMissing:
             raise UndecodableValue("the registry has not said what the schema is") from None
         except Exception as error:
@@ -50,7 +59,7 @@ class Schemas:
         if frame in self._asked or loop.time() < self._paused_until_s:
             return
         try:
-            self._avro.decode_at_once(data, "", "value")
+            self._reader.read(data)
         except SchemaMissing as missing:
             try:
                 await missing.load()

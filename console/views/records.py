@@ -14,7 +14,7 @@ from ...client import EARLIEST, LATEST, Admin, ConsumerRecord, KafkaError, Topic
 from ...client.core.metadata import TopicInfo
 from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
-from ..reading.decoding import FORMS, AvroDecoder, Decoded, decode
+from ..reading.decoding import FORMS, Decoded, SchemaDecoder, decode
 from ..reading.filters import Candidate, InvalidFilter, Predicate, read_filter
 from ..reading.places import led_places, offsets
 from ..reading.search import SEARCHER, Page, Prepare, Search, Wanted, find, stream
@@ -46,7 +46,7 @@ class Asked:
     key_form: str
     value_form: str
     isolation: str
-    avro: Any
+    by_schema: Any
 
     @property
     def wanted(self) -> Wanted | None:
@@ -59,7 +59,7 @@ class Asked:
         def is_wanted(record: ConsumerRecord) -> bool:
             if key is not None and record.key != key:
                 return False
-            return predicate is None or predicate(Candidate(record, self.key_form, self.value_form, self.avro))
+            return predicate is None or predicate(Candidate(record, self.key_form, self.value_form, self.by_schema))
 
         return is_wanted
 
@@ -79,7 +79,7 @@ async def asked(visit: Visit) -> Asked:
     )
 
 
-def decoder_of(visit: Visit) -> AvroDecoder | None:
+def decoder_of(visit: Visit) -> SchemaDecoder | None:
     return None if visit.house.schemas is None else visit.house.schemas.decode
 
 
@@ -112,9 +112,9 @@ class Row:
     url: str
 
 
-def row_of(record: ConsumerRecord, key_form: str, value_form: str, avro: Any, chars: int = SHOWN_CHARS) -> Row:
+def row_of(record: ConsumerRecord, key_form: str, value_form: str, by_schema: Any, chars: int = SHOWN_CHARS) -> Row:
     """Return a record with its key and value decoded, and cut where they are long."""
-    key, value = decode(record.key, key_form, avro), decode(record.value, value_form, avro)
+    key, value = decode(record.key, key_form, by_schema), decode(record.value, value_form, by_schema)
     is_cut = len(value.text) > chars or len(key.text) > chars
     size = len(record.key or b"") + len(record.value or b"")
     return Row(record, _cut(key, chars), _cut(value, chars), is_cut, size, record_url(record, key_form, value_form))
@@ -143,7 +143,7 @@ async def found(visit: Visit) -> Response:
     async with visit.cluster.reader(isolation_level=wanted.isolation, **SEARCHER) as consumer:
         page = await find(consumer, search)
     shown = reversed(page.records) if search.backward else page.records
-    rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.avro) for each in shown]
+    rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.by_schema) for each in shown]
     return _page(visit, wanted.topic, page, rows, count)
 
 

@@ -77,7 +77,7 @@ async def _records(visit: Visit, wanted: Asked, consumer: Consumer) -> AsyncGene
 def _events(visit: Visit, wanted: Asked, tick: Tick) -> bytes:
     found = b""
     if tick.records:
-        rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.avro) for each in tick.records]
+        rows = [row_of(each, wanted.key_form, wanted.value_form, wanted.by_schema) for each in tick.records]
         found += _event("records", str(visit.house.templates.macro("parts.html", "record_rows", rows)))
     if tick.left_out:
         found += _event("left-out", str(tick.left_out))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from odradek.broker import Broker, BrokerConfig, StartError
+from odradek.broker.broker_thread import BrokerThread
 
 
 @pytest.fixture
@@ -108,3 +109,30 @@ print(broker.address)
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert (plain.data_dir / ".kafka_cleanshutdown").exists()
+
+
+class _Lingering(threading.Event):
+    """Set by a thread that has closed its loop, and is alive until somebody waits for its end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awaited = threading.Event()
+
+    def set(self) -> None:
+        super().set()
+        self.awaited.wait(60)
+
+
+def test_a_failed_start_is_the_error_though_the_thread_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail() -> None:
+        raise StartError("as expected")
+
+    async def end() -> None: ...
+
+    thread = BrokerThread(fail, end)
+    lingering = _Lingering()
+    monkeypatch.setattr(thread, "_settled", lingering)
+    join = thread._thread.join
+    monkeypatch.setattr(thread._thread, "join", lambda timeout: (lingering.awaited.set(), join(timeout)))
+    with pytest.raises(StartError, match="as expected"):
+        thread.start()

@@ -10,8 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 from odradek.broker.coordination.groups.records import OffsetRecord
 from odradek.broker.coordination.groups.records import encode as encode_group_record
+from odradek.broker.coordination.share.persister import ShareKey
+from odradek.broker.coordination.share.records import StateRecord
+from odradek.broker.coordination.share.records import encode as encode_state_record
 from odradek.cli import main
 from odradek.protocol.messages.group_records import OffsetCommitValue
+from odradek.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue, StateBatch
 from odradek.protocol.records.batch import encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
@@ -176,3 +180,20 @@ def test_records_of_internal_topics_are_dumped_in_words(tmp_path: Path) -> None:
     assert rows[0]["value"]["offset"] == 5 and rows[1]["value"] is None
     assert rows[2]["value"] == "other"
     assert '"group": "g"' in dump(folder / f"{NAME}.log", "--records").stdout.splitlines()[0]
+
+
+def test_states_of_share_groups_are_dumped_in_words(tmp_path: Path) -> None:
+    folder = tmp_path / "__share_group_state-7"
+    folder.mkdir()
+    key, batches = ShareKey("g", b"a" * 16, 3), [StateBatch(6, 9, 2, 1)]
+    states = [ShareSnapshotValue(1, 2, 3, 4, 5, 6, 7, batches), ShareUpdateValue(1, 3, 5, 0, []), None]
+    pairs = [encode_state_record(StateRecord(key, each)) for each in states]
+    records = [Record(number, 1_000, *pair) for number, pair in enumerate(pairs)]
+    (folder / f"{NAME}.log").write_bytes(encode_batch(records))
+    rows = [json.loads(line) for line in dump(folder / f"{NAME}.log", "--records", "--json").stdout.splitlines()]
+    place = {"group_id": "g", "topic_id": "YWFhYWFhYWFhYWFhYWFhYQ", "partition": 3}
+    kinds = ("share_snapshot", "share_update", "share_snapshot")
+    assert [each["key"] for each in rows] == [{"type": kind, **place} for kind in kinds]
+    (batch,) = rows[0]["value"].pop("state_batches")
+    assert batch == {"first_offset": 6, "last_offset": 9, "delivery_state": 2, "delivery_count": 1}
+    assert (rows[0]["value"]["start_offset"], rows[1]["value"]["start_offset"], rows[2]["value"]) == (4, 5, None)

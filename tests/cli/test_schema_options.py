@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.testing import LocalKafka, LocalSchemaRegistry
@@ -123,3 +125,21 @@ def test_sql_has_the_columns_of_the_subject(kafka: LocalKafka, registry: LocalSc
     form = ("--value-format", "json-schema", "--registry", registry.url)
     assert odradek(kafka, "produce", "json2", *form, stdin=b'{"a":5}\n').returncode == 0
     assert completed("sql", "select a from json2", "-b", kafka.address, *form).stdout == "5\n"
+
+
+def test_sql_has_the_columns_of_a_json_schema(kafka: LocalKafka, registry: LocalSchemaRegistry) -> None:
+    """Also those that no record has, with the schema's types, whatever the first records look like."""
+    pytest.importorskip("duckdb", reason="pip install 'odradek[sql]'")
+    properties: dict[str, Any] = {"number": {"type": "integer"}, "share": {"type": "number"}, "any": {}}
+    registry.register("json3-value", json.dumps({"type": "object", "properties": properties}), "JSON")
+    form = ("--value-format", "json-schema", "--registry", registry.url)
+    assert odradek(kafka, "produce", "json3", *form, stdin=b'{"share":1,"more":1}\n{"any":{"a":1}}\n').returncode == 0
+    kafka.put("json3", ['{"number":1}'])
+    query = 'select number, share, "any", typeof(number), typeof(share), _corrupt_record from json3 order by "offset"'
+    asked = completed("sql", query, "-b", kafka.address, "--json", *form)
+    bad = base64.b64encode(b'{"number":1}').decode()
+    assert [list(json.loads(line).values()) for line in asked.stdout.splitlines()] == [
+        [None, 1.0, None, "BIGINT", "DOUBLE", None],
+        [None, None, '{"a":1}', "BIGINT", "DOUBLE", None],
+        [None, None, None, "BIGINT", "DOUBLE", bad],
+    ], asked.stderr

@@ -27,7 +27,7 @@ from odradek.client import (
     SimpleConsumer,
     TopicPartition,
 )
-from odradek.client.admin.backups import HeldFiles
+from odradek.client.admin.brokers import HeldFiles
 from odradek.client.admin.transactions import ActiveProducer
 from odradek.client.core.metadata import PartitionInfo, TopicInfo
 from odradek.client.errors import RequestTimedOut

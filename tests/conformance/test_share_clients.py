@@ -1,16 +1,23 @@
-"""Java's share consumers against this broker, where Java is installed and KAFKA_LIB names Kafka's jars."""
+"""Share consumers of librdkafka and, where Java is installed and KAFKA_LIB names Kafka's jars, of Java."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+import threading
+import time
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import confluent_kafka
 import pytest
-from odradek.client.blocking import Producer
+from odradek.client import ConfigResource, NewTopic
+from odradek.client.blocking import Admin, Producer
+from odradek.tests.support import process
 from odradek.tests.support.clients import create_topic, require
-from odradek.tests.support.process import java
+from odradek.tests.support.process import BrokerProcess, java, javac
 
 TOOLS = "org.apache.kafka.tools."
 WITHIN_S = 90
@@ -64,3 +71,94 @@ def test_console_share_consumer(address: str) -> None:
     arguments = ["--topic", topic, "--group", topic, "--max-messages", str(COUNT)]
     printed = ran(address, "consumer.ConsoleShareConsumer", *arguments)
     assert sorted(printed.split()) == sorted(str(number) for number in range(COUNT))
+
+
+def begin(address: str, topic: str, count: int, **configs: str) -> None:
+    """Write numbers to a topic of two partitions, all of which are for the share group of the same name."""
+    with Admin(address) as admin, Producer(address) as producer:
+        admin.create_topics([NewTopic(topic, 2)])
+        admin.alter_configs({ConfigResource.group(topic): {"share.auto.offset.reset": "earliest"} | configs})
+        producer.send_many(topic, ((None, b"%d" % number) for number in range(count)))
+
+
+def lag(address: str, group: str) -> int:
+    with Admin(address) as admin:
+        return sum(each.lag or 0 for each in admin.list_share_group_offsets(group).values())
+
+
+def test_java_accepts_rejects_releases_and_renews_one_by_one(tmp_path: Path) -> None:
+    require("java")
+    broker = BrokerProcess(tmp_path, group_share_min_record_lock_duration_ms=1_000).start()
+    begin(broker.address, "jobs", 40, **{"share.record.lock.duration.ms": "1000"})
+    (tmp_path / "classes").mkdir()
+    classes = javac(Path(process.__file__).with_name("ShareWorker.java"), tmp_path / "classes")
+    command = [*java(classes), "ShareWorker", broker.address, "jobs", "jobs", "40"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert ended.returncode == 0, ended.stderr
+    delivered = Counter(int(line.split()[0]) for line in ended.stdout.splitlines())
+    assert delivered == {number: 2 if number % 4 == 2 else 1 for number in range(40)}
+    assert lag(broker.address, "jobs") == 0
+    broker.close()
+
+
+class Worker:
+    """A share consumer of librdkafka in a thread. `act` says what becomes of a message, None in the implicit mode."""
+
+    def __init__(self, address: str, group: str, act: Callable[[Any], Any] | None = None) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.stopped = threading.Event()
+        mode = "implicit" if act is None else "explicit"
+        self._config = {"bootstrap.servers": address, "group.id": group, "share.acknowledgement.mode": mode}
+        self._act = act
+        self._thread = threading.Thread(target=self._run, args=(group,))
+        self._thread.start()
+
+    def _run(self, topic: str) -> None:
+        with confluent_kafka.ShareConsumer(self._config) as consumer:
+            consumer.subscribe([topic])
+            while not self.stopped.is_set():
+                for message in consumer.poll(0.2):
+                    assert message.error() is None, message.error()
+                    self.seen.append((int(message.value()), message.delivery_count()))
+                    if self._act is not None:
+                        consumer.acknowledge(message, self._act(message))
+                consumer.commit_sync(30)
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self._thread.join(WITHIN_S)
+
+
+def test_members_of_librdkafka_take_each_record_once(address: str) -> None:
+    begin(address, "rdkafka-implicit", COUNT)
+    workers = [Worker(address, "rdkafka-implicit") for _ in range(3)]
+    until(lambda: sum(len(each.seen) for each in workers) >= COUNT)
+    for each in workers:
+        each.stop()
+    assert Counter(number for each in workers for number, _ in each.seen) == dict.fromkeys(range(COUNT), 1)
+    assert lag(address, "rdkafka-implicit") == 0
+
+
+def test_librdkafka_accepts_rejects_and_releases_one_by_one(address: str) -> None:
+    begin(address, "rdkafka-explicit", 40)
+    types = confluent_kafka.AcknowledgeType
+
+    def act(message: Any) -> Any:
+        kind = int(message.value()) % 4
+        if kind == 1:
+            return types.REJECT
+        return types.RELEASE if kind == 2 and message.delivery_count() == 1 else types.ACCEPT
+
+    worker = Worker(address, "rdkafka-explicit", act)
+    until(lambda: len(worker.seen) >= 50)
+    worker.stop()
+    again = [(number, 2) for number in range(40) if number % 4 == 2]
+    assert sorted(worker.seen) == sorted([(number, 1) for number in range(40)] + again)
+    assert lag(address, "rdkafka-explicit") == 0
+
+
+def until(true: Callable[[], bool]) -> None:
+    ends_s = time.monotonic() + WITHIN_S
+    while not true():
+        assert time.monotonic() < ends_s
+        time.sleep(0.05)

@@ -106,3 +106,22 @@ def test_referenced_texts_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert subjects.source(Content("AVRO", "{}", (first,))).references == {"a": '"int"'}
     with pytest.raises(RegistryError, match="more than 8 characters"):
         subjects.source(Content("AVRO", "{}", (first, second)))
+
+
+def test_a_config_that_nothing_acts_on_is_told() -> None:
+    subjects = Subjects()
+    key = b'{"keytype":"CONFIG","subject":"s","magic":0}'
+    plain = b'{"compatibilityLevel":"FULL","normalize":false,"alias":null}'
+    assert subjects.apply(key, plain) is None and subjects.level("s") == "FULL"
+    more = b'{"compatibilityLevel":"NONE","compatibilityGroup":"major","normalize":true}'
+    assert subjects.apply(key, more) == "the config compatibilityGroup, normalize of s is not supported"
+    assert subjects.level("s") == "NONE"
+    assert subjects.apply(key, None) is None and subjects.level("s") == "BACKWARD"
+
+
+def test_references_that_lead_in_a_circle_end() -> None:
+    """No registry writes them, but a hand can."""
+    text = '{"type":"record","name":"R","fields":[]}'
+    there, back = (Content("AVRO", text, (Reference("R", subject, 1),)) for subject in "ba")
+    subjects = state(Version("a", 1, 1, there), Version("b", 1, 2, back))
+    assert subjects.source(there).references == {"R": text}

@@ -25,7 +25,7 @@ from odradek.broker.coordination.share.coordinator import ShareCoordinator
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.broker.replication.coordinator_moves import CoordinatorMoves
-from odradek.broker.replication.role import Role
+from odradek.broker.replication.leadership import Role
 from odradek.broker.topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support import simulated_clients as clients

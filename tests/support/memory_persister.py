@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from odradek.broker.coordination.share.batches import combine
 from odradek.broker.coordination.share.persister import (
     UNINITIALIZED_OFFSET,
     UNKNOWN_COUNT,
+    Progress,
     ShareKey,
     ShareState,
     StateBatch,
@@ -21,6 +22,8 @@ class MemoryPersister:
     def __init__(self) -> None:
         self.states: dict[ShareKey, ShareState] = {}
         self.failure: ErrorCode = ErrorCode.NONE
+        # Where each write has set the start.
+        self.starts: list[int] = []
 
     async def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
         self._fail()
@@ -41,15 +44,16 @@ class MemoryPersister:
         key: ShareKey,
         state_epoch: int,
         leader_epoch: int,
-        start_offset: int,
-        delivery_complete_count: int,
+        progress: Callable[[], Progress],
         batches: Sequence[StateBatch],
     ) -> None:
         self._fail()
         known = self._known(key, leader_epoch)
         if state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
-        start = known.start_offset if start_offset == UNINITIALIZED_OFFSET else start_offset
+        start, delivery_complete_count = progress()
+        start = known.start_offset if start == UNINITIALIZED_OFFSET else start
+        self.starts.append(start)
         combined = combine(known.batches, batches, start)
         self.states[key] = ShareState(
             known.state_epoch, known.leader_epoch, start, delivery_complete_count, tuple(combined)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.authorizer_table import AUTHORIZERS
+from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from odradek.broker.security.principals import user
 

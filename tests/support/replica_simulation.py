@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.broker.replication.leadership import IsrChange, Leadership
-from odradek.broker.replication.role import Role
-from odradek.broker.replication.truncation import truncation_offset
+from odradek.broker.replication.follower_log import truncation_offset
+from odradek.broker.replication.leadership import IsrChange, Leadership, Role
 from odradek.storage.leader_epochs import LeaderEpochs
 
 BUGS = (

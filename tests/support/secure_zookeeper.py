@@ -10,7 +10,7 @@ from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import ZooKeeperProcess
 
-USER, PASSWORD = "kafka", "at ZooKeeper"
+USER, PASSWORD = "kafka", "5ecret at ZooKeeper"
 _NETTY = "org.apache.zookeeper.server.NettyServerCnxnFactory"
 _SASL = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 _X509 = "org.apache.zookeeper.server.auth.X509AuthenticationProvider"

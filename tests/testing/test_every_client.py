@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,7 +12,7 @@ import confluent_kafka
 import pytest
 from odradek.client import Consumer, Producer
 from odradek.client import blocking as odradek_blocking
-from odradek.testing import LocalKafka
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, Record
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Other people's packages may use what Python deprecates.
@@ -23,12 +25,12 @@ client = pytest.mark.parametrize("client", CLIENTS)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-async def produce(kafka: LocalKafka, client: str, value: bytes) -> None:
+async def produce(kafka: Kafka, client: str, value: bytes) -> None:
     """Produce one record to `orders`, and wait for its acknowledgement."""
     await _PRODUCE[client](kafka.options(LIBRARIES.get(client, client)), value)
 
 
-async def consume(kafka: LocalKafka, client: str) -> bytes | None:
+async def consume(kafka: Kafka, client: str) -> bytes | None:
     """Read one record of `orders` as the group `readers`, and commit it."""
     return await _CONSUME[client](kafka.options(LIBRARIES.get(client, client)))
 
@@ -86,6 +88,93 @@ async def test_a_consumer_gets_over_errors(kafka: LocalKafka, client: str) -> No
     ):
         assert await consume(kafka, client) == b"v"
     assert kafka.lag("readers") == {("orders", 0): 0}
+
+
+@client
+async def test_a_client_waits_out_a_delay_a_stall_and_a_cut(kafka: LocalKafka, client: str) -> None:
+    kafka.create_topic("orders")
+    kafka.delay("Metadata", 0.02)
+    kafka.cut("Produce", times=1, must_fire=True)
+    with kafka.requests() as seen:
+        stalled = kafka.stall("InitProducerId")
+        waiting = threading.Thread(target=resume_when, args=(kafka, lambda: seen.of("InitProducerId")))
+        waiting.start()
+        await produce(kafka, client, b"v")
+        waiting.join()
+    assert stalled.fired
+    assert [each.value for each in kafka.records("orders")] == [b"v"]
+
+
+def resume_when(kafka: LocalKafka, true: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + 60
+    while not true() and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+    kafka.resume()
+
+
+@client
+async def test_a_function_of_the_test_answers_a_client(kafka: LocalKafka, client: str) -> None:
+    kafka.create_topic("orders")
+    asked: list[Any] = []
+
+    @kafka.on("Produce")
+    def answer(request: Any, proceed: Callable[[], Any]) -> Any:
+        asked.append(request.acks)
+        return proceed()
+
+    await produce(kafka, client, b"v")
+    assert asked == [-1] and answer.fired == 1
+    assert [each.value for each in kafka.records("orders")] == [b"v"]
+
+
+@client
+async def test_what_a_client_wrote_grows_old(kafka: LocalKafka, kafka_clock: LocalKafka, client: str) -> None:
+    kafka.create_topic("orders", config={"retention.ms": 3_600_000})
+    await produce(kafka, client, b"v")
+    kafka_clock.advance(hours=7)
+    assert kafka.records("orders") == []
+    kafka.put("orders", [Record(key=b"k", value=None), ("k", "new")])
+    assert [each.value for each in kafka.records("orders")] == [None, b"new"]
+
+
+@client
+async def test_a_client_goes_on_after_a_snapshot_is_restored(
+    kafka_factory: Callable[..., LocalKafka], client: str
+) -> None:
+    kafka = kafka_factory()
+    await produce(kafka, client, b"prepared")
+    snapshot = kafka.snapshot()
+    await produce(kafka, client, b"gone")
+    kafka.restore(snapshot)
+    assert await consume(kafka, client) == b"prepared"
+    assert kafka.lag("readers") == {("orders", 0): 0}
+
+
+@client
+@pytest.mark.kafka(topics=["orders"])
+async def test_a_client_gets_over_the_death_of_a_leader(kafka_cluster: KafkaCluster, client: str) -> None:
+    await produce(kafka_cluster, client, b"v")
+    leader = kafka_cluster.leader("orders")
+    kafka_cluster.kill(leader)
+    # The topics of the coordinators are there, though no client has asked for one before.
+    assert await consume(kafka_cluster, client) == b"v"
+    kafka_cluster.restart(leader)
+    kafka_cluster.move_leader("orders", to=leader)
+    await produce(kafka_cluster, client, b"w")
+    assert [each.value for each in kafka_cluster.records("orders")] == [b"v", b"w"]
+
+
+@client
+@pytest.mark.kafka(config={"log.flush.interval.messages": 1}, topics=["orders"])
+async def test_what_a_client_wrote_survives_kills_and_power_cuts(kafka_process: KafkaProcess, client: str) -> None:
+    await produce(kafka_process, client, b"v")
+    kafka_process.kill()
+    kafka_process.restart()
+    await produce(kafka_process, client, b"w")
+    kafka_process.lose_power(seed=1)
+    kafka_process.restart()
+    assert [each.value for each in kafka_process.records("orders")] == [b"v", b"w"]
+    assert await consume(kafka_process, client) == b"v"
 
 
 # -- One record in and out, with each client

@@ -242,3 +242,20 @@ def no_fault_is_left(kafka: LocalKafka) -> Iterator[None]:
     yield
     kafka.reset()
     assert produce(kafka, "t", b"v") is None
+
+
+def test_a_fault_that_must_fire_is_checked_at_a_reset_and_at_the_end_of_with() -> None:
+    with pytest.raises(NeverFired), LocalKafka() as kafka:
+        kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+    with LocalKafka() as kafka:
+        kafka.create_topic("t")
+        kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+        with pytest.raises(NeverFired):
+            kafka.reset()
+        assert kafka.topics() == []
+
+
+def test_another_error_goes_before_a_fault_that_never_fired() -> None:
+    with pytest.raises(KeyError), LocalKafka() as kafka:
+        kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+        raise KeyError

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -12,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, control, process
+from odradek.testing.errors import Unavailable
 
 KINDS: list[Callable[[], LocalKafka | KafkaCluster | KafkaProcess]] = [
     LocalKafka,
@@ -73,3 +76,56 @@ def test_a_start_that_fails_leaves_nothing() -> None:
                 kind({"listeners": f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"})
     after = seen()
     assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
+
+
+# Where Ctrl-C, or the signal of pytest-timeout, meets a start.
+INTERRUPTED = [
+    (LocalKafka, Kafka, "_set_passwords"),
+    (LocalKafka, control, "clear"),
+    (KafkaProcess, process, "_first_line"),
+    (KafkaCluster, KafkaCluster, "_settle"),
+]
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("kind", "owner", "name"), INTERRUPTED, ids=lambda each: getattr(each, "__name__", each))
+def test_an_interrupted_start_leaves_nothing(
+    kind: Callable[[], Kafka], owner: object, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LocalKafka() as first:
+        use(first)
+    before = seen()
+    monkeypatch.setattr(owner, name, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        with kind() as kafka:
+            kafka.reset()
+    after = seen()
+    assert [found - known for found, known in zip(after, before, strict=True)] == [set(), set(), set()]
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_program_that_closes_nothing_leaves_nothing(tmp_path: Path) -> None:
+    """As a notebook does. The kit runs on until the program ends, though nobody holds it with `with`."""
+    code = """if True:
+        import gc
+        from odradek.testing import KafkaProcess, kafka, kafka_cluster
+        running = [kafka(), kafka_cluster(), KafkaProcess()]
+        gc.collect()
+        for each in running:
+            each.put("t", ["v"])
+            assert len(each.records("t")) == 1
+    """
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, check=True, timeout=120)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_configs_that_cannot_be_leave_nothing() -> None:
+    before = seen()
+    for kind in (LocalKafka, KafkaProcess, KafkaCluster):
+        with pytest.raises(Unavailable, match="leave the config listeners out"):
+            kind({"listeners": "PLAINTEXT://127.0.0.1:0"}, tls=True)
+    assert seen()[2] == before[2]

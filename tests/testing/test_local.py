@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
+from confluent_kafka import Message
 from confluent_kafka import Producer as ConfluentProducer
 from odradek import testing
 from odradek.broker import Broker
 from odradek.broker.configs.definition import ConfigError
 from odradek.client import Consumer, KafkaError, Producer
-from odradek.testing import LocalKafka, Record
+from odradek.testing import KafkaProcess, LocalKafka, Record
+from odradek.testing.errors import Unavailable
 
 
 def read_all(kafka: LocalKafka, topic: str, count: int, group: str = "readers") -> list[bytes | None]:
@@ -114,6 +118,78 @@ def test_a_snapshot_brings_back_what_was_there(kafka_factory: Callable[..., Loca
     kafka.restore()
     assert [each.value for each in kafka.records("orders")] == [b"1"]
     assert kafka.address == address
+
+
+def test_each_snapshot_is_one_of_its_own(kafka_factory: Callable[..., LocalKafka]) -> None:
+    kafka = kafka_factory()
+    kafka.put("orders", ["1"])
+    first = kafka.snapshot()
+    kafka.put("orders", ["2"])
+    second = kafka.snapshot()
+    for snapshot, values in ((first, [b"1"]), (None, [b"1", b"2"]), (first, [b"1"]), (second, [b"1", b"2"])):
+        kafka.restore(snapshot)
+        assert [each.value for each in kafka.records("orders")] == values
+
+
+def test_a_snapshot_that_fails_changes_nothing(
+    kafka_factory: Callable[..., LocalKafka], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    kafka = kafka_factory()
+    kafka.put("orders", ["1"])
+    kafka.snapshot()
+    kafka.put("orders", ["2"])
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="full"):
+        patched.setattr(shutil, "copytree", fail)
+        kafka.snapshot()
+    assert [each.value for each in kafka.records("orders")] == [b"1", b"2"]
+    kafka.restore()
+    assert [each.value for each in kafka.records("orders")] == [b"1"]
+
+
+def test_a_snapshot_during_writes_has_what_was_acknowledged_before(kafka_factory: Callable[..., LocalKafka]) -> None:
+    kafka = kafka_factory()
+    kafka.create_topic("orders")
+    acknowledged: list[bytes] = []
+    producer = ConfluentProducer({"bootstrap.servers": kafka.address, "linger.ms": 0, "enable.idempotence": True})
+
+    def note(_: object, record: Message) -> None:
+        acknowledged.append(record.value() or b"")
+
+    def write(producer: ConfluentProducer, numbers: range) -> None:
+        for number in numbers:
+            producer.produce("orders", b"%d" % number, on_delivery=note)
+            producer.poll(0)
+
+    write(producer, range(500))
+    while not acknowledged:
+        producer.poll(0.1)
+    before = list(acknowledged)
+    kafka.snapshot()
+    write(producer, range(500, 1000))
+    assert producer.flush(60) == 0
+    assert [each.value for each in kafka.records("orders")] == [b"%d" % number for number in range(1000)]
+    # It would go on with a producer id and a sequence number that the older files do not know.
+    del producer
+    kafka.restore()
+    restored = [each.value for each in kafka.records("orders")]
+    assert restored == [b"%d" % number for number in range(len(restored))] and len(restored) >= len(before)
+
+
+@pytest.mark.parametrize("kind", [LocalKafka, KafkaProcess, Broker.ephemeral])
+def test_a_directory_that_a_test_names_stays_at_the_end(kind: Callable[..., Any], tmp_path: Path) -> None:
+    with kind({"log.dirs": str(tmp_path / "data")}):
+        pass
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_several_directories_have_no_snapshot(tmp_path: Path) -> None:
+    with LocalKafka({"log.dirs": f"{tmp_path / 'a'},{tmp_path / 'b'}"}) as kafka:
+        with pytest.raises(Unavailable, match=r"several log\.dirs"):
+            kafka.snapshot()
+        assert kafka.is_alive
 
 
 def test_another_broker_has_configs_of_its_own(kafka: LocalKafka, kafka_factory: Callable[..., LocalKafka]) -> None:

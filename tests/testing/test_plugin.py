@@ -109,6 +109,46 @@ def test_junit_files_have_the_report(tmp_path: Path) -> None:
     assert "topic t created" in report
 
 
+FACTORY = """
+def test_must_fire(kafka_factory):
+    for _ in range(2):
+        kafka_factory().fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+
+def test_all_are_closed(kafka_factory):
+    import os, threading
+    assert [each.name for each in threading.enumerate() if each.name == "odradek-broker"] == []
+"""
+
+
+def test_brokers_of_a_factory_check_their_faults_and_all_of_them_end(tmp_path: Path) -> None:
+    said = run(tmp_path, FACTORY)
+    assert "2 passed, 1 error" in said
+    assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
+
+
+CLOCK = """
+import time
+
+def test_moves(kafka_clock):
+    kafka_clock.advance(days=30)
+
+def test_after(kafka):
+    kafka.put("t", ["v"])
+    kafka.apply_retention()
+    assert len(kafka.records("t")) == 1
+    kafka.broker.call(later)
+
+async def later(): ...
+
+def test_the_time_is_real_again(kafka):
+    assert abs(kafka.broker.clock.now_ms() / 1000 - time.time()) < 3600
+"""
+
+
+def test_a_test_that_moves_the_clock_moves_it_for_no_other(tmp_path: Path) -> None:
+    assert "3 passed" in run(tmp_path, CLOCK)
+
+
 DEAD = """
 import pytest
 

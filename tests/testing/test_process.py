@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 from odradek.testing import KafkaProcess
 from odradek.testing.errors import Unavailable
@@ -49,3 +55,33 @@ def test_a_power_cut_may_take_what_was_not_forced_to_disk(kafka_process: KafkaPr
 def test_a_process_that_does_not_start_says_why() -> None:
     with pytest.raises(Unavailable, match="did you mean log"):
         KafkaProcess({"log.retentionn.ms": 1})
+
+
+def test_a_process_ends_with_the_one_that_started_it(tmp_path: Path) -> None:
+    """As of pytest-timeout, whose thread ends the process of the tests at once."""
+    code = "import os; from odradek.testing import KafkaProcess as P; k = P(); print(k.pid, flush=True); os._exit(1)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    pid, deadline_s = int(done.stdout), time.monotonic() + 60
+    while is_alive(pid):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_the_next_one_removes_what_a_killed_process_left(tmp_path: Path) -> None:
+    code = "import os; from odradek.testing import LocalKafka as L, KafkaProcess as P; L(); P(); os._exit(1)"
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=False)
+    assert list(tmp_path.glob("odradek-ephemeral-*"))
+    code = code.replace("os._exit(1)", "").replace("L(); P()", "L().close()")
+    deadline_s = time.monotonic() + 60
+    while list(tmp_path.glob("odradek-ephemeral-*")):
+        assert time.monotonic() < deadline_s
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "(zombie)" not in Path(f"/proc/{pid}/status").read_text() if Path(f"/proc/{pid}/status").exists() else True

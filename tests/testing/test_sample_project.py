@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shutil
@@ -10,8 +11,10 @@ import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
+from textwrap import indent
 
 import pytest
+from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka, LocalSchemaRegistry
 
 ROOT = Path(__file__).parents[2]
 PROJECT = Path(__file__).with_name("sample_project")
@@ -22,6 +25,23 @@ FOUND_BY = {
     "early-commit": "test_an_order_is_paid_though_the_service_crashes",
     "zombie": "test_an_instance_that_was_replaced_writes_no_more",
 }
+PAGE = ROOT / "docs" / "testing.md"
+KINDS = (LocalKafka, KafkaCluster, KafkaProcess, LocalSchemaRegistry)
+# The marker, a fixture that is called, the handler of a test, and a method of testcontainers.
+NOT_CALLS = {"kafka", "kafka_factory", "answer", "get_bootstrap_server"}
+# The calls in the page's tables: name and arguments.
+CALLS = {
+    (name, arguments)
+    for row in re.findall(r"^\|.*\|$", PAGE.read_text(), re.MULTILINE)
+    for name, arguments in re.findall(r"[`.]([a-z_]+)\(([^`]*?)\)[` ]", row)
+    if name not in NOT_CALLS
+}
+_GIVEN = """
+from odradek.client.blocking import Producer
+from odradek.client.schemas import Avro
+from odradek.testing import Record
+from page import NEW, NEXT, OLD, SERVICES, background
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +87,26 @@ def test_the_projects_tests_pass_with_the_wheel_alone(installed: Path, tmp_path:
     (tmp_path / "project" / "test_where.py").write_text(
         f"import odradek\ndef test_where(): assert odradek.__file__.startswith({str(installed)!r})\n"
     )
-    assert "8 passed" in run(installed, tmp_path, "", "-n", "2")
+    assert "17 passed" in run(installed, tmp_path, "", "-n", "2")
+
+
+def test_every_block_of_the_page_runs(installed: Path, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for number, block in enumerate(blocks[:-1]):
+        (folder / f"test_block_{number}.py").write_text(f"{_GIVEN}run_my_service = SERVICES[{number}]\n\n{block}")
+    (folder / "test_alone.py").write_text(f"def test_alone():\n{indent(blocks[-1], '    ')}")
+    assert f"{len(blocks)} passed" in run(installed, tmp_path, "", "-k", "block or alone")
+
+
+@pytest.mark.parametrize("named", sorted(CALLS))
+def test_every_call_of_the_page_is_there(named: tuple[str, str]) -> None:
+    name, arguments = named
+    found = next(getattr(each, name) for each in KINDS if hasattr(each, name))
+    parameters = inspect.signature(found).parameters
+    given = re.findall(r"(\w+)=", arguments)
+    assert set(given) <= parameters.keys() or "by" in parameters
 
 
 @pytest.mark.parametrize("planted", FOUND_BY)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka import TopicPartition
 from odradek.client import KafkaError
 from odradek.testing import LocalKafka, Record
 from odradek.testing.errors import Unavailable
@@ -113,3 +114,28 @@ def test_a_topic_is_compacted_with_its_newest_segment(kafka: LocalKafka) -> None
 def test_a_clock_never_goes_back(kafka_clock: LocalKafka, kafka_factory: Callable[..., LocalKafka]) -> None:
     with pytest.raises(Unavailable, match="never goes back"):
         kafka_clock.advance(hours=-1)
+
+
+def test_what_a_test_puts_in_has_the_time_of_its_clock(kafka: LocalKafka, kafka_clock: LocalKafka) -> None:
+    kafka.create_topic("t", config={"retention.ms": 3_600_000})
+    kafka_clock.advance(hours=7)
+    kafka.put("t", ["new"])
+    kafka.apply_retention("t")
+    assert [each.value for each in kafka.records("t")] == [b"new"]
+
+
+def test_a_request_that_waits_is_answered_when_the_clock_passes_its_time(
+    kafka: LocalKafka, kafka_clock: LocalKafka
+) -> None:
+    kafka.create_topic("t")
+    with kafka.requests() as seen:
+        options = {"bootstrap.servers": kafka.address, "group.id": "g"}
+        consumer = ConfluentConsumer({**options, "fetch.wait.max.ms": 290_000, "socket.timeout.ms": 300_000})
+        consumer.assign([TopicPartition("t", 0, 0)])
+        while not seen.of("Fetch"):
+            consumer.poll(0.05)
+        kafka_clock.advance(minutes=6)
+        while len(seen.of("Fetch")) < 2:
+            consumer.poll(0.05)
+        assert seen.of("Fetch")[0].answer is not None
+        consumer.close()

@@ -17,8 +17,7 @@ from ...replication.controller_door import OwnBroker
 from ...replication.inter_broker import InterBroker, Unreachable
 from ...replication.peer import Peer, PeerLost
 from ..znodes import Registration
-from .outbox import Message, StopReplicas
-from .pieces import pieces_of
+from .outbox import Message, StopReplicas, pieces_of
 from .requests import request_of
 
 # Messages that wait for one broker.

@@ -7,8 +7,7 @@ for the commits that are under way, because what these bring would stay. So does
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from ..actor import Actor, Machine
-from ..append_errors import append_error
+from ..actor import Actor, Machine, append_error
 from . import events, machine, records
 from .events import Answer, Event, Outcome
 from .group import Group

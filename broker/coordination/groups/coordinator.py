@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import consumer_group_heartbeat
@@ -40,12 +42,12 @@ from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill
 from ..actor import Actor, Runtime
+from ..alarms import Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
 from ..share.persister import Persister
-from ..sweep import Sweep
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
 from .consumer import offsets as consumer_offsets
@@ -57,9 +59,11 @@ from .group import Group
 from .limits import GroupLimits, GroupsConfig, limits_of
 from .modern.events import Rejection
 from .modern.responses import describe, heartbeat_response
+from .modern.target import TargetOf
 from .records import NO_PRODUCER, OffsetRecord, Record
-from .share.coordinator import ShareGroups
-from .share.target import SHARE_TARGET
+
+if TYPE_CHECKING:
+    from .share.coordinator import ShareGroups
 
 _log = logging.getLogger(__name__)
 
@@ -103,6 +107,7 @@ class GroupCoordinator:
         self._aside = aside
         self._own_configs = own_configs
         self._group_version = 1
+        self._share_version = 1
         # Whether topics are being matched with the regular expressions of a group. One at a time is enough.
         self._is_matching = False
         # Whether the target of a large group is being computed.
@@ -114,12 +119,28 @@ class GroupCoordinator:
         self.groups = self.shards.actors
         # The groups that a producer's open transaction may have offsets of, by partition and producer id.
         self._in_transactions: dict[tuple[int, int], set[str]] = {}
-        self.share = ShareGroups(self, topics, persister, config.group_share_assignors)
+        self._persister = persister
         self._expiry = Sweep(timers, clock, lambda: config.offsets_retention_check_interval_ms, self._expire)
+
+    @cached_property
+    def share(self) -> ShareGroups:
+        """The share groups. They are imported with the first request: most brokers never meet one."""
+        from .share.coordinator import ShareGroups
+
+        return ShareGroups(self, self._topics, self._persister, self._config.group_share_assignors)
 
     def set_version(self, group_version: int) -> None:
         """Set the level of the feature `group.version`: whether there may be consumer groups of KIP-848."""
         self._group_version = group_version
+
+    def set_share_version(self, share_version: int) -> None:
+        """Set the level of the feature `share.version`: whether there may be share groups."""
+        self._share_version = share_version
+
+    @property
+    def serves_share_groups(self) -> bool:
+        """Whether there may be share groups."""
+        return self._share_version >= 1
 
     @property
     def _serves_consumer_protocol(self) -> bool:
@@ -134,7 +155,8 @@ class GroupCoordinator:
     def stop(self) -> None:
         """Tell waiting members to look for another coordinator (NOT_COORDINATOR). Idempotent."""
         self._expiry.stop()
-        self.share.stop()
+        if "share" in self.__dict__:
+            self.share.stop()
         for partition in list(self.shards.owned):
             self.unload(partition)
         self.shards.stop()
@@ -182,7 +204,7 @@ class GroupCoordinator:
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
         if actor.state.consumer is not None:
-            self.compute_target(actor)
+            self.compute_target(actor, CONSUMER_TARGET)
         return call.result()
 
     def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
@@ -207,7 +229,7 @@ class GroupCoordinator:
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
         if actor.state.consumer is not None:
-            self.compute_target(actor)
+            self.compute_target(actor, CONSUMER_TARGET)
         return call.result()
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
@@ -257,7 +279,7 @@ class GroupCoordinator:
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
         self._match_topics(actor, context)
         if actor.state.consumer is not None:
-            self.compute_target(actor)
+            self.compute_target(actor, CONSUMER_TARGET)
         return call.result()
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:
@@ -287,10 +309,10 @@ class GroupCoordinator:
 
         self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
 
-    def compute_target(self, actor: GroupActor) -> None:
+    def compute_target(self, actor: GroupActor, target: TargetOf[Any]) -> None:
         """Compute the target of a large group in a thread, one group at a time."""
         is_idle = not self._is_assigning
-        event = (CONSUMER_TARGET.beside(actor.state) or SHARE_TARGET.beside(actor.state)) if is_idle else None
+        event = target.beside(actor.state) if is_idle else None
         if event is None:
             return
         self._is_assigning = True
@@ -305,8 +327,7 @@ class GroupCoordinator:
         self, context: Context, request: ConsumerGroupDescribeRequest
     ) -> ConsumerGroupDescribeResponse | LargeResponse[ConsumerGroupDescribeResponse]:
         """Answer a ConsumerGroupDescribe."""
-        response = ConsumerGroupDescribeResponse()
-        return describe(CONSUMER_DESCRIPTION, self, self._topics, request, response, self._serves_consumer_protocol)
+        return describe(CONSUMER_DESCRIPTION, self, self._topics, request, self._serves_consumer_protocol)
 
     # -- Offsets
 
@@ -413,11 +434,13 @@ class GroupCoordinator:
         """Make the actor of a new group."""
         return self.shards.add(group_id)
 
-    def forget_topic(self, topic: str) -> None:
-        """Delete the offsets of a topic that was deleted."""
+    def forget_topic(self, topic: str, topic_id: bytes) -> None:
+        """Delete the offsets of a topic that was deleted, and have share groups forget it."""
         for actor in list(self.groups.values()):
             if actor.state.offsets.with_pending(topic):
                 actor.feed(events.DropTopic(topic))
+            if actor.state.share is not None:
+                actor.feed(events.ForgetTopic(topic_id))
 
     def drop_lost_topics(self) -> None:
         """Delete the offsets of topics that are not there any more, or that were made again under another id.

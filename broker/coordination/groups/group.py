@@ -10,6 +10,7 @@ log change it through `apply`, now or while the log is replayed.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from ....protocol.messages.group_records import GroupMetadataValue
@@ -21,8 +22,10 @@ from .history import MAX_HISTORY, Rebalance
 from .limits import GroupLimits
 from .records import ClassicEnded, OffsetRecord, PartRecord, Record
 from .roster import Member, Roster
-from .share.state import ShareGroup
 from .states import LEGAL, GroupState, IllegalMove
+
+if TYPE_CHECKING:
+    from .share.state import ShareGroup
 
 
 class Group:
@@ -109,7 +112,10 @@ class Group:
         """Change the consumer or share group, make it with its first record, and forget it with its last."""
         is_gone = record.value is None
         if record.is_share:
-            self.share = self.share or ShareGroup()
+            if self.share is None:
+                from .share.state import ShareGroup
+
+                self.share = ShareGroup()
             self.share.apply(record)
             if is_gone and isinstance(record.key, ShareGroupMetadataKey):
                 self.share = None

@@ -14,11 +14,11 @@ Two kinds of changes:
 - What a rebalance needs changes at once: PreparingRebalance and CompletingRebalance, members that join and leave,
   parked requests, the next generation. A crash loses this, and start-up finds the last generation that was written.
 
-Two exceptions: a group without members becomes Empty even if its record could not be written (append_failure.py), and
+Two exceptions: a group without members becomes Empty even if its record could not be written (lifecycle.py), and
 the offsets of a transaction count with EndTransaction, because its marker is in the log already.
 
 A group that is a consumer group (KIP-848) or a share group (KIP-932) has a machine of its own (consumer/machine.py,
-share/machine.py).
+share/machine.py). That of share groups is imported when the first one is met.
 
 Between a step that returns a record of the group and its `apply` (or an AppendFailed) the caller does not step the
 group.
@@ -30,7 +30,6 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
-    append_failure,
     commits,
     deletion,
     events,
@@ -44,13 +43,14 @@ from . import (
 )
 from .consumer import machine as consumer
 from .group import Group
-from .share import machine as share
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     do = STEPS.get(event.__class__)
     if group.share is not None or event.__class__ in SHARE_EVENTS:
+        from .share import machine as share
+
         return share.step(group, event, now_ms)
     if group.consumer is not None or do is None:
         return consumer.step(group, event, now_ms)
@@ -99,5 +99,5 @@ STEPS: dict[type[events.Event], Callable[[Group, Any, events.Outcome, int], None
     events.EndTransaction: commits.end_transaction,
     events.Loaded: lifecycle.loaded,
     events.Unload: lifecycle.unload,
-    events.AppendFailed: append_failure.append_failed,
+    events.AppendFailed: lifecycle.append_failed,
 }

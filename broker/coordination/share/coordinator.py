@@ -14,26 +14,14 @@ from itertools import islice
 from typing import Any, Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ....protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
-from ....protocol.messages.initialize_share_group_state import (
-    InitializeShareGroupStateRequest,
-    InitializeShareGroupStateResponse,
-)
-from ....protocol.messages.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
-from ....protocol.messages.read_share_group_state_summary import (
-    ReadShareGroupStateSummaryRequest,
-    ReadShareGroupStateSummaryResponse,
-)
-from ....protocol.messages.write_share_group_state import WriteShareGroupStateRequest, WriteShareGroupStateResponse
 from ...topics.topic_names import SHARE_STATE_TOPIC
-from ..actor import Actor, Machine, Runtime
-from ..append_errors import append_error
+from ..actor import Actor, Machine, Runtime, append_error
+from ..alarms import Sweep
 from ..calls import Call, Eventual
-from ..interfaces import Clock, Context, Timers, Topics
+from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
-from ..sweep import Sweep
-from . import events, machine, records, requests
+from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey
 from .records import StateRecord
@@ -112,32 +100,6 @@ class ShareCoordinator:
         return KeptState(key, self._topics, self._config.share_coordinator_snapshot_update_records_per_snapshot)
 
     # -- Requests
-
-    def initialize(
-        self, context: Context, request: InitializeShareGroupStateRequest
-    ) -> Eventual[InitializeShareGroupStateResponse]:
-        """Answer an InitializeShareGroupState."""
-        return requests.initialize(request, self.ask)
-
-    def read(self, context: Context, request: ReadShareGroupStateRequest) -> Eventual[ReadShareGroupStateResponse]:
-        """Answer a ReadShareGroupState."""
-        return requests.read(request, self.ask)
-
-    def write(self, context: Context, request: WriteShareGroupStateRequest) -> Eventual[WriteShareGroupStateResponse]:
-        """Answer a WriteShareGroupState."""
-        return requests.write(request, self.ask)
-
-    def delete(
-        self, context: Context, request: DeleteShareGroupStateRequest
-    ) -> Eventual[DeleteShareGroupStateResponse]:
-        """Answer a DeleteShareGroupState."""
-        return requests.delete(request, self.ask)
-
-    def summarize(
-        self, context: Context, request: ReadShareGroupStateSummaryRequest
-    ) -> Eventual[ReadShareGroupStateSummaryResponse]:
-        """Answer a ReadShareGroupStateSummary."""
-        return requests.summarize(request, self.ask)
 
     def ask(
         self,

@@ -10,7 +10,7 @@ leader which read the state before cannot write over it. A leader tells its lead
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -58,6 +58,13 @@ class ShareState(NamedTuple):
     batches: Sequence[StateBatch] = ()
 
 
+class Progress(NamedTuple):
+    """How far a group has come in a partition, as far as one state has these; see ShareState."""
+
+    start_offset: int
+    delivery_complete_count: int
+
+
 class Persister(Protocol):
     """The share coordinator, in this process or on another broker.
 
@@ -81,12 +88,12 @@ class Persister(Protocol):
         key: ShareKey,
         state_epoch: int,
         leader_epoch: int,
-        start_offset: int,
-        delivery_complete_count: int,
+        progress: Callable[[], Progress],
         batches: Sequence[StateBatch],
     ) -> None:
         """Change the state: the batches win over what is there, and what is below the start offset goes.
 
+        `progress` is called for each try: one that comes late must not set back what others have written before it.
         A start offset of -1 leaves it. FENCED_STATE_EPOCH or FENCED_LEADER_EPOCH if a newer epoch is known,
         INVALID_REQUEST if the state was not initialized: nothing has changed.
         """

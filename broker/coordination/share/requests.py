@@ -1,4 +1,7 @@
-"""The requests 83 to 87 about share states: as events of the machine, and its answers as responses."""
+"""The requests 83 to 87 about share states: as events of the machine, and its answers as responses.
+
+Only brokers send them. They are imported when the first one comes (network/routes.py).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from ....protocol.messages import read_share_group_state as read_api
 from ....protocol.messages import read_share_group_state_summary as summary_api
 from ....protocol.messages import write_share_group_state as write_api
 from ..calls import Call, Eventual, combine
+from ..interfaces import Context
 from . import events
 from .kept_state import state_batches
 from .persister import ShareKey, ShareState
@@ -21,7 +25,7 @@ Ask = Callable[[ShareKey, Callable[[Call[events.Answer, Any]], events.Request], 
 
 
 def initialize(
-    request: initialize_api.InitializeShareGroupStateRequest, ask: Ask
+    ask: Ask, context: Context, request: initialize_api.InitializeShareGroupStateRequest
 ) -> Eventual[initialize_api.InitializeShareGroupStateResponse]:
     """Answer an InitializeShareGroupState."""
 
@@ -35,7 +39,9 @@ def initialize(
     return _each(request, one, initialize_api.InitializeStateResult, initialize_api.InitializeShareGroupStateResponse)
 
 
-def read(request: read_api.ReadShareGroupStateRequest, ask: Ask) -> Eventual[read_api.ReadShareGroupStateResponse]:
+def read(
+    ask: Ask, context: Context, request: read_api.ReadShareGroupStateRequest
+) -> Eventual[read_api.ReadShareGroupStateResponse]:
     """Answer a ReadShareGroupState."""
 
     def one(key: ShareKey, part: read_api.PartitionData) -> Eventual[read_api.PartitionResult]:
@@ -52,7 +58,9 @@ def read(request: read_api.ReadShareGroupStateRequest, ask: Ask) -> Eventual[rea
     return _each(request, one, read_api.ReadStateResult, read_api.ReadShareGroupStateResponse)
 
 
-def write(request: write_api.WriteShareGroupStateRequest, ask: Ask) -> Eventual[write_api.WriteShareGroupStateResponse]:
+def write(
+    ask: Ask, context: Context, request: write_api.WriteShareGroupStateRequest
+) -> Eventual[write_api.WriteShareGroupStateResponse]:
     """Answer a WriteShareGroupState."""
 
     def one(key: ShareKey, part: write_api.PartitionData) -> Eventual[write_api.PartitionResult]:
@@ -72,7 +80,7 @@ def write(request: write_api.WriteShareGroupStateRequest, ask: Ask) -> Eventual[
 
 
 def delete(
-    request: delete_api.DeleteShareGroupStateRequest, ask: Ask
+    ask: Ask, context: Context, request: delete_api.DeleteShareGroupStateRequest
 ) -> Eventual[delete_api.DeleteShareGroupStateResponse]:
     """Answer a DeleteShareGroupState."""
 
@@ -83,7 +91,7 @@ def delete(
 
 
 def summarize(
-    request: summary_api.ReadShareGroupStateSummaryRequest, ask: Ask
+    ask: Ask, context: Context, request: summary_api.ReadShareGroupStateSummaryRequest
 ) -> Eventual[summary_api.ReadShareGroupStateSummaryResponse]:
     """Answer a ReadShareGroupStateSummary."""
 

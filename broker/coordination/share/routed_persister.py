@@ -10,7 +10,7 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ..calls import Call, Eventual
 from . import events
 from .coordinator import ShareCoordinator
-from .persister import ShareKey, ShareState, StateBatch
+from .persister import Progress, ShareKey, ShareState, StateBatch
 
 # Makes an event of the token that its answer goes to.
 MakeEvent = Callable[[Any], events.Request]
@@ -46,12 +46,10 @@ class RoutedPersister:
         key: ShareKey,
         state_epoch: int,
         leader_epoch: int,
-        start_offset: int,
-        delivery_complete_count: int,
+        progress: Callable[[], Progress],
         batches: Sequence[StateBatch],
     ) -> None:
-        numbers = state_epoch, leader_epoch, start_offset, delivery_complete_count
-        await self._ask(key, lambda token: events.Write(token, *numbers, batches))
+        await self._ask(key, lambda token: events.Write(token, state_epoch, leader_epoch, *progress(), batches))
 
     async def read_summary(self, key: ShareKey, leader_epoch: int = -1) -> ShareState:
         return _state(await self._ask(key, events.Summarize))
@@ -71,10 +69,16 @@ class RoutedPersister:
         raise AssertionError("the last try returns or raises")
 
     async def _try(self, key: ShareKey, make_event: MakeEvent) -> events.Answer:
-        elsewhere = self._elsewhere(key, make_event(_UNUSED))
+        event = make_event(_UNUSED)
+        elsewhere = self._elsewhere(key, event)
         if elsewhere is not None:
             return await elsewhere
-        asked: Eventual[_Answered] = self._coordinator.ask(key, make_event, _Answered)
+
+        def answered_to(token: Call[events.Answer, Any]) -> events.Request:
+            event.token = token
+            return event
+
+        asked: Eventual[_Answered] = self._coordinator.ask(key, answered_to, _Answered)
         return (await asked if isinstance(asked, asyncio.Future) else asked).answer
 
 

@@ -11,8 +11,7 @@ from functools import partial
 from typing import Protocol
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ..actor import Actor, Machine, Runtime
-from ..append_errors import append_error
+from ..actor import Actor, Machine, Runtime, append_error
 from . import events, machine, records
 from .events import Event, Markers, MarkersFailed, MarkersWritten, Outcome
 from .markers import TransactionEnd

@@ -25,12 +25,12 @@ from ....protocol.topic_partition import TopicPartition
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...turns import LargeResponse
 from ..actor import Runtime
+from ..alarms import Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
 from ..shards import MAX_ID_BYTES, Shards
-from ..sweep import Sweep
-from . import description, events, id_pattern, records, requests
+from . import description, events, records, requests
 from .actor import TransactionActor, WriteMarker
 from .queries import Queries
 from .records import KEEPS_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, TransactionRecord
@@ -229,8 +229,8 @@ class TransactionCoordinator:
             return ListTransactionsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
             pattern = request.transactional_id_pattern
-            wanted = id_pattern.read_pattern(pattern) if pattern else None
-        except id_pattern.InvalidPattern as error:
+            wanted = description.read_pattern(pattern) if pattern else None
+        except description.InvalidPattern as error:
             self._logger.info("ListTransactions: %s", error)
             return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
         transactions = [actor.state for actor in self.ids.values()]

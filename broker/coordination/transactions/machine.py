@@ -14,8 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import completion, events, expiry, initialization, partitions, preparation
+from . import completion, events, initialization, partitions, preparation
+from .events import Expire, Outcome
+from .records import TransactionRecord
+from .states import IDLE
 from .transaction import Transaction
+
+
+def expire(transaction: Transaction, event: Expire, outcome: Outcome, now_ms: int) -> None:
+    """Write a tombstone. A producer that returns later gets INVALID_PRODUCER_ID_MAPPING, and begins again."""
+    if transaction.state in IDLE and now_ms - transaction.standing.update_ms >= event.retention_ms:
+        outcome.records.append(TransactionRecord(transaction.transactional_id, None))
+        outcome.notes.append(f"transactional id {transaction.transactional_id} has expired")
 
 
 def step(transaction: Transaction, event: events.Event, now_ms: int) -> events.Outcome:
@@ -32,7 +42,7 @@ STEPS: dict[type[events.Event], Callable[[Transaction, Any, events.Outcome, int]
     events.EndTransaction: preparation.end_transaction,
     events.LookForTimeout: preparation.look_for_timeout,
     events.Abandon: preparation.abandon,
-    events.Expire: expiry.expire,
+    events.Expire: expire,
     events.RetryMarkers: completion.retry_markers,
     events.MarkersWritten: completion.markers_written,
     events.MarkersFailed: completion.markers_failed,

@@ -27,14 +27,13 @@ from ....protocol.messages.odradek_end_query_batch import (
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
 from ...turns import LargeResponse, fill, in_turns
-from ..append_errors import append_error
+from ..actor import append_error
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog
 from ..replay import Written
 from . import events, machine, query_records, records
 from .actor import TransactionActor
-from .participant_names import participant_name, query_of
-from .query import NO_BATCH, Ended, Joined, Query, QueryRecord, end, has_expired, join
+from .query import NO_BATCH, Ended, Joined, Query, QueryRecord, end, has_expired, join, participant_name, query_of
 from .states import TransactionState
 
 _log = logging.getLogger(__name__)

@@ -22,6 +22,9 @@ from ...turns import LargeResponse
 from ..large_messages import Handled, Portions
 from .caller import Caller, Proceed
 
+# The bits of operations that nobody asked for, or of what has an error.
+NOT_ASKED = -(2**31)
+
 Result = Handled | asyncio.Future[Any]
 Check = Callable[[Caller, Any, Proceed], Result]
 Changed = TypeVar("Changed", bound=Struct)

@@ -1,6 +1,7 @@
 """The caller: a request whose client an authorizer may deny something. Each denial is a line of the audit log.
 
-The audit log is the logger `odradek.authorizer`: denials at INFO, what is allowed at DEBUG.
+The audit log is the logger `odradek.authorizer`: denials at INFO, at most some lines a second of each connection
+(line_limit.py), and what is allowed at DEBUG.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from ....protocol.apis import key_of
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...security.authorizer import Authorizer, Decision
 from ..connection import Connection
+from ..line_limit import LineLimit
 from ..request import RequestContext
 
 if TYPE_CHECKING:
@@ -91,6 +93,12 @@ class Caller(RequestContext):
         if self._lines > MAX_LINES:
             return
         rest = " (and perhaps more of this request, which are not listed)" if self._lines == MAX_LINES else ""
+        if not decision.is_allowed:
+            limit = self.connection.denials = self.connection.denials or LineLimit()
+            left_out = limit.take(self.services.clock.monotonic_ms())
+            if left_out is None:
+                return
+            rest += f" ({left_out} denials of this connection before it are not listed)" if left_out else ""
         _log.log(
             logging.DEBUG if decision.is_allowed else logging.INFO,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:%s for request = %s "

@@ -8,6 +8,7 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ...security.acls import Operation, ResourceType
 from ..large_messages import Portions
 from .access import (
+    NOT_ASKED,
     Access,
     Result,
     all_denied,
@@ -107,9 +108,9 @@ def describe_consumers(portions: Portions) -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         def amend(response: Any) -> Any:
             for group in response.groups:
+                yield from _hide_consumers(caller, group)
                 if request.include_authorized_operations and not group.error_code:
                     group.authorized_operations = caller.operations(_GROUP, group.group_id)
-                yield from _hide_consumers(caller, group)
 
         return amended(check_groups(caller, request, proceed), amend)
 
@@ -125,7 +126,7 @@ def _hide_consumers(caller: Caller, group: Any) -> Any:
         for name in topics:
             if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
                 group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
-                group.group_state, group.members = "", []
+                group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
                 return
         yield 1 + len(topics)
 

@@ -7,7 +7,20 @@ from typing import Any
 from ....protocol.errors import ErrorCode
 from ...security.acls import Operation, ResourceType
 from ..large_messages import Portions
-from .access import Access, Result, amended, both, each, keep_allowed, whole
+from .access import (
+    NOT_ASKED,
+    Access,
+    Result,
+    all_denied,
+    amended,
+    both,
+    denied,
+    each,
+    keep_allowed,
+    split,
+    whole,
+    with_field,
+)
 from .caller import Caller, Proceed
 from .groups import each_group
 
@@ -25,9 +38,9 @@ def describe(portions: Portions) -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         def amend(response: Any) -> Any:
             for group in response.groups:
+                yield from _hide(caller, group)
                 if request.include_authorized_operations and not group.error_code:
                     group.authorized_operations = caller.operations(_GROUP, group.group_id)
-                yield from _hide(caller, group)
 
         return amended(check_groups(caller, request, proceed), amend)
 
@@ -41,7 +54,7 @@ def _hide(caller: Caller, group: Any) -> Any:
         for name in topics:
             if not caller.may(Operation.DESCRIBE, _TOPIC, name, audited=False):
                 group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
-                group.group_state, group.members = "", []
+                group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
                 return
         yield 1 + len(topics)
 
@@ -82,6 +95,28 @@ def _deny_offsets(topic: Any) -> None:
 def change_offsets(portions: Portions, operation: Operation) -> Access:
     """Return the access of AlterShareGroupOffsets (READ on the group) and DeleteShareGroupOffsets (DELETE)."""
     group = whole(operation, _GROUP, "group_id", _DENIED)
-    text = _TOPIC_DENIED.text
-    topics = each(portions, Operation.READ, _TOPIC, _TOPIC_DENIED, lambda _, topic: topic.topic_name, text)
-    return both(group, topics)
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        rest, refused = split(request.topics, lambda topic: caller.may(Operation.READ, _TOPIC, topic.topic_name))
+        results = denied(caller, portions, refused, _TOPIC_DENIED, _TOPIC_DENIED.text)
+
+        def amend(response: Any) -> None:
+            # An error of the group hides what is said of its topics.
+            if not response.error_code:
+                response.responses.extend(results)
+
+        return amended(proceed(with_field(request, "topics", rest)), amend)
+
+    return both(group, Access("READ on each TOPIC", check))
+
+
+def states(portions: Portions) -> Access:
+    """Return the access of what brokers ask the share coordinator. A denial is an error of each partition."""
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        if caller.may_cluster(Operation.CLUSTER_ACTION):
+            return proceed(request)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return all_denied(caller, request, portions, code, code.text)
+
+    return Access("CLUSTER_ACTION on the cluster", check)

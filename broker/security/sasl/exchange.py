@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
+# Names come from strangers: of a longer one the log shows the beginning.
+_MOST_SHOWN = 100
+
 
 class Identity(NamedTuple):
     """Who has logged in."""
@@ -40,3 +43,8 @@ class Failed(Exception):
 
 
 Exchange = Generator[bytes | Work, Any, Identity]
+
+
+def shown(name: str) -> str:
+    """Return a name as the log shows it."""
+    return repr(name if len(name) <= _MOST_SHOWN else name[:_MOST_SHOWN] + "...")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 
-from .exchange import Exchange, Failed, Identity
+from .exchange import Exchange, Failed, Identity, shown
 
 _TEXT = "Authentication failed: "
 
@@ -13,11 +13,11 @@ _TEXT = "Authentication failed: "
 def plain(first: bytes, passwords: Mapping[str, str]) -> Exchange:
     """Check a name and a password. An unknown name and a wrong password look the same."""
     try:
-        tokens = first.decode().split("\0")
+        tokens = first.decode().split("\0", 3)
     except UnicodeDecodeError:
         raise Failed("the PLAIN message is no UTF-8") from None
     if len(tokens) != 3:
-        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(tokens)}"
+        why = f"Invalid SASL/PLAIN response: expected 3 tokens, got {first.count(0) + 1}"
         raise Failed(why, why)
     asked, name, password = tokens
     for value, what in ((name, "username"), (password, "password")):
@@ -25,7 +25,7 @@ def plain(first: bytes, passwords: Mapping[str, str]) -> Exchange:
             raise Failed(f"{what} not specified", f"{_TEXT}{what} not specified")
     known = hmac.compare_digest(passwords.get(name, "").encode(), password.encode())
     if not known or name not in passwords:
-        raise Failed(f"user {name!r}: wrong name or password", _TEXT + "Invalid username or password")
+        raise Failed(f"user {shown(name)}: wrong name or password", _TEXT + "Invalid username or password")
     if asked and asked != name:
         why = "Client requested an authorization id that is different from username"
         raise Failed(why, _TEXT + why)

@@ -17,11 +17,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ....protocol.sasl import SCRAM_HASHES as HASHES
-from .exchange import Exchange, Failed, Identity
+from .exchange import Exchange, Failed, Identity, shown
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
 
-# Both have a bound: the event loop stands still while a message is read, and it may come from anybody.
+# All have a bound: the event loop stands still while a message is read, and it may come from anybody. Those of clients
+# have some hundred bytes.
+MAX_MESSAGE_BYTES = 16_384
 _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+){0,100}"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,((?:m=[^,]+,)?n=({_NAME}),r=([\x21-\x2b\x2d-\x7e]+)({_EXTENSIONS}))")
@@ -69,29 +71,31 @@ def scram(
     asked, bare, name, client_nonce, _ = match.groups()
     user = name.replace("=2C", ",").replace("=3D", "=")
     if asked is not None and asked != name:
-        raise Failed(f"user {user!r} asks to be another")
+        raise Failed(f"user {shown(user)} asks to be another")
     found = find(user)
     credential = found or stranger.credential(mechanism, user)
     if credential.iterations < MIN_ITERATIONS:
-        raise Failed(f"user {user!r}: fewer than {MIN_ITERATIONS} iterations are stored")
+        raise Failed(f"user {shown(user)}: fewer than {MIN_ITERATIONS} iterations are stored")
     both = client_nonce + (nonce or secrets.token_urlsafe(_NONCE_BYTES))
     salt = base64.b64encode(credential.salt).decode()
     server_first = f"r={both},s={salt},i={credential.iterations}"
     final = _FINAL.fullmatch(_text((yield server_first.encode())))
     # librdkafka before 2.6 writes its nonce twice. Both nonces are there, and the proof covers the broker's message.
     if final is None or final[3] not in (both, client_nonce + both):
-        raise Failed(f"user {user!r}: the client's last SCRAM message does not answer the broker's")
+        raise Failed(f"user {shown(user)}: the client's last SCRAM message does not answer the broker's")
     _check_binding(final[2], asked, user)
     said = f"{bare},{server_first},{final[1]}".encode()
     is_right = _is_proof(HASHES[mechanism], credential, said, final[4])
     # A password that was deleted or replaced meanwhile lets nobody in.
     if not is_right or found is None or find(user) != found:
-        raise Failed(f"user {user!r}: wrong name or password")
+        raise Failed(f"user {shown(user)}: wrong name or password")
     signature = hmac.digest(credential.server_key, said, HASHES[mechanism])
     return Identity(user, b"v=" + base64.b64encode(signature))
 
 
 def _text(message: bytes) -> str:
+    if len(message) > MAX_MESSAGE_BYTES:
+        raise Failed(f"a SCRAM message of {len(message)} bytes")
     try:
         return message.decode("ascii")
     except UnicodeDecodeError:
@@ -101,7 +105,7 @@ def _text(message: bytes) -> str:
 def _check_binding(binding: str, asked: str | None, user: str) -> None:
     expected = f"n,{'' if asked is None else 'a=' + asked},".encode()
     if binding != base64.b64encode(expected).decode():
-        raise Failed(f"user {user!r}: the client asks for channel binding")
+        raise Failed(f"user {shown(user)}: the client asks for channel binding")
 
 
 def _is_proof(name: str, credential: Credential, said: bytes, proof_text: str) -> bool:

@@ -20,7 +20,7 @@ from odradek.broker.cluster.security_znodes import (
     unquoted,
     word_of,
 )
-from odradek.broker.cluster.znodes import BadZnode
+from odradek.broker.cluster.znodes import BadZnode, decode_config_change, write_fields
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from odradek.broker.security.sasl.scram import Credential, credential_of
 
@@ -92,6 +92,21 @@ def test_a_znode_that_nobody_would_write_is_named(content: bytes) -> None:
 def test_a_change_of_acls_is_told_as_kafka_tells_it(pattern: Pattern, path: str, content: bytes) -> None:
     assert encode_acl_change(pattern) == (path, content)
     assert decode_acl_change(f"{path}0000000007", content) == pattern
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\n"])
+def test_a_change_of_what_no_znode_is_called_is_named(name: str) -> None:
+    # Asking ZooKeeper for it would fail each time, and no later change would be read.
+    extended = write_fields({"version": 1, "resourceType": "TOPIC", "name": name, "patternType": "PREFIXED"})
+    for path, content in (("/kafka-acl-changes", f"TOPIC:{name}".encode()), ("/kafka-acl-extended-changes", extended)):
+        with pytest.raises(BadZnode, match="no znode can have the name"):
+            decode_acl_change(f"{path}/acl_changes_0000000007", content)
+
+
+@pytest.mark.parametrize("place", ["users/", "users//clients/c", "clients/..", "ips", "users/\t"])
+def test_a_change_of_what_no_entity_is_called_is_named(place: str) -> None:
+    with pytest.raises(BadZnode, match="no znode can have the name"):
+        decode_config_change("/config/changes/c", write_fields({"version": 2, "entity_path": place}))
 
 
 @pytest.mark.parametrize("content", [b"", b"TOPIC", b"SHIP:orders", None])

@@ -8,7 +8,7 @@ from typing import Any
 
 from odradek.broker import Broker
 from odradek.broker.coordination.share.coordinator import key_text
-from odradek.broker.coordination.share.persister import ShareKey, StateBatch
+from odradek.broker.coordination.share.persister import Progress, ShareKey, StateBatch
 from odradek.broker.topics.topic_names import SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import KafkaError
@@ -51,7 +51,7 @@ async def test_every_broker_reaches_every_state_and_states_move_with_their_leade
         persister = broker.services.persister
         await in_time(lambda persister=persister, key=key: persister.initialize(key, 1, 0))
         await in_time(lambda persister=persister, key=key: persister.read(key, 3))
-        await persister.write(key, 1, 3, number, 5, BATCHES)
+        await persister.write(key, 1, 3, lambda number=number: Progress(number, 5), BATCHES)
     leaders = {leader_of(first, key) for key in keys}
     assert leaders == {1, 2}
     for broker in (first, second):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.configs.duration import duration_ms
+from odradek.broker.configs.group_config import duration_ms
 
 
 @pytest.mark.parametrize(

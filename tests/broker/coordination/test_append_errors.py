@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.coordination.append_errors import append_error
+from odradek.broker.coordination.actor import append_error
 from odradek.protocol.errors import ErrorCode
 
 

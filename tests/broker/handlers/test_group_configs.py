@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.share_settings import ShareSettings, share_settings
+from odradek.broker.share.settings import Settings, finder
+from odradek.broker.share.share_partition import Limits
+from odradek.broker.topics.partition_state import READ_UNCOMMITTED
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -125,6 +127,6 @@ async def test_a_value_that_the_bounds_have_left_behind_is_the_nearest_one(confi
 async def test_the_settings_of_a_share_group_are_those_of_its_configs(raw: Raw, broker: Broker) -> None:
     await alter(raw, AlterableConfig(RESET, SET, "by_duration:PT1H"), AlterableConfig(LOCK, SET, "20000"))
     reconfiguration = broker.services.reconfiguration
-    settings = share_settings(reconfiguration.config, reconfiguration.groups["g"])
-    assert settings == ShareSettings(20_000, 5, 2000, "by_duration:PT1H", read_committed=False, may_renew=True)
+    settings = finder(reconfiguration.config, reconfiguration.groups)("g")
+    assert settings == Settings(Limits(20_000, 5, 2000, may_renew=True), READ_UNCOMMITTED, begins=3_600_000)
     assert await described(raw) == {**DEFAULTS, RESET: ("by_duration:PT1H", 8), LOCK: ("20000", 8)}

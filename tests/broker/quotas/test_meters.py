@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from odradek.broker.quotas import meters
-from odradek.broker.quotas.meters import IDLE_MS, MOST_METERS, Meters
+from odradek.broker.quotas import client_quotas
+from odradek.broker.quotas.client_quotas import IDLE_MS, MOST_METERS, Meters
 
 
 def test_invented_ids_push_out_the_oldest_ones() -> None:
@@ -26,6 +26,6 @@ def test_idle_meters_go() -> None:
 
 def test_the_bound_holds_for_hours_of_new_ids() -> None:
     known: Meters[list[int]] = Meters(list)
-    for number in range(meters.MOST_METERS + 10):
+    for number in range(client_quotas.MOST_METERS + 10):
         known.of(number, number)
     assert len(known) == MOST_METERS

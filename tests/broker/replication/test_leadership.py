@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.broker.replication.leadership import IsrChange, Leadership
-from odradek.broker.replication.role import Role
+from odradek.broker.replication.leadership import IsrChange, Leadership, Role
 
 LAG_MS = 1000
 

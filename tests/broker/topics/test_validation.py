@@ -10,10 +10,11 @@ from odradek.broker.topics.validation import (
     LARGE_DECOMPRESSED_BYTES,
     MAX_RECORD_ERRORS,
     BatchRejected,
+    ValidationRules,
     is_large,
     prepare,
+    validation_rules,
 )
-from odradek.broker.topics.validation_rules import ValidationRules, validation_rules
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch, legacy
 from odradek.protocol.records.compression import Compression

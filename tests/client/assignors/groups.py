@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 from odradek.client.assignors import Member
-from odradek.client.assignors.claims import Claim, encode_generation, encode_sticky, owners
+from odradek.client.assignors.sticky import Claim, encode_generation, encode_sticky, owners
 from odradek.client.record import TopicPartition
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "assignments_with_history.jsonl"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.assignors import CooperativeStickyAssignor, Member, StickyAssignor
-from odradek.client.assignors.claims import decode_generation, encode_generation
+from odradek.client.assignors.sticky import decode_generation, encode_generation
 from odradek.client.record import TopicPartition
 from odradek.tests.client.assignors.groups import (
     Case,

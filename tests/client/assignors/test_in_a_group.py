@@ -20,7 +20,7 @@ from odradek.client import (
     TopicPartition,
 )
 from odradek.client.assignors import Member, Racks
-from odradek.client.assignors.claims import Claim, decode_sticky
+from odradek.client.assignors.sticky import Claim, decode_sticky
 
 PARTITIONS = 7
 

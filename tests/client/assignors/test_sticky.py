@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.assignors import Member, StickyAssignor
-from odradek.client.assignors.claims import Claim, decode_sticky, encode_sticky
+from odradek.client.assignors.sticky import Claim, decode_sticky, encode_sticky
 from odradek.client.record import TopicPartition
 from odradek.tests.client.assignors.groups import (
     Case,

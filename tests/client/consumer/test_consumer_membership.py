@@ -307,9 +307,10 @@ def test_options_of_the_other_protocol_are_rejected(options: dict[str, Any], say
         Consumer("t", **{"group_id": "g", "group_protocol": "consumer"} | options)
 
 
-async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_classic_protocol() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR])
+async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_classic_protocol(code: ErrorCode) -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(BEAT, rejection(ErrorCode.GROUP_ID_NOT_FOUND))
+        cluster.on(BEAT, rejection(code))
         async with member_of(cluster, "t", group_protocol="auto") as consumer:
             await until(consumer, lambda: consumer.assignment() == {T0})
         assert len(cluster.calls(BEAT)) == 1

@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
 
 from odradek.client.blocking import Producer
 from odradek.client.errors import SchemaRegistryUnavailable
-from odradek.client.schemas import Avro
+from odradek.client.schemas import Avro, JsonSchema
 from odradek.client.spark.errors import OptionError
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.sink_options import parse_sink_options
@@ -147,6 +148,100 @@ def test_the_sink_writes_what_other_serializers_read(
     assert [Avro(registry.url).decode(each.value) for each in kafka.records("sink")] == [value, value]
 
 
+JSON_FIRST = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
+JSON_SECOND = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "integer"},
+        "carrier": {"type": ["null", "string"]},
+        "share": {"type": "number"},
+        "stops": {"type": "array", "items": {"type": "string"}},
+        "tags": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "any": {"oneOf": [{"type": "string"}, {"type": "object"}]},
+    },
+    "required": ["number", "carrier"],
+}
+JSON_FULL = {"number": 2, "carrier": "UA", "share": 3, "stops": ["x"], "tags": {"a": 1}, "any": {"b": [1]}}
+
+
+def put_json(kafka: LocalKafka, registry: LocalSchemaRegistry, topic: str, schema: Any, *values: Any) -> None:
+    registry.set_compatibility("NONE", f"{topic}-value")
+    with Producer(kafka.address, value_serializer=JsonSchema(registry.url, schema)) as producer:
+        producer.send_many(topic, [(None, value) for value in values])
+
+
+def test_a_json_schema_makes_columns_too(spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry) -> None:
+    put_json(kafka, registry, "json", JSON_FIRST, {"number": 1.0})
+    given = options(kafka, registry, "json", valueFormat="json-schema")
+    before = spark.read.format("odradek").options(**given).load()
+    assert before.schema["value"].dataType.simpleString() == "struct<number:bigint,_corrupt_record:string>"
+    put_json(kafka, registry, "json", JSON_SECOND, JSON_FULL, {"number": 3, "carrier": None, "any": "text"}, None)
+    own = registry.client.latest("json-value").id.to_bytes(4, "big")
+    bad = [b"\0\0\0\0\x63{}", b'{"number":1}', b"\0" + own + b'{"number":1}', b"\0" + own + b"{"]
+    kafka.put("json", bad)
+    frame = spark.read.format("odradek").options(**given).load().orderBy("offset")
+    rows = [row["value"] and row["value"].asDict() for row in frame.collect()]
+    nothing = dict.fromkeys([*JSON_FULL, "_corrupt_record"])
+    assert rows == [
+        nothing | {"number": 1},
+        nothing | JSON_FULL | {"any": '{"b": [1]}'},
+        nothing | {"number": 3, "any": "text"},
+        None,
+        *[nothing | {"_corrupt_record": base64.b64encode(each).decode()} for each in bad],
+    ]
+    named = options(kafka, registry, "json", valueFormat="json-schema", mode="DROPMALFORMED")
+    chosen = spark.read.format("odradek").options(**named, valueSchema="tags MAP<STRING, INT>, share DECIMAL(4, 1)")
+    kept = [row["value"] for row in chosen.load().orderBy("offset").collect()]
+    assert kept == [
+        Row(tags=None, share=None), Row(tags={"a": 1}, share=Decimal("3.0")), Row(tags=None, share=None), None,
+    ]  # fmt: skip
+
+
+def test_a_stream_of_a_json_schema_has_new_columns_after_a_restart(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry, tmp_path: Path
+) -> None:
+    given = options(kafka, registry, "json-stream", valueFormat="json-schema", mode="DROPMALFORMED")
+
+    def run() -> list[Any]:
+        frame = spark.readStream.format("odradek").options(**given).load().select("offset", "value.*")
+        query = (
+            frame.writeStream.format("parquet")
+            .option("path", str(tmp_path / "rows"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "rows"))
+        return [row.asDict() for row in read.orderBy("offset").collect()]
+
+    put_json(kafka, registry, "json-stream", JSON_FIRST, {"number": 1})
+    kafka.put("json-stream", ["bad"])
+    assert run() == [{"offset": 0, "number": 1}]
+    put_json(kafka, registry, "json-stream", JSON_SECOND, JSON_FULL)
+    full = JSON_FULL | {"any": '{"b": [1]}'}
+    assert run() == [{"offset": 0} | dict.fromkeys(full) | {"number": 1}, {"offset": 2} | full]
+
+
+def test_the_sink_writes_json_that_its_schema_allows(
+    spark: SparkSession, kafka: LocalKafka, registry: LocalSchemaRegistry
+) -> None:
+    rows = spark.sql(
+        "SELECT named_struct('number', n, 'carrier', CAST(NULL AS STRING), 'share', CAST(NULL AS DOUBLE), "
+        "'tags', map('a', 1)) AS value FROM VALUES (7), (8) AS t(n)"
+    )
+    written = {"kafka.bootstrap.servers": kafka.address, "topic": "json-sink", "schemaRegistry": registry.url}
+    written |= {"valueFormat": "json-schema", "valueJsonSchema": json.dumps(JSON_SECOND)}
+    rows.coalesce(1).write.format("odradek").options(**written).mode("append").save()
+    del written["valueJsonSchema"]
+    rows.coalesce(1).write.format("odradek").options(**written).mode("append").save()
+    values = [{"number": 7, "carrier": None, "tags": {"a": 1}}, {"number": 8, "carrier": None, "tags": {"a": 1}}]
+    assert [JsonSchema(registry.url).decode(each.value) for each in kafka.records("json-sink")] == values * 2
+    wrong = spark.sql("SELECT named_struct('number', 'x', 'carrier', 'UA') AS value")
+    with pytest.raises(Exception, match="is not of type 'integer'"):
+        wrong.write.format("odradek").options(**written).mode("append").save()
+
+
 REGISTRY = {"kafka.bootstrap.servers": "h:1", "schemaRegistry": "http://h:1"}
 
 
@@ -159,6 +254,7 @@ REGISTRY = {"kafka.bootstrap.servers": "h:1", "schemaRegistry": "http://h:1"}
         ({"valueFormat": "avro", "schemaRegistryUser": "ann"}, "schemaRegistryUser"),
         ({"valueFormat": "avro", "keySubject": "s"}, "keySubject"),
         ({"valueSubject": "s"}, "valueSubject"),
+        ({"valueFormat": "json-schema", "valueAvroSchema": '"int"'}, "valueAvroSchema"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(given: dict[str, str], option: str) -> None:
@@ -173,3 +269,18 @@ def test_several_topics_need_a_subject_and_a_registry_that_answers(kafka: LocalK
         parse_sink_options(given)
     with pytest.raises(SchemaRegistryUnavailable):
         parse_sink_options(given | {"topic": "t"})
+
+
+@pytest.mark.parametrize(
+    ("given", "option"),
+    [
+        ({"valueJsonSchema": "{}"}, "valueJsonSchema"),
+        ({"valueFormat": "avro", "valueJsonSchema": "{}"}, "valueJsonSchema"),
+        ({"valueFormat": "json-schema", "valueJsonSchema": "{"}, "valueJsonSchema"),
+        ({"valueFormat": "json-schema"}, "schemaRegistry"),
+    ],
+)
+def test_sink_options_that_do_not_fit_are_refused(given: dict[str, str], option: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        parse_sink_options({"kafka.bootstrap.servers": "h:1", "topic": "t"} | given)
+    assert option in str(refused.value)

@@ -13,7 +13,7 @@ from odradek.cli import main
 from odradek.client import Admin, OffsetAndMetadata, Producer, SimpleConsumer, TopicPartition
 from odradek.client.errors import InvalidOption, KafkaError
 from odradek.client.zookeeper import ConsumerConnector
-from odradek.client.zookeeper.streams import MessageStream
+from odradek.client.zookeeper.reading import MessageStream
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.client.zookeeper.world import WAIT_S, World
 

@@ -10,7 +10,7 @@ from typing import Any
 from odradek.broker import Broker
 from odradek.client import Producer
 from odradek.client.zookeeper import ConsumerConnector
-from odradek.client.zookeeper.streams import MessageStream
+from odradek.client.zookeeper.reading import MessageStream
 from odradek.tests.support.members import Members
 from odradek.tests.support.raw import Raw
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgpack
 import pytest
 from hypothesis import given
@@ -38,14 +40,19 @@ def test_a_chosen_form_is_kept_to_and_other_bytes_are_shown_in_hex() -> None:
     assert decode(None, "avro") == NULL
 
 
-def test_avro_is_asked_where_bytes_have_its_frame() -> None:
+def test_the_registry_is_asked_where_bytes_have_its_frame() -> None:
     framed = b"\x00\x00\x00\x00\x07abc"
-    assert decode(framed, avro=lambda data: {"read": data[5:]}).value == {"read": "61 62 63"}
 
-    def fails(data: bytes) -> object:
+    def reads(data: bytes) -> tuple[str, Any]:
+        return "json-schema", {"read": data[5:].decode()}
+
+    assert decode(framed, by_schema=reads) == ("json-schema", {"read": "abc"}, '{"read": "abc"}')
+    assert decode(framed, "avro", reads).form == "not avro: its schema makes it json-schema"
+
+    def fails(data: bytes) -> tuple[str, Any]:
         raise UndecodableValue("no such schema")
 
-    assert decode(framed, avro=fails).form == "hex"
+    assert decode(framed, by_schema=fails).form == "hex"
     assert decode(framed, "avro", fails).form == "not avro: no such schema"
 
 

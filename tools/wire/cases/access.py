@@ -15,6 +15,7 @@ from odradek.protocol.errors import EncodeError
 from ..batches import batch
 from ..connection import Wire
 from ..plain import message_class
+from . import access_groups
 from .topics import create, topic_id, until_deadline
 
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID = 2, 3, 4, 5
@@ -35,7 +36,7 @@ KEYS = {
     "IncrementalAlterConfigs": 44, "AlterPartitionReassignments": 45, "ListPartitionReassignments": 46,
     "OffsetDelete": 47, "DescribeUserScramCredentials": 50, "AlterUserScramCredentials": 51, "DescribeCluster": 60,
     "UpdateFeatures": 57, "DescribeProducers": 61, "DescribeTransactions": 65, "ListTransactions": 66,
-    "ListConfigResources": 74, "DescribeTopicPartitions": 75,
+    "ListConfigResources": 74, "DescribeTopicPartitions": 75, **access_groups.KEYS,
 }  # fmt: skip
 Bodies = list[tuple[str, str, dict[str, Any]]]
 
@@ -48,6 +49,11 @@ def run(wire: Wire) -> None:
     versions = {each["ApiKey"]: each for each in quiet.ask("", "ApiVersions", 3, _software())["ApiKeys"]}
     quiet.close()
     world = _set_up(wire)
+    members = access_groups.Members(
+        Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix),
+        [f"{wire.prefix}-{each}" for each in ("mine", "other")],
+    )
+    members.await_assignments()
     for scope in ("none", "mine", "cluster"):
         for name, operation in OPERATIONS.items():
             if (scope == "none" and name != "all") or (scope == "mine" and name in CLUSTER_ONLY):
@@ -55,7 +61,8 @@ def run(wire: Wire) -> None:
             acls = _rights(wire, scope, operation)
             wire.ask("grant", "CreateAcls", 2, {"Creations": acls})
             _until_granted(wire, len(acls))
-            for case, api, body in _requests(wire, world, f"{scope} {name}"):
+            members.heartbeat()
+            for case, api, body in _requests(wire, world, f"{scope} {name}", members.groups):
                 offered = versions[KEYS[api]]
                 highest = min(offered["MaxVersion"], message_class(api, "request").VERSIONS[-1])
                 for version in sorted({max(offered["MinVersion"], _lowest(api)), highest}):
@@ -123,6 +130,10 @@ def _set_up(wire: Wire) -> dict[str, Any]:
             if not done["Topics"][0]["Partitions"][0]["ErrorCode"]:
                 break
     ids = {name: topic_id(quiet, f"{wire.prefix}-{name}") for name in ("mine", "other")}
+    access_groups.await_share_coordinator(quiet, ids)
+    for _ in until_deadline():
+        if not quiet.ask("", "InitProducerId", 4, {"TransactionalId": None, "TransactionTimeoutMs": 1000})["ErrorCode"]:
+            break
     quiet.close()
     return ids
 
@@ -154,7 +165,7 @@ def _by_id(value: Any) -> Any:
     return {key: _by_id(each) for key, each in value.items() if not (key in ("Name", "Topic") and "TopicId" in value)}
 
 
-def _requests(wire: Wire, world: dict[str, Any], stage: str) -> Bodies:
+def _requests(wire: Wire, world: dict[str, Any], stage: str, groups: list[str]) -> Bodies:
     names = {"mine": f"{wire.prefix}-mine", "other": f"{wire.prefix}-other"}
     ids = {name: {"TopicId": world[each]} for each, name in names.items()}
     both = list(names.values())
@@ -164,6 +175,7 @@ def _requests(wire: Wire, world: dict[str, Any], stage: str) -> Bodies:
         *_of_groups(both, ids),
         *_of_transactions(both, ids),
         *_of_cluster(both),
+        *access_groups.bodies(both, ids, groups),
     ]
 
 
@@ -234,9 +246,12 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ]}),
     ]  # fmt: skip
     by_id = [{"Name": None, **ids[each]} for each in both] + [{"Name": None, "TopicId": nothing}]
-    found.append(("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}))
-    return [each for each in found if each[0] != "by id"] + [("by id", "DescribeTopicPartitions", {
-        "Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1})]  # fmt: skip
+    one_partition = {"Topics": [{"Name": each} for each in reversed(every)], "ResponsePartitionLimit": 1}
+    return [
+        *found,
+        ("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}),
+        ("one partition", "DescribeTopicPartitions", one_partition),
+    ]
 
 
 def _of_groups(both: list[str], ids: dict[str, Any]) -> Bodies:

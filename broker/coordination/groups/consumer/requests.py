@@ -112,5 +112,10 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
 
 
 CONSUMER_DESCRIPTION = Description(
-    describe_api, not_consumer, lambda group: group.consumer, target.assignor_of, _described
+    describe_api,
+    describe_api.ConsumerGroupDescribeResponse,
+    not_consumer,
+    lambda group: group.consumer,
+    target.assignor_of,
+    _described,
 )

@@ -8,9 +8,7 @@ from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from .....protocol.errors import ErrorCode
-from .....protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from .....protocol.messages.share_group_describe import ShareGroupDescribeResponse
-from ....turns import LargeResponse, fill
+from ....turns import fill
 from ...interfaces import Topics
 from ..actor import GroupActor
 from ..description import ALL_OPERATIONS
@@ -19,7 +17,6 @@ from .events import Beat, Rejection
 from .state import Member, ModernGroup, Place, by_topic
 
 BeatT = TypeVar("BeatT")
-ResponseT = TypeVar("ResponseT", ConsumerGroupDescribeResponse, ShareGroupDescribeResponse)
 
 
 class Groups(Protocol):
@@ -54,9 +51,10 @@ def heartbeat_response(api: Any, response: Callable[..., BeatT], interval_ms: in
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """How one kind of group is described: the module of its message, and the functions that differ."""
+    """How one kind of group is described: the module of its message, its response, and the functions that differ."""
 
     api: Any
+    response: Callable[[], Any]
     # Why a group is not of this kind; None: it is.
     missing: Callable[[str, Group | None], Rejection | None]
     body: Callable[[Group], ModernGroup[Any] | None]
@@ -64,10 +62,9 @@ class Description:
     member: Callable[[Any, Topics], Any]
 
 
-def describe(
-    kind: Description, groups: Groups, topics: Topics, request: Any, response: ResponseT, is_served: bool
-) -> ResponseT | LargeResponse[ResponseT]:
-    """Return the response to a ConsumerGroupDescribe or ShareGroupDescribe."""
+def describe(kind: Description, groups: Groups, topics: Topics, request: Any, is_served: bool) -> Any:
+    """Return the response to a ConsumerGroupDescribe or ShareGroupDescribe. One with many members is made in turns."""
+    response = kind.response()
     steps: list[Iterator[int]] = []
     size = 0
     for group_id in dict.fromkeys(request.group_ids):

@@ -32,17 +32,21 @@ from ..limits import GroupLimits
 from ..modern import responses
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
+from ..modern.target import TargetOf
 from . import offsets, requests
-from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesWanted
+from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
+from .target import SHARE_TARGET
 
 
 class Groups(responses.Groups, Protocol):
     """What the group coordinator does for groups of every kind."""
 
+    @property
+    def serves_share_groups(self) -> bool: ...
     def limits(self, group_id: str) -> GroupLimits: ...
     def add(self, group_id: str) -> GroupActor: ...
-    def compute_target(self, actor: GroupActor) -> None: ...
+    def compute_target(self, actor: GroupActor, target: TargetOf[Any]) -> None: ...
 
 
 class ShareGroups:
@@ -53,17 +57,7 @@ class ShareGroups:
         self._topics = topics
         self._persister = persister
         self._description = requests.description(assignors[0])
-        self._share_version = 1
         self._work = StateWork(persister, groups.groups.get)
-
-    def set_version(self, share_version: int) -> None:
-        """Set the level of the feature `share.version`: whether there may be share groups."""
-        self._share_version = share_version
-
-    @property
-    def is_served(self) -> bool:
-        """Whether there may be share groups."""
-        return self._share_version >= 1
 
     def stop(self) -> None:
         """End what is under way. Idempotent."""
@@ -73,7 +67,7 @@ class ShareGroups:
 
     def heartbeat(self, context: Context, request: ShareGroupHeartbeatRequest) -> Eventual[ShareGroupHeartbeatResponse]:
         """Answer a ShareGroupHeartbeat. The first one with epoch 0 makes the group."""
-        if not self.is_served:
+        if not self._groups.serves_share_groups:
             return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
         group_id = request.group_id
         limits = self._groups.limits(group_id)
@@ -96,15 +90,14 @@ class ShareGroups:
         said = request.rack_id, request.subscribed_topic_names
         starter = _Starter(self._work, group_id)
         actor.feed(ShareHeartbeat(call, starter, request.member_id, request.member_epoch, *client, *said))
-        self._groups.compute_target(actor)
+        self._groups.compute_target(actor, SHARE_TARGET)
         return call.result()
 
     def describe(
         self, context: Context, request: ShareGroupDescribeRequest
     ) -> ShareGroupDescribeResponse | LargeResponse[ShareGroupDescribeResponse]:
         """Answer a ShareGroupDescribe."""
-        response = ShareGroupDescribeResponse()
-        return describe(self._description, self._groups, self._topics, request, response, self.is_served)
+        return describe(self._description, self._groups, self._topics, request, self._groups.serves_share_groups)
 
     # -- Offsets
 
@@ -201,15 +194,9 @@ class ShareGroups:
             actor.feed(Delete(call))
             return await _answer(call)
 
-    def forget_topic(self, topic_id: bytes) -> None:
-        """Have every group forget a topic that was deleted."""
-        for actor in list(self._groups.groups.values()):
-            if actor.state.share is not None:
-                actor.feed(ForgetTopic(topic_id))
-
     def _error(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
         """Return why share groups, or this one, are not served here."""
-        if not self.is_served:
+        if not self._groups.serves_share_groups:
             return ErrorCode.UNSUPPORTED_VERSION
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID

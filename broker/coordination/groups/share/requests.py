@@ -65,4 +65,11 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
 
 def description(assignor: str) -> Description:
     """Return how share groups are described, which have one assignor."""
-    return Description(describe_api, not_share, lambda group: group.share, lambda group: assignor, _described)
+    return Description(
+        describe_api,
+        describe_api.ShareGroupDescribeResponse,
+        not_share,
+        lambda group: group.share,
+        lambda group: assignor,
+        _described,
+    )

@@ -73,16 +73,23 @@ def initialized(group: Group, event: StatesInitialized, outcome: Outcome, now_ms
 
 
 def alter(group: Group, event: AlterStates, outcome: Outcome, now_ms: int) -> None:
-    """Begin the states of some partitions anew. This makes the group if there is none."""
+    """Begin the states of some partitions anew. This makes the group if there is none.
+
+    States that are begun again have a new epoch: leaders that have read them before cannot write over them.
+    """
     body = group.share or ShareGroup()
     if body.members:
         outcome.reply(event.token, NON_EMPTY)
         return
     wanted: States = {topic_id: TopicStates(*each) for topic_id, each in event.topics.items()}
     deleting = {topic_id: name for topic_id, name in body.deleting.items() if topic_id not in wanted}
+    places, epoch = frozenset(places_of(wanted)), body.epoch
+    if not body.places().isdisjoint(places):
+        epoch += 1
+        outcome.records.append(changes.epoch_bumped(group.group_id, epoch, body.metadata_hash))
     if wanted:
         _write(group, body, united(body.initializing, wanted), body.initialized, deleting, outcome)
-    outcome.reply(event.token, StatesWanted(body.epoch, frozenset(places_of(wanted))))
+    outcome.reply(event.token, StatesWanted(epoch, places))
 
 
 def delete(group: Group, event: DeleteStates, outcome: Outcome, now_ms: int) -> None:

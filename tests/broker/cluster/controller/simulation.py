@@ -20,8 +20,8 @@ from odradek.broker.cluster.controller.outbox import (
     PartitionUpdate,
     StopReplicas,
     TellMetadata,
+    pieces_of,
 )
-from odradek.broker.cluster.controller.pieces import pieces_of
 from odradek.broker.cluster.controller.placement import place
 from odradek.broker.cluster.controller.topic_changes import add_partitions
 from odradek.broker.cluster.controller.watches import event_of, subject_of

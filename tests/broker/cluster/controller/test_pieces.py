@@ -11,8 +11,8 @@ from odradek.broker.cluster.controller.outbox import (
     PartitionUpdate,
     StopReplicas,
     TellMetadata,
+    pieces_of,
 )
-from odradek.broker.cluster.controller.pieces import pieces_of
 from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.znodes import LeaderAndIsr, Registration, Replicas, TopicPartition
 from odradek.broker.network.dispatcher import MAX_VALUES_BYTES

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.broker.cluster.controller.machine import ControllerMachine
-from odradek.broker.cluster.controller.outbox import Message, StopReplicas, TellMetadata
-from odradek.broker.cluster.controller.pieces import pieces_of
+from odradek.broker.cluster.controller.outbox import Message, StopReplicas, TellMetadata, pieces_of
 from odradek.broker.cluster.znodes import TopicPartition
 from odradek.zookeeper.operations import Steps
 

@@ -15,7 +15,15 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from odradek.tests.broker.coordination.groups.world import Config, FakeContext, FakeLog, World, code_of, is_waiting
+from odradek.tests.broker.coordination.groups.world import (
+    TOPIC_ID,
+    Config,
+    FakeContext,
+    FakeLog,
+    World,
+    code_of,
+    is_waiting,
+)
 
 # The timer of the sweep for old offsets.
 SWEEPS = 1
@@ -331,7 +339,7 @@ async def test_a_group_that_lost_its_last_offset_stays_until_the_sweep(world: Wo
             world.uncommit(0)
         case "a deleted topic":
             world.commit(1)
-            world.groups.forget_topic("t")
+            world.groups.forget_topic("t", TOPIC_ID)
         case _:
             assert world.commit_in_transaction(1, producer_id=7) == ErrorCode.NONE
             world.groups.end_transaction(world.groups.shards.partition_of("g"), 7, False)
@@ -362,7 +370,7 @@ async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) ->
     leader, _ = world.stable_pair()
     world.commit(1, leader, 2)
     world.commit(2, group="other")
-    world.groups.forget_topic("t")
+    world.groups.forget_topic("t", TOPIC_ID)
     assert world.committed() == world.committed("other") == -1
     assert set(world.groups.groups) == {"g", "other"}
     assert world.restarted().committed() == -1
@@ -444,7 +452,7 @@ async def test_a_commit_under_way_does_not_survive_the_deletion(world: World, de
         case "its offsets":
             answer = world.uncommit(0, 1)
         case _:
-            world.groups.forget_topic("t")
+            world.groups.forget_topic("t", TOPIC_ID)
     assert len(world.log.held) == 1
     world.log.answer()
     world.log.answer()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.coordination.share.batches import combine
-from odradek.broker.coordination.share.persister import DeliveryState, ShareKey, StateBatch
+from odradek.broker.coordination.share.persister import DeliveryState, Progress, ShareKey, StateBatch
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.memory_persister import MemoryPersister
 
@@ -61,9 +61,9 @@ async def test_the_persister_in_memory_fences_as_the_coordinator_does() -> None:
         (2, 6, ErrorCode.FENCED_LEADER_EPOCH),
     ):
         with pytest.raises(KafkaError) as fenced:
-            await persister.write(KEY, state_epoch, leader_epoch, 5, 0, ())
+            await persister.write(KEY, state_epoch, leader_epoch, lambda: Progress(5, 0), ())
         assert fenced.value.code is code
-    await persister.write(KEY, 2, 7, 5, 1, [StateBatch(3, 6, DeliveryState.ACKNOWLEDGED, 1)])
+    await persister.write(KEY, 2, 7, lambda: Progress(5, 1), [StateBatch(3, 6, DeliveryState.ACKNOWLEDGED, 1)])
     assert (await persister.read(KEY, 7)).batches == (StateBatch(5, 6, DeliveryState.ACKNOWLEDGED, 1),)
     await persister.delete(KEY)
     assert (await persister.read_summary(KEY)).start_offset == -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.coordination.transactions.id_pattern import (
+from odradek.broker.coordination.transactions.description import (
     INSTRUCTIONS_PER_VALUE,
     MAX_PATTERN,
     MAX_PROGRAM,

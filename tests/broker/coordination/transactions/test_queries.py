@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.transactions import queries, query
-from odradek.broker.coordination.transactions.participant_names import participant_name, query_of
-from odradek.broker.coordination.transactions.query import NO_BATCH, Ended, Joined, Query, QueryRecord, QueryStanding
+from odradek.broker.coordination.transactions.query import (
+    NO_BATCH,
+    Ended,
+    Joined,
+    Query,
+    QueryRecord,
+    QueryStanding,
+    participant_name,
+    query_of,
+)
 from odradek.broker.coordination.transactions.query_records import decode_record, encode
 from odradek.broker.coordination.transactions.records import decode_record as decode_transaction
 from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.network import line_limit
 from odradek.broker.network.access import caller
 from odradek.broker.network.routes import CLUSTER_ROUTES, OWN_ROUTES, ROUTES, Route
 from odradek.broker.security.acls import CLUSTER_NAME, Acl, Operation, ResourceType
@@ -17,8 +18,13 @@ from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest
+from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
+from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
+from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
+from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.principals import allow, connect_as, forbid, secured
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -151,6 +157,21 @@ async def test_a_request_fills_no_log(alice: Raw, caplog: pytest.LogCaptureFixtu
     assert all(line.isprintable() and len(line) < 1000 for line in lines)
 
 
+async def test_a_client_that_is_denied_again_and_again_fills_no_log(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    async with Broker(secured(config), clock=clock) as broker, await connect_as(broker, "alice") as raw:
+        with caplog.at_level(logging.INFO, "odradek.authorizer"):
+            for _ in range(line_limit.LINES_PER_SECOND + 5):
+                await raw.fetch("orders", 0)
+            clock.advance(1000)
+            await raw.fetch("orders", 0)
+    lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
+    assert len(lines) == line_limit.LINES_PER_SECOND + 1
+    assert lines[-1].endswith("based on rule DefaultDeny (5 denials of this connection before it are not listed)")
+
+
 async def test_what_is_left_out_is_no_line(alice: Raw, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "odradek.authorizer"):
         assert not (await alice.ask(ApiKey.METADATA, 9, MetadataRequest(None))).topics
@@ -182,3 +203,35 @@ async def test_an_idempotent_producer_needs_one_topic_to_write_to(guarded: Broke
     forbid(guarded, acl)
     allow(guarded, "alice", Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME)
     assert (await alice.ask(ApiKey.INIT_PRODUCER_ID, 4, request)).error_code == 0
+
+
+class TestOwnApis:
+    """What Odradek's own APIs answer a client that may do nothing, and what they need."""
+
+    ID_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+    async def test_a_query_is_denied_until_its_id_may_be_written(self, guarded: Broker, alice: Raw) -> None:
+        join = OdradekJoinQueryRequest("spark-1", "run", 0, "0")
+        end = OdradekEndQueryBatchRequest("spark-1", "run", 0, True, [Participant("other-1", 1, 0)])
+        assert (await alice.ask(OwnApiKey.ODRADEK_JOIN_QUERY, 0, join)).error_code == self.ID_DENIED
+        assert (await alice.ask(OwnApiKey.ODRADEK_END_QUERY_BATCH, 0, end)).error_code == self.ID_DENIED
+        allow(guarded, "alice", WRITE, ResourceType.TRANSACTIONAL_ID, "spark-1", prefixed=True)
+        assert (await alice.ask(OwnApiKey.ODRADEK_JOIN_QUERY, 0, join)).error_code != self.ID_DENIED
+        # Each of the transactions that it ends needs the right, too.
+        assert (await alice.ask(OwnApiKey.ODRADEK_END_QUERY_BATCH, 0, end)).error_code == self.ID_DENIED
+
+    async def test_queries_of_others_are_left_out(self, guarded: Broker, admin: Raw, alice: Raw) -> None:
+        for query in ("mine-1", "other-1"):
+            await admin.ask(OwnApiKey.ODRADEK_JOIN_QUERY, 0, OdradekJoinQueryRequest(query, "run", 0, "0"))
+        allow(guarded, "alice", DESCRIBE, ResourceType.TRANSACTIONAL_ID, "mine", prefixed=True)
+        found = await alice.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+        everything = await admin.ask(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, 0, OdradekDescribeQueriesRequest())
+        assert len(everything.queries) == 2
+        assert [each.query_id for each in found.queries] == ["mine-1"]
+
+    async def test_a_backup_needs_alter_on_the_cluster(self, guarded: Broker, admin: Raw, alice: Raw) -> None:
+        denied, begin = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, OdradekBeginBackupRequest()
+        assert (await alice.ask(OwnApiKey.ODRADEK_BEGIN_BACKUP, 0, begin)).error_code == denied
+        begun = await admin.ask(OwnApiKey.ODRADEK_BEGIN_BACKUP, 0, begin)
+        renew = OdradekRenewLeaseRequest(begun.lease_id)
+        assert (await alice.ask(OwnApiKey.ODRADEK_RENEW_LEASE, 0, renew)).error_code == denied

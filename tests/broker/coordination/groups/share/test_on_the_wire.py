@@ -36,6 +36,7 @@ from odradek.protocol.messages.share_group_describe import ShareGroupDescribeReq
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.share_member import ACCEPT, ShareMember, acquired
 
 
 @dataclass
@@ -348,6 +349,21 @@ async def test_offsets_of_an_empty_group_are_altered_and_deleted(shares: Shares)
     await shares.beat("m1")
     await shares.settle("m1", 0)
     assert (await shares.offsets())["t", 0] == (3, 1)
+
+
+async def test_offsets_that_are_altered_again_fence_who_has_read_between(shares: Shares) -> None:
+    await shares.raw.produce("t", batch_of(b"a", b"b", b"c", b"d"))
+    await shares.alter({"t": {0: 3}})
+    reader = ShareMember(shares.raw, "g", "reader", shares.id_of("t"))
+    await reader.fetch(0)
+    while not (found := acquired(await reader.fetch())):
+        pass
+    assert found == [(3, 3, 1)]
+    assert (await shares.alter({"t": {0: 0}})).error_code == 0
+    answer = await reader.acknowledge(0, (3, 3, [ACCEPT]))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await shares.offsets() == {("t", 0): (0, 4)}
+    assert (await shares.described()).group_epoch == 2
 
 
 async def test_altering_offsets_makes_a_group(shares: Shares) -> None:

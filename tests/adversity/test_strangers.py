@@ -1,0 +1,104 @@
+"""Strangers at the doors of a secure broker: bounded memory, no long turn, few lines in the log, others are served.
+
+`make soak` does each a hundred times as often (`ODRADEK_STRANGERS=many`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trustme", reason="the certificates are trustme's")
+
+from odradek.broker import BrokerConfig
+from odradek.broker.network.rejections import MOST_LINES
+from odradek.protocol.apis import ApiKey
+from odradek.tests.adversity.test_memory import resident_bytes
+from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker
+from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.raw import Raw
+from odradek.tests.support.sasl import set_password
+from odradek.tests.support.strangers import ATTACKS, METADATA, WAIT_S, Doors
+
+IS_SOAK = os.environ.get("ODRADEK_STRANGERS") == "many"
+MIB = 1024 * 1024
+# What 20,000 ACLs, or 8 MiB of names, cost beside what the broker had. Over minutes it is what arriving requests may
+# hold (queued.max.request.bytes): messages of half a megabyte leave holes in the heap, to a level that stays.
+MOST_GROWTH = (256 if IS_SOAK else 96) * MIB
+# Lines of one door in ten seconds, those of all doors, and those of the broker itself.
+MOST_LOG_BYTES = 4 * MIB
+
+# The broker's loop is its own; which loop the client runs on says nothing about it.
+pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
+
+
+class Guarded(BrokerProcess):
+    """`odradek serve` with a listener for each way to be secure."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.doors = Doors.make(folder / "tls")
+        self.address = self.doors.at("PLAINTEXT")
+
+    def command(self) -> list[str]:
+        properties = self.folder / "server.properties"
+        lines = self.doors.configs(self.data_dir)
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return [sys.executable, *self.program(), "serve", "--config", str(properties)]
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    process = Guarded(tmp_path)
+    process.start()
+    yield process
+    process.close()
+
+
+async def attacked(name: str, doors: Doors) -> int:
+    """Have strangers at the doors while somebody else is served. Return how often that one was."""
+    attack, few, many = ATTACKS[name]
+    async with await Raw.connect(doors.at("PLAINTEXT"), WAIT_S) as neighbour:
+        assert await set_password(neighbour) == 0
+        strangers = asyncio.ensure_future(attack(doors, many if IS_SOAK else few))
+        served = 0
+        while not strangers.done():
+            assert (await neighbour.ask(ApiKey.METADATA, 12, METADATA)).brokers
+            served += 1
+            await asyncio.wait([strangers], timeout=0.01)
+        await strangers
+        assert (await neighbour.ask(ApiKey.METADATA, 12, METADATA)).brokers
+    async with await Raw.connect(doors.at("TLS"), WAIT_S, ssl=doors.authority.context()) as raw:
+        assert (await raw.ask(ApiKey.METADATA, 12, METADATA)).brokers
+    return served
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_memory_and_the_log_stay_bounded(name: str, guarded: Guarded) -> None:
+    # What the first connections of each kind allocate is no growth.
+    await attacked("half_handshakes", guarded.doors)
+    before, lines = resident_bytes(guarded), guarded.log.read_text().count("\n")
+    assert await attacked(name, guarded.doors)
+    grown = resident_bytes(guarded) - before
+    assert grown < MOST_GROWTH, f"{grown >> 20} MiB"
+    log = guarded.log.read_text()
+    assert "the event loop was held" not in log and "Traceback" not in log
+    if not IS_SOAK:
+        # Three processors, two doors with TLS, and what a loaded machine stretches over two windows.
+        assert log.count("\n") - lines < 10 * MOST_LINES
+    assert len(log) < MOST_LOG_BYTES
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+async def test_no_turn_is_long(name: str, tmp_path: Path) -> None:
+    doors = Doors.make(tmp_path / "tls")
+    config, _ = BrokerConfig.parse(doors.configs(tmp_path / "data"))
+    with measured_broker(config) as measured:
+        measured.begin()
+        assert await attacked(name, doors)
+        assert measured.longest_turn_ms <= LIMIT_MS
