@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.configs.authorizer_table import AUTHORIZERS
+from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.client import Acl, Admin, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import ClusterOptions
