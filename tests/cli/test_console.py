@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
 from odradek.broker import Broker
 from odradek.tests.cli.test_child import Serving
+from odradek.tests.console.conftest import Browser
 from odradek.tests.support.command import completed
 
 WAIT_S = 30
@@ -91,3 +94,50 @@ def test_the_death_of_a_console_is_a_line_of_the_log(tmp_path: Path) -> None:
 def test_what_makes_no_console_is_one_line(broker: Broker, options: list[str], text: str) -> None:
     ended = completed("console", "-b", broker.address, *options)
     assert ended.returncode in (1, 2) and text in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+
+
+def test_over_a_secure_broker_users_log_in_and_see_what_their_acls_allow(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="serve --secure makes certificates (extra `certs`)")
+    command = [sys.executable, "-m", "odradek", "serve", "--secure", "--listen", "127.0.0.1:0"]
+    command += ["--data-dir", str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as broker:
+        try:
+            assert broker.stdout is not None
+            address = broker.stdout.readline().split()[1]
+            file = tmp_path / "data.secure" / "client.properties"
+            options = [
+                each for line in file.read_text().splitlines() if "bootstrap" not in line for each in ("-X", line)
+            ]
+            for given in (["open"], ["hidden"]):
+                assert completed("topics", "create", *given, "-b", address, *options).returncode == 0
+            (tmp_path / "password").write_text("wonderland")
+            added = completed(
+                "users", "set", "alice", "--password-file", tmp_path / "password", "-b", address, *options
+            )
+            assert added.returncode == 0, added.stderr
+            assert completed("acls", "add", "alice", "describe", "topic:open", "-b", address, *options).returncode == 0
+            _log_in(address, options)
+        finally:
+            broker.kill()
+            broker.communicate(timeout=WAIT_S)
+
+
+def _log_in(address: str, options: list[str]) -> None:
+    command = [sys.executable, "-m", "odradek", "console", "-b", address, "--listen", "127.0.0.1:0", "--cluster-login"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as console:
+        try:
+            assert console.stdout is not None
+            url = console.stdout.readline().split()[1]
+            asyncio.run(_walk(url))
+        finally:
+            console.kill()
+            console.communicate(timeout=WAIT_S)
+
+
+async def _walk(url: str) -> None:
+    alice = Browser(url, {"authorization": f"Basic {b64encode(b'alice:wonderland').decode()}"})
+    found = await alice.get("/topics")
+    assert found.status == 200 and "open" in found.visible and "hidden" not in found.visible
+    assert (await alice.get("/topics/hidden")).status == 404
+    wrong = Browser(url, {"authorization": f"Basic {b64encode(b'alice:wrong').decode()}"})
+    assert (await Browser(url).get("/topics")).status == (await wrong.get("/topics")).status == 401

@@ -13,7 +13,7 @@ Small segments roll, are compacted and go by retention all the time.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 
@@ -86,14 +86,16 @@ async def back_up(address: str, target: Path) -> None:
 async def check(backup: Path, directory: Path, at_least: int, at_most: int) -> None:
     """Restore a backup, and see that all parts of it are of one moment between `at_least` turns and `at_most`."""
     restore(backup, [directory], lambda _: None)
-    async with Broker(config_of(directory)) as broker, Admin(broker.address) as admin:
+    # Retention would delete what this is about to read.
+    config = replace(config_of(directory), log_retention_check_interval_ms=3_600_000)
+    async with Broker(config) as broker, Admin(broker.address) as admin:
         # As after a kill: what was open is aborted by the next writer.
         async with Producer(bootstrap_servers=broker.address, transactional_id="both"):
             pass
         latest, numbers = await _values(broker, "latest"), await _values(broker, "numbers")
         last = numbers[-1]
         assert at_least - 1 <= last <= at_most, f"{last} is not of turns {at_least} to {at_most}"
-        assert numbers == list(range(numbers[0], last + 1))
+        assert numbers == list(range(numbers[0], last + 1)), numbers
         # Step 1 of the next turn may be there, but no other.
         expected = {number % KEYS: number for number in range(max(0, last + 1 - KEYS), last + 1)}
         found = {number % KEYS: number for number in latest}
