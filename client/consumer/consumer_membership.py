@@ -137,7 +137,9 @@ class ConsumerMembership(Membership):
 
     async def _recovers(self, error: KafkaError) -> bool:
         """Note why a step has failed. Return whether the member joins again at once."""
-        if error.code not in _FENCED or self._heartbeats.epoch == JOIN_EPOCH:
+        # A coordinator that has been rolled back, or moved to an older broker, knows no consumer protocol any more.
+        gone = error.code in _FENCED or error.code is ErrorCode.UNSUPPORTED_VERSION
+        if not gone or self._heartbeats.epoch == JOIN_EPOCH:
             return False
         self._forget()
         await self._lose()

@@ -317,6 +317,15 @@ async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_clas
         assert cluster.calls(ApiKey.JOIN_GROUP)
 
 
+async def test_with_auto_a_member_goes_on_by_the_classic_protocol_when_its_coordinator_is_rolled_back() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, "t", group_protocol="auto") as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            cluster.on(BEAT, *[rejection(ErrorCode.UNSUPPORTED_VERSION)] * 2)
+            await until(consumer, lambda: bool(cluster.calls(ApiKey.JOIN_GROUP)))
+            await until(consumer, lambda: consumer.assignment() == {T0})
+
+
 async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic_one() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         del cluster.versions[BEAT]
