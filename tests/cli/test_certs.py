@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.cli.errors import CliError
+from odradek.cli.secure_start import secure_texts
 from odradek.client.blocking import Admin, Producer
 from odradek.tests.support.command import rows, run
 from odradek.tests.support.process import free_port
@@ -76,6 +79,35 @@ def test_only_the_owner_reads_keys_and_nothing_is_replaced(folder: Path) -> None
     for words in (("ca",), ("server", "localhost"), ("client", "alice")):
         assert "is there already, and nothing is replaced" in failure(*words)
     assert before == {each: each.read_bytes() for each in folder.iterdir()}
+
+
+def test_of_two_that_write_the_same_file_one_wins_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.broker.security import authority
+
+    link = os.link
+
+    def other_comes(*paths: Path) -> None:
+        link(*paths)
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(FileExistsError):
+            authority.write_new_secret(tmp_path / "ca.key", b"other")
+
+    monkeypatch.setattr(os, "link", other_comes)
+    authority.write_new_secret(tmp_path / "ca.key", b"one")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("ca.key", b"one")]
+
+
+@pytest.mark.parametrize("has_names", [True, False])
+def test_a_secure_start_takes_an_authority_that_ends_soon(folder: Path, has_names: bool) -> None:
+    made = Path("data.secure")
+    assert run("certs", "ca", "--days", "100", "--dir", made).exit_code == 0
+    if not has_names:  # its certificate has none, and is made again
+        (made / "broker.pem").write_bytes((folder / "alice.pem").read_bytes())
+    secure_texts({"log.dirs": "data"})
+    assert shown(made / "broker.pem")[0]["names"]
+    (made / "broker.pem").write_text("rubbish")
+    with pytest.raises(CliError, match=r"data\.secure cannot be used"):
+        secure_texts({"log.dirs": "data"})
 
 
 def test_a_half_made_authority_is_not_replaced_either(folder: Path) -> None:
