@@ -131,6 +131,12 @@ def test_a_name_that_is_none_is_refused(folder: Path, name: str) -> None:
     assert len(list(folder.iterdir())) == 4
 
 
+@pytest.mark.parametrize("host", ["", "a b", "a/b", "http://a", "a\nb"])
+def test_a_host_that_is_none_is_refused(folder: Path, host: str) -> None:
+    assert "is no host" in failure("server", "broker", host)
+    assert len(list(folder.iterdir())) == 4
+
+
 def test_a_certificate_does_not_outlive_its_authority(folder: Path) -> None:
     assert "ask for fewer days" in failure("server", "a", "--days", "4000")
 
@@ -165,6 +171,10 @@ def test_a_listener_is_shown(broker: Broker, folder: Path) -> None:
     assert "if the listener speaks no TLS" in failure("show", broker.address)
     assert run("certs", "ca", "--dir", "other").exit_code == 0
     assert "other/ca.pem lacks the certificate of CN=Team" in failure("show", address, "--trust", "other/ca.pem")
+
+
+def test_a_host_that_no_name_can_be_is_one_line() -> None:
+    assert failure("show", "a..b:9093") == "odradek: a..b:9093 is no file, and its host is no name\n"
 
 
 def test_a_listener_that_nobody_has_is_one_line() -> None:
