@@ -100,7 +100,8 @@ def server(names: tuple[str, ...], days: int, folder: str) -> None:
       odradek certs server broker-1.example broker-1 10.0.0.7 --days 90
       odradek certs server '*.brokers.example'
     """
-    _sign(folder, names[0], lambda authority, path: authority.make_server(path, names, days))
+    checked = list(map(_checked_host, names))
+    _sign(folder, names[0], lambda authority, path: authority.make_server(path, checked, days))
 
 
 @command.command(short_help="Make the certificate of a client.")
@@ -199,6 +200,13 @@ def _authority(folder: Path) -> Authority:
         return _authority_class().read(folder)
     except FileNotFoundError as error:
         raise CliError(f"{error.filename} is missing: `odradek certs ca --dir {folder}` makes an authority") from error
+
+
+def _checked_host(name: str) -> str:
+    """Return a host name or address that a broker may have. CliError otherwise."""
+    if not name or not name.isprintable() or " " in name or "/" in name:
+        raise CliError(f"no certificate was made: {name[:80]!r} is no host")
+    return name
 
 
 def _checked(name: str) -> str:

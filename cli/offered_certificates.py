@@ -197,6 +197,8 @@ def _connected(address: str, host: str, port: int, context: ssl.SSLContext) -> G
         raise
     except TimeoutError:
         raise CliError(f"{address} did not answer within {_WITHIN_S:g} s: it may have no TLS") from None
+    except UnicodeError:
+        raise CliError(f"{address} is no file, and its host is no name") from None
     except OSError as error:
         raise CliError(nothing_listens(f"{address} ({(error.strerror or str(error)).lower()})")) from error
 

@@ -19,15 +19,11 @@ import socket
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ..broker.configs.security_table import AUTHORIZERS
 from .errors import CliError
-
-if TYPE_CHECKING:
-    from ..broker.security.authority import Authority
 
 USER = "admin"
 MECHANISM = "SCRAM-SHA-512"
@@ -43,8 +39,7 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
         if name in texts:
             raise click.UsageError(f"--secure sets {name} itself: leave one of the two out")
     data_dir, folder = _data_dir(texts), folder_of(texts)
-    authority = _authority(folder)
-    _make_certificate(authority, folder, host)
+    _make_certificate(folder, host)
     _make_user(folder, data_dir, host, port)
     click.echo(f"secure: clients need {folder}/client.properties (kcat: -F {folder}/librdkafka.properties)", err=True)
     use = f"odradek profile set secure --file {folder}/client.properties, then odradek profile use secure"
@@ -76,16 +71,6 @@ def _data_dir(texts: Mapping[str, str]) -> str:
     return found.rstrip("/")
 
 
-def _authority(folder: Path) -> Authority:
-    with makes_certificates("--secure makes certificates"):
-        from ..broker.security.authority import Authority, BadAuthority
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Authority.open(folder)
-    except (OSError, ValueError, BadAuthority) as error:
-        raise CliError(f"{folder} cannot be used: {getattr(error, 'strerror', None) or error}") from error
-
-
 @contextmanager
 def makes_certificates(what: str) -> Generator[None]:
     """Where the library that makes certificates cannot be imported, say what needs it and how to install it."""
@@ -97,14 +82,26 @@ def makes_certificates(what: str) -> Generator[None]:
         raise CliError(f"{what}: pip install 'odradek[certs]' ('.[certs]' in a clone)") from error
 
 
-def _make_certificate(authority: Authority, folder: Path, host: str) -> None:
+def _make_certificate(folder: Path, host: str) -> None:
+    """Make the authority and the broker's certificate, unless they are there."""
+    with makes_certificates("--secure makes certificates"):
+        from ..broker.security.authority import Authority, BadAuthority
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Authority.open(folder).keep_certificate(folder / "broker.pem", _names(host))
+    except (OSError, ValueError, BadAuthority) as error:
+        raise CliError(f"{folder} cannot be used: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _names(host: str) -> list[str]:
+    """Return the names and addresses by which clients may reach a broker that listens at a host."""
     names = {"localhost", "127.0.0.1", "::1", socket.gethostname(), socket.getfqdn()}
     if host not in ("", "0.0.0.0", "::"):
         names.add(host.strip("[]"))
     else:
         # Clients are told the address at which they have connected.
         names |= _addresses()
-    authority.keep_certificate(folder / "broker.pem", sorted(names))
+    return sorted(names)
 
 
 def _addresses() -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -72,14 +73,19 @@ class Authority:
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         certificate = builder.sign(key, hashes.SHA256())
         write(folder / "ca.key", _pem(key))
-        (folder / "ca.pem").write_bytes(certificate.public_bytes(Encoding.PEM))
+        _write_beside(folder / "ca.pem", certificate.public_bytes(Encoding.PEM), 0o644).rename(folder / "ca.pem")
         return cls(key, certificate)
 
     def keep_certificate(self, path: Path, names: Sequence[str]) -> None:
-        """Make a key store for these names, unless there is one that has them and does not expire soon."""
+        """Make a key store for these names, unless there is one that has them and does not expire soon.
+
+        OSError, ValueError or BadAuthority where that fails.
+        """
         if path.exists() and _is_good(x509.load_pem_x509_certificate(path.read_bytes()), names):
             return
-        key, certificate = self._sign("Odradek broker", names, CERTIFICATE_DAYS, [ExtendedKeyUsageOID.SERVER_AUTH])
+        left = self.certificate.not_valid_after_utc - datetime.now(UTC)
+        days = max(1, min(CERTIFICATE_DAYS, left.days))
+        key, certificate = self._sign("Odradek broker", names, days, [ExtendedKeyUsageOID.SERVER_AUTH])
         write_secret(path, _pem(key) + certificate.public_bytes(Encoding.PEM))
 
     def make_server(self, path: Path, names: Sequence[str], days: int = CERTIFICATE_DAYS) -> x509.Certificate:
@@ -161,7 +167,10 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def _is_good(certificate: x509.Certificate, names: Sequence[str]) -> bool:
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
     is_fresh = certificate.not_valid_after_utc > datetime.now(UTC) + timedelta(days=_RENEWED_DAYS)
     return is_fresh and set(_alternatives(names)) <= set(found)
 
@@ -172,17 +181,12 @@ def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 def write_secret(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    temporary = path.with_suffix(".new")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
-    temporary.rename(path)
+    _write_beside(path, data, 0o600).rename(path)
 
 
 def write_new_secret(path: Path, data: bytes) -> None:
     """Write a file that only its owner can read, whole or not at all. FileExistsError where there is one already."""
-    temporary = path.with_name(f".{path.name}.new")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(data)
+    temporary = _write_beside(path, data, 0o600)
     try:
         # Unlike a rename, a link replaces nothing.
         os.link(temporary, path)
@@ -190,3 +194,12 @@ def write_new_secret(path: Path, data: bytes) -> None:
         raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
     finally:
         temporary.unlink()
+
+
+def _write_beside(path: Path, data: bytes, mode: int) -> Path:
+    """Write a file that is to get this path. Its own name is new: another process may write to the same path."""
+    fd, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+    with open(fd, "wb") as file:
+        os.fchmod(fd, mode)
+        file.write(data)
+    return Path(name)

@@ -40,8 +40,14 @@ _log = logging.getLogger(__name__)
 # The group has ended this member, or has forgotten itself: join again with the same id.
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 # The group takes no new member of the consumer protocol. Kafka 4.3 fails while a member of a classic group has joined
-# and has not synced.
-_PROTOCOL_REJECTED = {ErrorCode.UNSUPPORTED_VERSION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR}
+# and has not synced. A static member that was killed is there until its session ends, and only one of the classic
+# protocol takes its place before.
+_PROTOCOL_REJECTED = {
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.UNRELEASED_INSTANCE_ID,
+}
 # A member without partitions asks for some this often at first: with the coordinator's interval (5 s) one that joins
 # would get them up to 5 s after they are free. Twenty times are longer than others need to hear of it.
 _SOON_MS = 500
@@ -131,7 +137,9 @@ class ConsumerMembership(Membership):
 
     async def _recovers(self, error: KafkaError) -> bool:
         """Note why a step has failed. Return whether the member joins again at once."""
-        if error.code not in _FENCED or self._heartbeats.epoch == JOIN_EPOCH:
+        # A coordinator that has been rolled back, or moved to an older broker, knows no consumer protocol any more.
+        gone = error.code in _FENCED or error.code is ErrorCode.UNSUPPORTED_VERSION
+        if not gone or self._heartbeats.epoch == JOIN_EPOCH:
             return False
         self._forget()
         await self._lose()

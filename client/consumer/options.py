@@ -115,18 +115,22 @@ def group_options(given: Mapping[str, Any]) -> GroupOptions | None:
     protocol = given["group_protocol"]
     if protocol == "auto" and _classic_options(given):
         protocol = "classic"
+    if protocol == "auto" and given["group_remote_assignor"] is not None:
+        protocol = "consumer"
     return part_of(given, GroupOptions, assignors=assignors, group_protocol=protocol)
 
 
 def _check_protocol(given: Mapping[str, Any]) -> None:
     """Raise InvalidOption for an option of the other protocol, which nothing would act on."""
-    if given["group_protocol"] == "consumer" and (classic := _classic_options(given)):
+    classic, assignor = _classic_options(given), given["group_remote_assignor"]
+    if given["group_protocol"] == "consumer" and classic:
         raise InvalidOption(f"{classic[0]} is for group_protocol='classic': with 'consumer', the broker decides that")
-    assignor = given["group_remote_assignor"]
     if assignor is not None and not isinstance(assignor, str):
         raise InvalidOption(f"group_remote_assignor takes the name of a broker's assignor, not {assignor!r}")
     if assignor is not None and given["group_protocol"] == "classic":
         raise InvalidOption("group_remote_assignor needs group_protocol='consumer': the classic protocol has none")
+    if assignor is not None and classic:
+        raise InvalidOption(f"group_remote_assignor is for group_protocol='consumer', and {classic[0]} for 'classic'")
 
 
 def _classic_options(given: Mapping[str, Any]) -> list[str]:

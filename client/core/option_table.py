@@ -174,7 +174,7 @@ _ROWS = (
         "`consumer`: the coordinator assigns, and moves single partitions (KIP-848); `auto`: that one where the "
         "broker has it and no option of `classic` is set"),
     Option("group_remote_assignor", Values("a name, such as uniform or range"), None, "member",
-        "the coordinator's assignor; none: the one that the group has"),
+        "the coordinator's assignor, for `consumer` alone; none: the one that the group has"),
     # Groups of Kafka 0.8.
     Option("zookeeper_connect", TEXT, "127.0.0.1:2181", "connector", "the ZooKeeper of the group"),
     Option("consumer_id", TEXT, None, "connector", "the member's name; none: its host and a UUID"),

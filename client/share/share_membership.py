@@ -65,6 +65,8 @@ class ShareMembership:
         self._beats = 0
         # What the coordinator knows; None after an answer that is missing.
         self._said: frozenset[str] | None = None
+        # Whether an answer is missing: the coordinator may have taken a member that does not know it.
+        self._is_unsure = False
         self._failures = 0
         self._wake = asyncio.Event()
         # Set by each poll; a member whose user has stalled waits for it.
@@ -134,7 +136,10 @@ class ShareMembership:
         if self.epoch == _JOIN_EPOCH or topics != self._said:
             request.subscribed_topic_names = sorted(topics)
         self._beats += 1
-        response = await self._coordinator.request(request, ShareGroupHeartbeatResponse)
+        connection = await self._coordinator.connection()
+        self._is_unsure = True
+        response = await self._coordinator.request_over(connection, request, ShareGroupHeartbeatResponse)
+        self._is_unsure = False
         self._coordinator.raise_error(response.error_code, "a heartbeat", response.error_message)
         self._said, self.epoch = topics, response.member_epoch
         self._interval_ms = max(response.heartbeat_interval_ms, 1)
@@ -151,7 +156,8 @@ class ShareMembership:
 
     async def leave(self) -> None:
         """Leave the group, without a retry: its session time-out does the same later."""
-        joined = self.epoch != _JOIN_EPOCH
+        joined = self._is_unsure or self.epoch != _JOIN_EPOCH
+        self._is_unsure = False
         self._forget()
         if joined:
             request = ShareGroupHeartbeatRequest(

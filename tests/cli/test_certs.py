@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.cli.errors import CliError
+from odradek.cli.secure_start import secure_texts
 from odradek.client.blocking import Admin, Producer
 from odradek.tests.support.command import rows, run
 from odradek.tests.support.process import free_port
@@ -78,6 +81,35 @@ def test_only_the_owner_reads_keys_and_nothing_is_replaced(folder: Path) -> None
     assert before == {each: each.read_bytes() for each in folder.iterdir()}
 
 
+def test_of_two_that_write_the_same_file_one_wins_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.broker.security import authority
+
+    link = os.link
+
+    def other_comes(*paths: Path) -> None:
+        link(*paths)
+        monkeypatch.setattr(os, "link", link)
+        with pytest.raises(FileExistsError):
+            authority.write_new_secret(tmp_path / "ca.key", b"other")
+
+    monkeypatch.setattr(os, "link", other_comes)
+    authority.write_new_secret(tmp_path / "ca.key", b"one")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("ca.key", b"one")]
+
+
+@pytest.mark.parametrize("has_names", [True, False])
+def test_a_secure_start_takes_an_authority_that_ends_soon(folder: Path, has_names: bool) -> None:
+    made = Path("data.secure")
+    assert run("certs", "ca", "--days", "100", "--dir", made).exit_code == 0
+    if not has_names:  # its certificate has none, and is made again
+        (made / "broker.pem").write_bytes((folder / "alice.pem").read_bytes())
+    secure_texts({"log.dirs": "data"})
+    assert shown(made / "broker.pem")[0]["names"]
+    (made / "broker.pem").write_text("rubbish")
+    with pytest.raises(CliError, match=r"data\.secure cannot be used"):
+        secure_texts({"log.dirs": "data"})
+
+
 def test_a_half_made_authority_is_not_replaced_either(folder: Path) -> None:
     (folder / "ca.pem").unlink()
     assert "ca.key is there already" in failure("ca")
@@ -96,6 +128,12 @@ def test_a_key_of_another_authority_signs_nothing(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["", "../up", ".hidden", "a" * 65, "a\nb", "ca"])
 def test_a_name_that_is_none_is_refused(folder: Path, name: str) -> None:
     assert "no certificate was made" in failure("client", name)
+    assert len(list(folder.iterdir())) == 4
+
+
+@pytest.mark.parametrize("host", ["", "a b", "a/b", "http://a", "a\nb"])
+def test_a_host_that_is_none_is_refused(folder: Path, host: str) -> None:
+    assert "is no host" in failure("server", "broker", host)
     assert len(list(folder.iterdir())) == 4
 
 
@@ -133,6 +171,10 @@ def test_a_listener_is_shown(broker: Broker, folder: Path) -> None:
     assert "if the listener speaks no TLS" in failure("show", broker.address)
     assert run("certs", "ca", "--dir", "other").exit_code == 0
     assert "other/ca.pem lacks the certificate of CN=Team" in failure("show", address, "--trust", "other/ca.pem")
+
+
+def test_a_host_that_no_name_can_be_is_one_line() -> None:
+    assert failure("show", "a..b:9093") == "odradek: a..b:9093 is no file, and its host is no name\n"
 
 
 def test_a_listener_that_nobody_has_is_one_line() -> None:

@@ -153,6 +153,18 @@ async def test_an_instance_id_that_is_in_use_is_rejected(either: str, topic: str
     await reader.stop()
 
 
+async def test_by_default_a_static_member_takes_the_place_of_one_that_was_killed(either: str, topic: str) -> None:
+    options = {"bootstrap_servers": either, "group_id": topic, "group_instance_id": "i"}
+    everything = {TopicPartition(topic, number) for number in range(PARTITIONS)}
+    async with asyncio.timeout(WITHIN_S), Consumer(topic, **options) as killed:
+        while everything - killed.assignment():
+            await killed.getmany(timeout_ms=20)
+        # The first one says nothing more, as after kill -9.
+        async with Consumer(topic, **options) as again:
+            while everything - again.assignment():
+                await again.getmany(timeout_ms=20)
+
+
 async def test_the_broker_matches_a_pattern_and_says_what_is_wrong_with_one(either: str, topic: str) -> None:
     await write(either, topic, 0, 10)
     consumer = Consumer(

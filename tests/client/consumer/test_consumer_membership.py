@@ -300,6 +300,10 @@ async def test_a_broker_that_matches_no_patterns_ends_the_membership_with_a_reas
         ({"heartbeat_interval_ms": 100}, "heartbeat_interval_ms is for group_protocol='classic'"),
         ({"group_protocol": "newest"}, "group_protocol must be one of"),
         ({"group_protocol": "classic", "group_remote_assignor": "range"}, "needs group_protocol='consumer'"),
+        (
+            {"group_protocol": "auto", "group_remote_assignor": "range", "session_timeout_ms": 10_000},
+            "group_remote_assignor is for group_protocol='consumer', and session_timeout_ms for 'classic'",
+        ),
     ],
 )
 def test_options_of_the_other_protocol_are_rejected(options: dict[str, Any], says: str) -> None:
@@ -315,6 +319,25 @@ async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_clas
             await until(consumer, lambda: consumer.assignment() == {T0})
         assert len(cluster.calls(BEAT)) == 1
         assert cluster.calls(ApiKey.JOIN_GROUP)
+
+
+async def test_with_auto_a_member_goes_on_by_the_classic_protocol_when_its_coordinator_is_rolled_back() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster, "t", group_protocol="auto") as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            cluster.on(BEAT, *[rejection(ErrorCode.UNSUPPORTED_VERSION)] * 2)
+            await until(consumer, lambda: bool(cluster.calls(ApiKey.JOIN_GROUP)))
+            await until(consumer, lambda: consumer.assignment() == {T0})
+
+
+async def test_a_member_that_asks_for_an_assignor_of_the_broker_joins_by_no_protocol_without_one() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        del cluster.versions[BEAT]
+        options = {"group_protocol": "auto", "group_remote_assignor": "range"}
+        async with member_of(cluster, "t", **options) as consumer:
+            with pytest.raises(KafkaError) as caught:
+                await consumer.getmany(timeout_ms=10_000)
+            assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 async def test_with_auto_a_broker_without_the_consumer_protocol_gets_the_classic_one() -> None:

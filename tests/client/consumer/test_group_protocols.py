@@ -7,7 +7,7 @@ import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +290,17 @@ async def test_no_partition_has_two_owners_while_members_come_go_and_lose_connec
             await reader.stop()
     assert owners.shared == []
     assert Counter(read) == Counter(range(sent)), "who left had committed, and a cut connection cost no commit"
+
+
+async def test_by_default_a_static_member_that_was_killed_comes_back_before_its_session_ends(broker: Broker) -> None:
+    async with AsyncExitStack() as stack:
+        options = {"bootstrap_servers": broker.address, "group_id": "g", "group_instance_id": "i"}
+        killed = await stack.enter_async_context(Consumer("t", **options))
+        again = Consumer("t", **options)
+        async with asyncio.timeout(PATIENCE_S):
+            while killed.assignment() != EVERYTHING:
+                await killed.getmany(timeout_ms=20)
+            # It is there, and says nothing more: as after kill -9, nobody has told the group that it goes.
+            await stack.enter_async_context(again)
+            while again.assignment() != EVERYTHING:
+                await again.getmany(timeout_ms=20)

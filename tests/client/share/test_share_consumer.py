@@ -273,6 +273,17 @@ async def test_a_member_that_is_fenced_or_not_answered_joins_again(code: ErrorCo
         assert len(await take(consumer, 3)) == 3
 
 
+async def test_a_member_whose_join_was_not_answered_leaves_all_the_same() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(HEARTBEAT, do_and_drop)
+        async with worker(cluster, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000):
+            async with asyncio.timeout(20):
+                while not cluster.share_group.epoch:
+                    await asyncio.sleep(0.001)
+        joined = cluster.calls(HEARTBEAT)[0].request.member_id
+        assert cluster.share_group.left == [joined], "its partitions would wait for the end of its session"
+
+
 async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 3)
