@@ -150,7 +150,7 @@ class Broker:
     def __enter__(self) -> Broker:
         if self._running is not None or self._thread is not None:
             raise StartError("this broker is running already")
-        self.config = _without_rebalance_delay(self.config)
+        self.config = _with_quick_groups(self.config)
         self._thread = BrokerThread(self.start, self.stop)
         try:
             self._thread.start()
@@ -421,12 +421,26 @@ class Broker:
         self.timers.close()
 
 
-def _without_rebalance_delay(config: BrokerConfig) -> BrokerConfig:
-    """Return the config of a broker in a thread: Kafka's delay of 3 s would only make each test with a group longer."""
-    row = BROKER_CONFIGS["group.initial.rebalance.delay.ms"]
-    if row.name in config.given or config.group_initial_rebalance_delay_ms != row.default:
-        return config
-    return replace(config, group_initial_rebalance_delay_ms=0, dynamic=DynamicConfigs())
+# What a broker in a thread has instead of Kafka's waits of seconds: they would only make each test with a group longer.
+# The configs of a row go together: a heartbeat interval and its least value.
+_QUICK_GROUPS = (
+    {"group.initial.rebalance.delay.ms": 0},
+    {"group.consumer.heartbeat.interval.ms": 500, "group.consumer.min.heartbeat.interval.ms": 500},
+    {"group.share.heartbeat.interval.ms": 500, "group.share.min.heartbeat.interval.ms": 500},
+)
+
+
+def _with_quick_groups(config: BrokerConfig) -> BrokerConfig:
+    """Return the config of a broker in a thread. What the program has set stays."""
+    quick: dict[str, int] = {}
+    for row in _QUICK_GROUPS:
+        fields = {name: name.replace(".", "_") for name in row}
+        if all(
+            name not in config.given and getattr(config, field) == BROKER_CONFIGS[name].default
+            for name, field in fields.items()
+        ):
+            quick |= {fields[name]: value for name, value in row.items()}
+    return replace(config, **quick, dynamic=DynamicConfigs()) if quick else config
 
 
 def _guard(services: Services) -> tuple[Guard, NewContext]:

@@ -196,7 +196,7 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
     path = f"{place}/{MANIFEST}"
     try:
         found: Any = json.loads(b"".join(place.read(MANIFEST)))
-        version, count = found["format"], found["directories"]
+        version, count = found["format"], int(found["directories"])
         rows = cast("list[tuple[str, int, int]]", found["files"])
         entries = [Entry(str(name), int(size), int(crc)) for name, size, crc in rows]
     except (ValueError, TypeError, KeyError) as error:
@@ -205,7 +205,9 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
         raise BackupError(f"{path}: format {version} was written by a newer Odradek; this one reads {FORMAT}")
     for entry in entries:
         parts = PurePosixPath(entry.path).parts
-        if len(parts) < 2 or ".." in parts or not (parts[0].isdecimal() and int(parts[0]) < count):
+        # `0//etc/x` has the parts of `0/etc/x`, and is another file.
+        is_plain = "/".join(parts) == entry.path
+        if not is_plain or len(parts) < 2 or ".." in parts or not (parts[0].isdecimal() and int(parts[0]) < count):
             raise BackupError(f"{path} is damaged: {entry.path!r} is no file of a data directory")
     return count, entries
 

@@ -86,7 +86,7 @@ class _Parser:
 
     def __init__(self, checks_defaults: bool) -> None:
         self._named: dict[str, AvroType] = {}
-        self._checks_defaults = checks_defaults
+        self._defaults = _Defaults() if checks_defaults else None
 
     def refer_to(self, value: Any) -> None:
         """Know the named types of a reference."""
@@ -179,7 +179,7 @@ class _Parser:
             raise InvalidSchema(f"field {name} of {record.name} has no type")
         kind = self.type_of(given["type"], record.namespace)
         default = given.get("default", MISSING)
-        if default is not MISSING and self._checks_defaults and not is_default(kind, default):
+        if default is not MISSING and self._defaults is not None and not self._defaults.fits(kind, default):
             raise InvalidSchema(f"invalid default for field {name}: {compact(default)} is no {describe(kind)}")
         order = given.get("order", "ascending")
         if order not in _ORDERS:
@@ -249,40 +249,52 @@ def describe(kind: AvroType) -> str:
 _INT, _LONG = 1 << 31, 1 << 63
 
 
-def is_default(kind: AvroType, value: Any) -> bool:
-    """Tell whether JSON is a valid default of a type; of a union, of any of its branches (as since Avro 1.12)."""
-    match kind.kind:
-        case "null":
-            return value is None
-        case "boolean":
-            return isinstance(value, bool)
-        case "int" | "long":
-            bound = _INT if kind.kind == "int" else _LONG
-            return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
-        case "float" | "double":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "string" | "bytes" | "fixed":
-            return isinstance(value, str)
-        case "enum":
-            return value in kind.symbols
-        case "union":
-            return any(is_default(each, value) for each in kind.inner)
-        case _:
-            return _is_default_of_many(kind, value)
+# Of one schema: a value that is none of the branches of nested unions is tried in all of their combinations.
+MAX_DEFAULT_STEPS = 1_000_000
 
 
-def _is_default_of_many(kind: AvroType, value: Any) -> bool:
-    if kind.kind == "array":
-        return isinstance(value, list) and all(is_default(kind.inner[0], each) for each in cast("list[Any]", value))
-    if not isinstance(value, dict):
-        return False
-    given = cast("dict[str, Any]", value)
-    if kind.kind == "map":
-        return all(is_default(kind.inner[0], each) for each in given.values())
-    return all(
-        each.default is not MISSING if each.name not in given else is_default(each.type, given[each.name])
-        for each in kind.fields
-    )
+class _Defaults:
+    """Checks the defaults of one schema within a bound."""
+
+    def __init__(self) -> None:
+        self._left = MAX_DEFAULT_STEPS
+
+    def fits(self, kind: AvroType, value: Any) -> bool:
+        """Tell whether JSON is a valid default of a type; of a union, of any of its branches (as since Avro 1.12)."""
+        self._left -= 1
+        if self._left < 0:
+            raise InvalidSchema(f"to check the defaults takes more than {MAX_DEFAULT_STEPS} steps")
+        match kind.kind:
+            case "null":
+                return value is None
+            case "boolean":
+                return isinstance(value, bool)
+            case "int" | "long":
+                bound = _INT if kind.kind == "int" else _LONG
+                return isinstance(value, int) and not isinstance(value, bool) and -bound <= value < bound
+            case "float" | "double":
+                return isinstance(value, int | float) and not isinstance(value, bool)
+            case "string" | "bytes" | "fixed":
+                return isinstance(value, str)
+            case "enum":
+                return value in kind.symbols
+            case "union":
+                return any(self.fits(each, value) for each in kind.inner)
+            case _:
+                return self._fits_many(kind, value)
+
+    def _fits_many(self, kind: AvroType, value: Any) -> bool:
+        if kind.kind == "array":
+            return isinstance(value, list) and all(self.fits(kind.inner[0], each) for each in cast("list[Any]", value))
+        if not isinstance(value, dict):
+            return False
+        given = cast("dict[str, Any]", value)
+        if kind.kind == "map":
+            return all(self.fits(kind.inner[0], each) for each in given.values())
+        return all(
+            each.default is not MISSING if each.name not in given else self.fits(each.type, given[each.name])
+            for each in kind.fields
+        )
 
 
 # -- Canonical text

@@ -9,6 +9,7 @@ or be missing in the reader.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -266,7 +267,8 @@ def _fixed(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterato
 
 
 def _divides(divisor: Any, value: Any) -> bool:
-    return _is_number(divisor) and _is_number(value) and divisor > 0 and value % divisor == 0
+    # Exactly: an integer may be larger than any float.
+    return _is_number(divisor) and _is_number(value) and divisor > 0 and Fraction(value) % Fraction(divisor) == 0
 
 
 def _required(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:

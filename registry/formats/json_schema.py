@@ -93,7 +93,7 @@ def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
     """Return a schema whose `$ref`s may name `references`. Raises InvalidSchema."""
     documents = {"": read(text), **{name: read(each) for name, each in references.items()}}
     schema = JsonSchema(documents)
-    _check(schema.root)
+    _check_all(schema.root)
     return schema
 
 
@@ -102,19 +102,27 @@ def canonical(schema: JsonSchema, *, normalize: bool = False) -> str:
     return compact(schema.documents[""], sort_keys=normalize)
 
 
-def _check(node: Node) -> None:
-    """Raise InvalidSchema for what makes the schema none, here or below."""
+def _check_all(root: Node) -> None:
+    """Raise InvalidSchema for what makes the schema none: in it, below it, and wherever a `$ref` leads."""
+    left, seen = [root], set[int]()
+    while left:
+        node = left.pop()
+        if id(node.value) not in seen:
+            seen.add(id(node.value))
+            left += _checked(node)
+
+
+def _checked(node: Node) -> list[Node]:
+    """Check one schema without those in it. Return those, and what its `$ref` names. Raises InvalidSchema."""
     value = node.value
     if isinstance(value, bool):
-        return
+        return []
     if not isinstance(value, dict):
         raise InvalidSchema(f"a JSON schema is an object, true or false, not {compact(value)[:200]}")
     schema = cast("dict[str, Any]", value)
     _check_types(schema)
     _check_keywords(schema)
-    node.resolved()
-    for each in _schemas_in(schema):
-        _check(node.inner(each))
+    return [node.resolved(), *map(node.inner, _schemas_in(schema))]
 
 
 def _check_types(schema: Mapping[str, Any]) -> None:

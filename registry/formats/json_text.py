@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from math import isinf
 from typing import Any, cast
 
 from ..errors import InvalidSchema
@@ -23,7 +24,7 @@ def read(text: str) -> Any:
     if len(text) > MAX_SCHEMA_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
         raise InvalidSchema(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
     except RecursionError:
         raise InvalidSchema(f"the schema is nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as error:
@@ -39,6 +40,14 @@ def compact(value: Any, *, sort_keys: bool = False) -> str:
 
 def _refuse_constant(name: str) -> Any:
     raise InvalidSchema(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    """Return a number. Raises InvalidSchema for one that would be written as Infinity, which is no JSON."""
+    value = float(text)
+    if isinf(value):
+        raise InvalidSchema(f"{text[:100]} is too large a number")
+    return value
 
 
 def _check_depth(value: Any) -> None:

@@ -35,6 +35,15 @@ def test_blocking_clients_reach_it_and_a_group_does_not_wait(plain: BrokerConfig
         assert broker.config.group_initial_rebalance_delay_ms == 0
 
 
+def test_members_hear_of_each_other_soon(plain: BrokerConfig) -> None:
+    with Broker(plain) as broker:
+        assert broker.config.group_consumer_heartbeat_interval_ms == 500
+        assert broker.config.group_share_heartbeat_interval_ms == 500
+    with Broker(replace(plain, group_consumer_min_heartbeat_interval_ms=5)) as broker:
+        assert broker.config.group_consumer_heartbeat_interval_ms == 5000
+        assert broker.config.group_share_heartbeat_interval_ms == 500
+
+
 def test_a_delay_that_was_given_stays(plain: BrokerConfig) -> None:
     given, _ = BrokerConfig.parse(
         {

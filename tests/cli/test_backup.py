@@ -137,6 +137,8 @@ def test_an_interrupted_restore_leaves_nothing_and_can_be_repeated(data: Path, t
         ("{", "is damaged"),
         ('{"format": 2, "directories": 1, "files": []}', "format 2 was written by a newer Odradek; this one reads 1"),
         ('{"format": 1, "directories": 1, "files": [["0/../../x", 1, 1]]}', "no file of a data directory"),
+        ('{"format": 1, "directories": 1, "files": [["0//etc/x", 1, 1]]}', "no file of a data directory"),
+        ('{"format": 1, "directories": "one", "files": [["0/x", 1, 1]]}', "is damaged"),
         ('{"format": 1, "directories": 1, "files": [["1/x", 1, 1]]}', "no file of a data directory"),
     ],
 )

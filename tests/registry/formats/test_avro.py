@@ -86,3 +86,15 @@ def test_a_deep_schema_is_refused(deep: str) -> None:
 def test_a_large_schema_is_refused() -> None:
     with pytest.raises(InvalidSchema, match="larger than 1048576 bytes"):
         parse(json.dumps({"type": "string", "doc": "x" * (1 << 20)}))
+
+
+def test_a_default_that_fits_none_of_nested_unions_is_refused_in_time() -> None:
+    # Each level can be of A or B, so there are 2 to the power of 80 ways to try.
+    inner = {"type": "record", "name": "B", "fields": [{"name": "n", "type": ["null", "A", "B"]}]}
+    outer = {"type": "record", "name": "A", "fields": [{"name": "n", "type": ["null", inner, "A"]}]}
+    default: object = 5
+    for _ in range(80):
+        default = {"n": default}
+    field = {"name": "f", "type": outer, "default": default}
+    with pytest.raises(InvalidSchema, match="more than 1000000 steps"):
+        parse(json.dumps({"type": "record", "name": "R", "fields": [field]}))

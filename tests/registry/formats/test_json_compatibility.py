@@ -117,3 +117,28 @@ def test_patterns_are_those_of_re2_and_of_python() -> None:
     for pattern in ("(", 5, "a" * 10_001):
         with pytest.raises(InvalidSchema, match="regular expression"):
             parse(json.dumps({"pattern": pattern}), {})
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ({"enum": [1]}, "not \\[1\\]"),
+        ({"x": {"properties": 3}}, "properties is an object"),
+        ({"x": {"allOf": [{"type": "none"}]}}, "is no type"),
+    ],
+)
+def test_what_a_reference_leads_to_is_a_schema(place: dict[str, Any], why: str) -> None:
+    text = json.dumps(thing({"a": {"$ref": f"#/{next(iter(place))}"}}, **place))
+    with pytest.raises(InvalidSchema, match=why):
+        parse(text, {})
+
+
+def test_a_multiple_may_be_larger_than_any_float() -> None:
+    assert kinds({"multipleOf": 0.5}, {"multipleOf": 10**400}) == []
+    assert kinds({"multipleOf": 1.5}, {"multipleOf": 10**400}) == ["MULTIPLE_OF_CHANGED"]
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999"])
+def test_a_number_that_json_cannot_tell_again_is_refused(number: str) -> None:
+    with pytest.raises(InvalidSchema, match="too large a number"):
+        parse(f'{{"maximum":{number}}}', {})

@@ -60,6 +60,7 @@ class Stage:
     # -- The coordinator
 
     def step(self, event: events.Event) -> None:
+        assert self.held is None, "an actor steps its machine only when its last record is in the log"
         before = self.transaction.state
         outcome = machine.step(self.transaction, event, self.now_ms)
         self._say_move(before)
