@@ -41,12 +41,14 @@ _log = logging.getLogger(__name__)
 _FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 # The group takes no new member of the consumer protocol. Kafka 4.3 fails while a member of a classic group has joined
 # and has not synced. A static member that was killed is there until its session ends, and only one of the classic
-# protocol takes its place before.
+# protocol takes its place before. One topic that is denied denies a subscription as a whole, and only members of the
+# classic protocol read the others.
 _PROTOCOL_REJECTED = {
     ErrorCode.UNSUPPORTED_VERSION,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.UNRELEASED_INSTANCE_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
 }
 # A member without partitions asks for some this often at first: with the coordinator's interval (5 s) one that joins
 # would get them up to 5 s after they are free. Twenty times are longer than others need to hear of it.

@@ -311,7 +311,16 @@ def test_options_of_the_other_protocol_are_rejected(options: dict[str, Any], say
         Consumer("t", **{"group_id": "g", "group_protocol": "consumer"} | options)
 
 
-@pytest.mark.parametrize("code", [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_SERVER_ERROR])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        # The classic protocol reads the topics that are not denied.
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ],
+)
 async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_classic_protocol(code: ErrorCode) -> None:
     async with FakeCluster({"t": 1}) as cluster:
         cluster.on(BEAT, rejection(code))
