@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from odradek.client.admin import backups as backups_of_brokers
+from odradek.client.admin import brokers
 from odradek.storage import backup as backups
 from odradek.storage.backup import MANIFEST, BackupError
 from odradek.tests.support.command import run, threaded_broker
@@ -173,7 +173,7 @@ def test_a_running_broker_is_copied_and_goes_on(tmp_path: Path) -> None:
 
 def test_a_backup_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with threaded_broker(tmp_path / "data") as broker:
-        monkeypatch.setattr(backups_of_brokers, "Path", lambda name: Path(f"/elsewhere{name}"))
+        monkeypatch.setattr(brokers, "Path", lambda name: Path(f"/elsewhere{name}"))
         ended = run("backup", "-b", broker.address, tmp_path / "backup")
     assert ended.exit_code == 1 and "run this on the broker's machine" in ended.stderr
     assert not list((tmp_path / "data").glob("backup.*"))
