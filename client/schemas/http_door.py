@@ -15,7 +15,7 @@ import time
 from base64 import b64encode
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from ..errors import InvalidOption, SchemaRegistryRefused, SchemaRegistryUnavailable
 
@@ -44,9 +44,9 @@ class HttpDoor:
     timeout_ms: float = 10_000
 
     def __post_init__(self) -> None:
-        for address in self._addresses():
-            if address.scheme not in ("http", "https") or not address.hostname:
-                raise InvalidOption("a registry is http://HOST:PORT or https://HOST:PORT")
+        if not _are_addresses(self.url):
+            # The text would show the password of one.
+            raise InvalidOption("a registry is http://HOST:PORT or https://HOST:PORT")
         if self.login is not None and ":" not in self.login:
             raise InvalidOption("the login of a registry is NAME:PASSWORD")
         if not 0 < self.timeout_ms < 1 << 31:
@@ -111,8 +111,18 @@ class HttpDoor:
         headers = {"content-type": _CONTENT_TYPE, "accept": f"{_CONTENT_TYPE}, application/json"}
         login = self.login
         if login is None and address.username is not None:
-            login = f"{address.username}:{address.password or ''}"
+            # In a URL, what else would end the name or the password is escaped.
+            login = f"{unquote(address.username)}:{unquote(address.password or '')}"
         return headers if login is None else headers | {"authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+
+def _are_addresses(url: str) -> bool:
+    try:
+        addresses = [urlsplit(each.strip()) for each in url.split(",")]
+        # A port that is none is an error only where it is read.
+        return all(each.scheme in ("http", "https") and each.hostname and each.port != 0 for each in addresses)
+    except ValueError:
+        return False
 
 
 class _Unable(Exception):

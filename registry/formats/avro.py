@@ -8,6 +8,7 @@ those of the Avro specification 1.12.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -48,6 +49,8 @@ class AvroType:
     aliases: tuple[str, ...] = ()
     fields: list[Field] = field(default_factory=list[Field])
     symbols: tuple[str, ...] = ()
+    # The same, to look one up: an enum may have as many as fit into a schema.
+    symbol_set: frozenset[str] = frozenset()
     default: Any = MISSING
     size: int = 0
     inner: tuple[AvroType, ...] = ()
@@ -116,7 +119,7 @@ class _Parser:
         names = [each.name or each.kind for each in found]
         if "union" in names:
             raise InvalidSchema("a union must not hold a union itself")
-        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
         if twice is not None:
             raise InvalidSchema(f"a union holds {twice} twice")
         return AvroType("union", inner=found)
@@ -191,7 +194,8 @@ class _Parser:
         if not isinstance(value.get("symbols"), list):
             raise InvalidSchema(f"enum {made.name} has no symbols")
         made.symbols = tuple(_checked_name(each) for each in value["symbols"])
-        if len(set(made.symbols)) < len(made.symbols):
+        made.symbol_set = frozenset(made.symbols)
+        if len(made.symbol_set) < len(made.symbols):
             raise InvalidSchema(f"enum {made.name} has a symbol twice")
         made.default = value.get("default", MISSING)
         if made.default is not MISSING and made.default not in made.symbols:
@@ -277,7 +281,7 @@ class _Defaults:
             case "string" | "bytes" | "fixed":
                 return isinstance(value, str)
             case "enum":
-                return value in kind.symbols
+                return isinstance(value, str) and value in kind.symbol_set
             case "union":
                 return any(self.fits(each, value) for each in kind.inner)
             case _:

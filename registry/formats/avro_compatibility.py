@@ -21,6 +21,7 @@ _WIDENS = {
     "string": {"bytes"},
     "bytes": {"string"},
 }
+_BRANCHES_OF_A_STEP = 20
 
 
 def differences(reader: AvroType, writer: AvroType, steps: Steps | None = None) -> list[Difference]:
@@ -79,6 +80,8 @@ class _Comparison:
         return found
 
     def _reader_union(self, reader: AvroType, writer: AvroType, path: str) -> list[Difference]:
+        # To look through a long union counts, too: a writer's may be as long.
+        self._steps.take(len(reader.inner) // _BRANCHES_OF_A_STEP)
         same = [each for each in reader.inner if each.kind == writer.kind and _names_match(each, writer)]
         others = [each for each in reader.inner if writer.kind in _WIDENS.get(each.kind, ())]
         found: list[Difference] = []
@@ -121,7 +124,7 @@ def _names_match(reader: AvroType, writer: AvroType) -> bool:
 
 
 def _symbols(reader: AvroType, writer: AvroType, path: str) -> list[Difference]:
-    missing = [symbol for symbol in writer.symbols if symbol not in set(reader.symbols)]
+    missing = [symbol for symbol in writer.symbols if symbol not in reader.symbol_set]
     if not missing or reader.default is not MISSING:
         return []
     names, place = f"[{', '.join(missing)}]", _below(path, "symbols")

@@ -33,8 +33,8 @@ class Steps:
     def __init__(self) -> None:
         self._left = self.MAX_STEPS
 
-    def take(self) -> None:
-        """Count a pair of types. Raises RegistryError when there are too many."""
-        self._left -= 1
+    def take(self, count: int = 1) -> None:
+        """Count pairs of types. Raises RegistryError when there are too many."""
+        self._left -= count
         if self._left < 0:
             raise RegistryError(42201, f"Comparing the schemas takes more than {self.MAX_STEPS} steps")

@@ -66,6 +66,8 @@ class _Comparison:
 
     def __init__(self, steps: Steps) -> None:
         self._seen: dict[tuple[int, int], list[Difference]] = {}
+        # Pairs without a difference, in the order in which that was found.
+        self._equal: list[tuple[int, int]] = []
         self._steps = steps
         # Schemas that only the comparison has made: `_seen` knows them by their addresses, which must stay theirs.
         self._made: list[dict[str, Any]] = []
@@ -82,13 +84,16 @@ class _Comparison:
         if pair in self._seen:
             return self._seen[pair]
         self._steps.take()
-        before = len(self._seen)
+        before = len(self._equal)
         self._seen[pair] = []
         found = list(islice(self._different(reader, writer, path), Steps.MAX_DIFFERENCES))
         if found:
             # What was equal only because this pair counted as equal is not known any more.
-            for other in [each for each in islice(self._seen, before, None) if not self._seen[each]]:
+            for other in self._equal[before:]:
                 del self._seen[other]
+            del self._equal[before:]
+        else:
+            self._equal.append(pair)
         self._seen[pair] = found
         return found
 

@@ -124,6 +124,13 @@ async def test_what_is_no_answer_of_a_registry_is_told() -> None:
             await asyncio.to_thread(SchemaRegistry(f"http://127.0.0.1:{port}").schema, 1)
 
 
+async def test_a_login_in_the_url_is_escaped_there(broker: Broker) -> None:
+    config = RegistryConfig(LogOptions(broker.address), port=0, login="ann:p@ss/w:rd")
+    async with Registry(config) as registry:
+        client = SchemaRegistry(f"http://ann:p%40ss%2Fw:rd@{registry.address}")
+        assert await asyncio.to_thread(client.subjects) == []
+
+
 async def test_a_login_and_tls_are_those_of_the_registry(broker: Broker, tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -153,7 +160,8 @@ def test_a_password_is_not_shown() -> None:
 @pytest.mark.parametrize(
     "options",
     [{"url": "127.0.0.1:8081"}, {"url": ""}, {"url": "http://x", "login": "ann"}, {"url": "http://x", "timeout_ms": 0},
-     {"url": "https://x", "ca_file": "missing.pem"}, {"url": "http://x", "latest_ttl_ms": -1}],
+     {"url": "https://x", "ca_file": "missing.pem"}, {"url": "http://x", "latest_ttl_ms": -1},
+     {"url": "http://x:99999"}, {"url": "http://x:y"}, {"url": "http://[::1"}],
 )  # fmt: skip
 def test_options_are_checked_when_the_client_is_made(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -84,3 +85,22 @@ def test_a_comparison_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(difference.Steps, "MAX_STEPS", 2)
     with pytest.raises(RegistryError, match="more than 2 steps"):
         kinds(record(A, B, {"name": "c", "type": "long"}), record(A, B, {"name": "c", "type": "int"}))
+
+
+def test_an_enum_of_a_whole_schema_is_compared_in_linear_time() -> None:
+    symbols = [f"S{number}" for number in range(30_000)]
+    enum = {"type": "enum", "name": "E", "symbols": symbols}
+    many = {"type": "array", "items": enum}
+    begun_s = time.thread_time()
+    parse(json.dumps(record({"name": "a", "type": many, "default": symbols[-1:] * len(symbols)})))
+    assert kinds(enum, {**enum, "symbols": [*symbols, "T"]}) == ["MISSING_ENUM_SYMBOLS"]
+    # Some milliseconds; to look for each symbol among all others took half a minute.
+    assert time.thread_time() - begun_s < 10
+
+
+def test_to_look_through_long_unions_counts_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(difference.Steps, "MAX_STEPS", 200)
+    union = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(100)]
+    with pytest.raises(RegistryError, match="more than 200 steps"):
+        kinds(union, union)
+    assert kinds(union[:20], union[:20]) == []

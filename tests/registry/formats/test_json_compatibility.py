@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from odradek.registry.errors import InvalidSchema
+from odradek.registry.formats.difference import Steps
 from odradek.registry.formats.json_compatibility import differences
 from odradek.registry.formats.json_schema import canonical, parse
 
@@ -142,3 +144,12 @@ def test_a_multiple_may_be_larger_than_any_float() -> None:
 def test_a_number_that_json_cannot_tell_again_is_refused(number: str) -> None:
     with pytest.raises(InvalidSchema, match="too large a number"):
         parse(f'{{"maximum":{number}}}', {})
+
+
+def test_pairs_that_differ_are_forgotten_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steps, "MAX_STEPS", 1_000_000)
+    reader, writer = ({"anyOf": [{"const": sign * number} for number in range(1, 701)]} for sign in (1, -1))
+    begun_s = time.thread_time()
+    assert len(kinds(reader, writer)) == 100
+    # To pass over all earlier pairs at each took longer.
+    assert time.thread_time() - begun_s < 10
