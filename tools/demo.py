@@ -109,9 +109,8 @@ def run_stream(folder: Path) -> None:
 def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None:
     with progress() as bars:
         truth, records = read_flights(bars)
-        asyncio.run(produce(address, records, bars))
         try:
-            rows, shares = asyncio.run(consume(address, bars))
+            rows, shares = asyncio.run(produce_to_group(address, records, bars))
         except TimeoutError:
             raise DemoFailed(f"the group had not read everything after {CONSUMED_WITHIN_S} s") from None
     console.print(f"the two consumers shared the partitions: {sorted(shares[0])} and {sorted(shares[1])}")
@@ -132,7 +131,31 @@ def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None
     console.print(delays(rows))
 
 
-# -- producing
+# -- producing and consuming
+
+
+async def produce_to_group(
+    address: str, records: list[tuple[bytes, bytes]], bars: Progress
+) -> tuple[ByCarrier, list[set[int]]]:
+    """Produce the flights to a group of two, and consume until all have come.
+
+    Returns the sums, and the partitions of each member.
+    """
+    async with Admin(address) as admin:
+        await admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)])
+    async with (
+        asyncio.timeout(CONSUMED_WITHIN_S),
+        member_of_group(address) as first,
+        member_of_group(address) as second,
+    ):
+        # The first member has all partitions until it hears of the second one.
+        while not (first.assignment() and second.assignment()):
+            await asyncio.gather(first.getmany(timeout_ms=50), second.getmany(timeout_ms=50))
+        await produce(address, records, bars)
+        sums, shares = await consume([first, second], bars)
+    if shares[0] & shares[1] or len(shares[0] | shares[1]) != PARTITIONS or not all(shares):
+        raise DemoFailed(f"the two consumers had the partitions {shares[0]} and {shares[1]} of {PARTITIONS}")
+    return sums, shares
 
 
 async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progress) -> None:
@@ -144,21 +167,13 @@ async def produce(address: str, records: list[tuple[bytes, bytes]], bars: Progre
                 bars.update(task, completed=number)
             yield each
 
-    async with Admin(address) as admin:
-        await admin.create_topics([NewTopic(TOPIC, num_partitions=PARTITIONS)])
     async with Producer(address) as producer:
         await producer.send_many(TOPIC, counted())
     bars.update(task, completed=COUNT)
 
 
-# -- consuming
-
-
-async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int]]]:
-    """Consume with two members of one group until all flights have come.
-
-    Returns the sums, and the partitions of each member.
-    """
+async def consume(members: list[Consumer], bars: Progress) -> tuple[ByCarrier, list[set[int]]]:
+    """Read with each member until all flights have come."""
     task = bars.add_task("consume", total=COUNT)
     sums = ByCarrier()
 
@@ -173,14 +188,7 @@ async def consume(address: str, bars: Progress) -> tuple[ByCarrier, list[set[int
                 bars.update(task, completed=sums.flights_added)
         return partitions | {each.partition for each in member.assignment()}
 
-    async with (
-        asyncio.timeout(CONSUMED_WITHIN_S),
-        member_of_group(address) as first,
-        member_of_group(address) as second,
-    ):
-        shares = await asyncio.gather(read(first), read(second))
-    if shares[0] & shares[1] or len(shares[0] | shares[1]) != PARTITIONS or not all(shares):
-        raise DemoFailed(f"the two consumers had the partitions {shares[0]} and {shares[1]} of {PARTITIONS}")
+    shares = await asyncio.gather(*map(read, members))
     return sums, shares
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from rich.console import Console
 
 STOPS_WITHIN_S = 10
-# A group's first rebalance waits for its second member, which comes at once. (Kafka's default is 3 s.)
-REBALANCE_DELAY_MS = 300
+# The members of a group hear of each other at their heartbeats. (Kafka's default is 5 s.)
+HEARTBEAT_INTERVAL_MS = 300
 
 console = Console()
 
@@ -40,7 +40,8 @@ class DemoBroker:
         """Return when clients can connect. Raises DemoFailed."""
         command = [sys.executable, "-m", "odradek.broker", "serve"]
         command += ["--listen", self.address, "--data-dir", str(self._folder / "data")]
-        command += ["--set", f"group.initial.rebalance.delay.ms={REBALANCE_DELAY_MS}"]
+        for name in ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"):
+            command += ["--set", f"{name}={HEARTBEAT_INTERVAL_MS}"]
         with self._log.open("a") as log:
             self._process = process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
