@@ -29,6 +29,8 @@ from .file_removal import FileRemoval
 
 # To drop a segment takes a rename: a turn of the event loop takes a millisecond or two at most.
 SEGMENTS_A_TURN = 16
+# A broker that starts has other things to do first; Kafka's log.initial.task.delay.ms.
+FIRST_CHECK_MS = 30_000
 
 _log = logging.getLogger(__name__)
 
@@ -70,10 +72,6 @@ class RecordDeletion:
     def _drop_rest(self, partition: Partition) -> None:
         if partition.is_online and self.drop_segments(partition):
             asyncio.get_running_loop().call_soon(self._drop_rest, partition)
-
-
-# A broker that starts has other things to do first; Kafka's log.initial.task.delay.ms.
-FIRST_CHECK_MS = 30_000
 
 
 class Retention:

@@ -8,6 +8,7 @@ from .definition import BOOLEAN, INT, LIST, LONG, LONG_MAX, PASSWORD, SHORT, STR
 
 # The rate of replication that is not throttled.
 NO_LIMIT = LONG_MAX
+_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 # Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
@@ -73,9 +74,6 @@ class ClusterTable:
     controlled_shutdown_retry_backoff_ms: int = define(LONG, 5000,
         doc="How long a broker that stops waits before it asks again.")
     # fmt: on
-
-
-_VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 def _check_identification(name: str) -> str | None:

@@ -22,6 +22,7 @@ _DURATION = re.compile(
 )
 _DAY_MS, _HOUR_MS, _MINUTE_MS = 86_400_000, 3_600_000, 60_000
 _MAX_MS = 2**63 - 1
+BY_DURATION = "by_duration:"
 
 
 def duration_ms(text: str) -> int | None:
@@ -38,9 +39,6 @@ def duration_ms(text: str) -> int | None:
         fraction_ms = -fraction_ms
     total = days * _DAY_MS + hours * _HOUR_MS + minutes * _MINUTE_MS + seconds * 1000 + fraction_ms
     return total if 0 <= total <= _MAX_MS else None
-
-
-BY_DURATION = "by_duration:"
 
 
 def _check_reset(value: str) -> str | None:

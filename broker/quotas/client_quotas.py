@@ -29,6 +29,8 @@ MOST_METERS: Final = 10_000
 # As in Kafka.
 IDLE_MS: Final = 3_600_000
 
+_NS_PER_PERCENT = 1e7
+
 Meter = TypeVar("Meter")
 
 
@@ -70,7 +72,6 @@ class Meters(Generic[Meter]):
 
 # All quotas of one entity after a change; none: it has none any more.
 Change = tuple[Entity, Mapping[str, float]]
-_NS_PER_PERCENT = 1e7
 
 
 class ClientQuotas:

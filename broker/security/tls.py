@@ -31,6 +31,7 @@ _EXCHANGES = {
 }
 # Without a name of the mode OpenSSL means CBC.
 _CIPHERS = {"AES_128": "AES128-", "AES_256": "AES256-", "CHACHA20_POLY1305": "CHACHA20-POLY1305-"}
+_END = "-----END CERTIFICATE-----\n"
 
 
 class BadSuite(Exception):
@@ -129,9 +130,6 @@ def check_replacement(before: bytes, after: bytes, config: ListenerConfig) -> No
 def stamp(config: ListenerConfig) -> tuple[Stamp | None, ...]:
     """Return the state of the files of a listener's stores."""
     return tuple(_stamp(each) for each in (config.ssl_keystore_location, config.ssl_truststore_location) if each)
-
-
-_END = "-----END CERTIFICATE-----\n"
 
 
 def _stamp(path: str) -> Stamp | None:

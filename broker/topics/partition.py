@@ -39,6 +39,9 @@ from .validation import (
     validation_rules,
 )
 
+# From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
+FIRST_IMPLICIT = 12
+
 
 class MarkerWatch:
     """The producers of one partition that another broker is asked about. A producer has one watch at a time."""
@@ -60,10 +63,6 @@ class MarkerWatch:
     def note_marker(self, producer_id: int) -> None:
         """Note that a marker of the producer was appended."""
         self._watches.pop(producer_id, None)
-
-
-# From this Produce version on the first batch of a transaction adds its partition to the transaction (KIP-890).
-FIRST_IMPLICIT = 12
 
 
 @dataclass(slots=True)  # a frozen one takes twice the time to make, and every batch makes one

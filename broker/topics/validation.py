@@ -32,6 +32,31 @@ from ...protocol.records.record import NO_TIMESTAMP
 from ..configs.definition import INT_MAX, LONG_MAX
 from ..configs.topic_config import TopicConfig
 
+if TYPE_CHECKING:
+    from ...protocol.records.batch import BatchHeader
+
+_COMPRESSIONS = {
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+# The first Produce version with record batches; older ones carry message sets.
+FIRST_WITH_BATCHES = 3
+# KIP-110.
+FIRST_WITH_ZSTD = 7
+# From these sizes on a thread opens a batch: reading or compressing its records takes a few milliseconds. The second is
+# that of compressed records, which is found by decompressing so much and no more: zstd may grow ten thousandfold.
+LARGE_BYTES = 16 * 1024
+LARGE_DECOMPRESSED_BYTES = 64 * 1024
+# From this size on a thread computes the CRC of a batch and writes it (staging.py): 8 MiB take some ten milliseconds.
+VERY_LARGE_BYTES = 8 * 1024 * 1024
+# One sentence each: the response has 150 KB at most, whatever number of records a batch has.
+MAX_RECORD_ERRORS = 1000
+# The log start offset of a rejection, until the partition puts in its own.
+_UNKNOWN = -1
+
 
 @dataclass(frozen=True, slots=True)
 class ValidationRules:
@@ -76,34 +101,6 @@ def _level(config: TopicConfig) -> int | None:
         case _:
             return None
 
-
-_COMPRESSIONS = {
-    "uncompressed": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
-}
-
-
-if TYPE_CHECKING:
-    from ...protocol.records.batch import BatchHeader
-
-# The first Produce version with record batches; older ones carry message sets.
-FIRST_WITH_BATCHES = 3
-# KIP-110.
-FIRST_WITH_ZSTD = 7
-# From these sizes on a thread opens a batch: reading or compressing its records takes a few milliseconds. The second is
-# that of compressed records, which is found by decompressing so much and no more: zstd may grow ten thousandfold.
-LARGE_BYTES = 16 * 1024
-LARGE_DECOMPRESSED_BYTES = 64 * 1024
-# From this size on a thread computes the CRC of a batch and writes it (staging.py): 8 MiB take some ten milliseconds.
-VERY_LARGE_BYTES = 8 * 1024 * 1024
-# One sentence each: the response has 150 KB at most, whatever number of records a batch has.
-MAX_RECORD_ERRORS = 1000
-
-# The log start offset of a rejection, until the partition puts in its own.
-_UNKNOWN = -1
 
 # (index of the record in its batch, what is wrong with it)
 RecordFault = tuple[int, str]

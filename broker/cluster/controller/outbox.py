@@ -15,6 +15,9 @@ from ...replication.full_names import BEGINS, ENDS, GOES_ON
 from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
 from .cluster_state import ClusterState
 
+# Half of what a broker takes: lists of brokers come on top.
+MAX_VALUES = 50_000
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionUpdate:
@@ -217,10 +220,6 @@ def _update(cluster: ClusterState, place: TopicPartition) -> PartitionUpdate:
         state = LeaderAndIsr(LEADER_DURING_DELETE, epoch, state.isr, cluster.epoch, state.partition_epoch)
     offline = tuple(each for each in replicas.replicas if not cluster.is_alive(each, place))
     return PartitionUpdate(place, state, replicas, cluster.topic_ids[place.topic], offline)
-
-
-# Half of what a broker takes: lists of brokers come on top.
-MAX_VALUES = 50_000
 
 
 def pieces_of(message: Message, max_values: int = MAX_VALUES) -> list[Message]:

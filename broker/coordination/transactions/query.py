@@ -25,6 +25,16 @@ NO_BATCH = -1
 # right one; even then no batch is written twice.
 MAX_FORMER_RUNS = 32
 
+# The transactional ids of participants are odradek-query/QUERY/TASK/SALT. All of them belong to the partition of
+# `__transaction_state` that the query id belongs to, because one record batch commits them. The salt is the first text
+# that leads there by Java's hash of the whole id. The coordinator chooses it, so that clients need not know the number
+# of partitions.
+PREFIX = "odradek-query/"
+# Every printable character but the slash. Those that read well come first.
+_LETTERS = "".join(chr(code) for code in (*range(48, 58), *range(97, 123), *range(65, 91)))
+_REST = "".join(chr(code) for code in range(33, 127) if chr(code) not in _LETTERS + "/")
+_ALPHABET = _LETTERS + _REST
+
 
 class QueryStanding(NamedTuple):
     """The contents of one record."""
@@ -138,17 +148,6 @@ def has_expired(query: Query, retention_ms: int, now_ms: int) -> bool:
 def _fenced(query: Query, run_id: str) -> str:
     now = "it has expired" if query.standing is None else f"run {query.standing.run_id} has it now"
     return f"run {run_id} may not write to query {query.query_id} any more: {now}"
-
-
-# The transactional ids of participants are odradek-query/QUERY/TASK/SALT. All of them belong to the partition of
-# `__transaction_state` that the query id belongs to, because one record batch commits them. The salt is the first text
-# that leads there by Java's hash of the whole id. The coordinator chooses it, so that clients need not know the number
-# of partitions.
-PREFIX = "odradek-query/"
-# Every printable character but the slash. Those that read well come first.
-_LETTERS = "".join(chr(code) for code in (*range(48, 58), *range(97, 123), *range(65, 91)))
-_REST = "".join(chr(code) for code in range(33, 127) if chr(code) not in _LETTERS + "/")
-_ALPHABET = _LETTERS + _REST
 
 
 def participant_name(query_id: str, task: str, partitions: int) -> str:
