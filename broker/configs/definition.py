@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from math import isnan
 from typing import Any, TypeVar, cast
 
 Value = int | float | bool | str | tuple[str, ...] | None
@@ -200,9 +201,12 @@ class ConfigDef:
 
     def _parse_double(self, text: str) -> float:
         try:
-            return float(text)
+            value = float(text)
         except ValueError:
             raise ConfigError(self.name, text, self._wanted()) from None
+        if isnan(value):
+            raise ConfigError(self.name, text, self._wanted())
+        return value
 
     def _out_of_range(self, value: Value) -> str | None:
         if self.choices:

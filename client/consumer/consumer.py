@@ -49,7 +49,8 @@ from ..record import (
     TopicPartition,
     V,
 )
-from .assignment import RebalanceListener, Subscription, broker_pattern
+from .assignment import RebalanceListener, Subscription
+from .broker_pattern import broker_pattern
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore

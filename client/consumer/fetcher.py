@@ -9,27 +9,15 @@ together hold `fetch_max_bytes` and the responses in flight, besides those whose
 
 A pass follows a change (`Signals.fetch`) or the end of a pause. An error of one partition is kept there, and raised
 when the partition has its turn.
-
-In a fetch session (KIP-227) a Fetch names only the partitions that changed:
-
-    FULL (epoch 0) --response with a session id--> INCREMENTAL (epochs 1, 2, 3, ...)
-    INCREMENTAL --an error, a lost response, names in place of ids--> FULL, which ends the old session
-
-A broker without room for a session answers with id 0, and each Fetch is a full one. So 1,000 idle partitions cost some
-tens of bytes a Fetch, not 30 KB.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
     PartitionData,
 )
 from ...protocol.primitives import ZERO_UUID
@@ -41,8 +29,10 @@ from ..errors import CorruptRecords, OffsetOutOfRange
 from ..record import TopicPartition
 from .completed_fetch import CompletedFetch
 from .explanation import ConsumerCounts
+from .fetch_session import SESSION_ERRORS, FetchSession, Key
 from .options import FetchOptions
-from .position_finder import PartitionRetries, PositionChecks, PositionFinder
+from .position_checks import PositionChecks
+from .position_finder import PartitionRetries, PositionFinder
 from .positions import PartitionState, Positions, Signals
 
 _LAST_NAMED_VERSION = 12  # Fetch 13 goes by topic id
@@ -273,68 +263,3 @@ class Fetcher:
         text = f'{state} has no offset {state.fetch_offset} (any more), and auto_offset_reset is "none": seek()'
         why = f"offset {state.fetch_offset} is not in the log (any more)"
         self._finder.reset(state, why, OffsetOutOfRange(text))
-
-
-# Topic name, topic id, partition.
-Key = tuple[str, bytes, int]
-
-SESSION_ERRORS = {
-    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-}
-_FULL_EPOCH = 0
-_MAX_EPOCH = 0x7FFFFFFF
-
-
-class FetchSession:
-    """The session with one broker. One Fetch at a time: `begin`, then `accepted` or `restart`."""
-
-    def __init__(self) -> None:
-        self.id: int = 0
-        self.epoch = _FULL_EPOCH
-        self._by_id = False
-        # What the broker knows, from the last Fetch on.
-        self._known: dict[Key, FetchPartition] = {}
-
-    def begin(
-        self, wanted: Mapping[Key, FetchPartition], *, by_id: bool
-    ) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
-        """Return what the next Fetch names: the partitions that changed, and those to forget."""
-        if by_id is not self._by_id:
-            self.restart()
-            self._by_id = by_id
-        if self.epoch == _FULL_EPOCH:
-            self._known = dict(wanted)
-            return _topics(wanted.items()), []
-        changed = [(key, each) for key, each in wanted.items() if self._known.get(key) != each]
-        forgotten = self._known.keys() - wanted.keys()
-        self._known = dict(wanted)
-        return _topics(changed), _forgotten(forgotten)
-
-    def accepted(self, session_id: int) -> None:
-        """Take over the session id of a response without an error."""
-        if session_id == 0:
-            self.id, self.epoch = 0, _FULL_EPOCH
-        elif session_id == self.id and self.epoch != _FULL_EPOCH:
-            self.epoch = self.epoch + 1 if self.epoch < _MAX_EPOCH else 1
-        else:
-            self.id, self.epoch = session_id, 1
-
-    def restart(self) -> None:
-        """Fetch in full next: it is not known what the broker has."""
-        self.epoch = _FULL_EPOCH
-
-
-def _topics(partitions: Iterable[tuple[Key, FetchPartition]]) -> list[FetchTopic]:
-    topics: dict[tuple[str, bytes], FetchTopic] = {}
-    for (name, topic_id, _), each in partitions:
-        topics.setdefault((name, topic_id), FetchTopic(topic=name, topic_id=topic_id)).partitions.append(each)
-    return list(topics.values())
-
-
-def _forgotten(keys: Iterable[Key]) -> list[ForgottenTopic]:
-    topics: dict[tuple[str, bytes], ForgottenTopic] = {}
-    for name, topic_id, number in sorted(keys):
-        topics.setdefault((name, topic_id), ForgottenTopic(topic=name, topic_id=topic_id)).partitions.append(number)
-    return list(topics.values())

@@ -29,7 +29,8 @@ from .membership import MemberParts, Membership
 from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
 from .polls import Polls
-from .position_finder import PartitionRetries, PositionChecks, PositionFinder
+from .position_checks import PositionChecks
+from .position_finder import PartitionRetries, PositionFinder
 from .positions import PartitionState, Positions, Signals
 
 _log = logging.getLogger(__name__)

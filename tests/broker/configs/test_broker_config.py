@@ -9,7 +9,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of
@@ -393,6 +393,7 @@ def test_an_ipv6_listener_keeps_its_brackets_only_in_text() -> None:
     assert (endpoint.host, endpoint.address) == ("::1", "[::1]:9092")
 
 
+@example(BROKER_CONFIGS["log.cleaner.io.max.bytes.per.second"], "nan")
 @given(st.sampled_from([each for _, each in ALL]), st.text(max_size=25))
 def test_any_text_is_a_value_or_a_typed_error(setting: ConfigDef, text: str) -> None:
     try:

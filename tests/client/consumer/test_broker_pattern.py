@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from odradek.client.consumer.assignment import broker_pattern
+from odradek.client.consumer.broker_pattern import broker_pattern
 from odradek.client.errors import InvalidOption
 
 
