@@ -111,4 +111,4 @@ class MemberHeartbeats:
         request = self._identity(_PAUSE_EPOCH if static else _LEAVE_EPOCH)
         self.forget_epoch()
         with suppress(KafkaError):
-            await self._coordinator.request(request, ConsumerGroupHeartbeatResponse)
+            await self._coordinator.request_twice(request, ConsumerGroupHeartbeatResponse)

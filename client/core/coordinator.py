@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.schema import Message
-from ..errors import ConnectionLost, RequestTimedOut
+from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut
 from .cluster import Cluster
 from .connection import Connection
 from .connection_pool import COORDINATION
@@ -96,6 +96,15 @@ class Coordinator:
         """Send one request, once. After a connection breaks, the next request looks for the coordinator again."""
         connection = await self.connection(purpose)
         return await self.request_over(connection, request, response, timeout_ms=timeout_ms)
+
+    async def request_twice(self, request: Message, response: type[R]) -> R:
+        """Send one request, and over another connection again if this one breaks. For what may be said twice."""
+        try:
+            return await self.request(request, response)
+        except (NotConnected, NoBrokerReachable):
+            raise
+        except ConnectionLost:
+            return await self.request(request, response)
 
     async def request_over(
         self,

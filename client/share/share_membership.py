@@ -155,7 +155,7 @@ class ShareMembership:
         self._changed()
 
     async def leave(self) -> None:
-        """Leave the group, without a retry: its session time-out does the same later."""
+        """Leave the group, and ignore an error: its session time-out does the same later."""
         joined = self._is_unsure or self.epoch != _JOIN_EPOCH
         self._is_unsure = False
         self._forget()
@@ -164,4 +164,4 @@ class ShareMembership:
                 group_id=self._coordinator.key, member_id=self.member_id, member_epoch=_LEAVE_EPOCH
             )
             with suppress(KafkaError):
-                await self._coordinator.request(request, ShareGroupHeartbeatResponse)
+                await self._coordinator.request_twice(request, ShareGroupHeartbeatResponse)

@@ -193,8 +193,11 @@ async def test_a_group_moves_to_the_consumer_protocol_under_load_and_reads_each_
         await until(lambda: shared(*readers))
     await until(lambda: len(read) >= sent)
     async with Admin(broker.address) as admin:
-        (group,) = await admin.list_groups()
-        assert (group.type.lower(), group.state) == ("consumer", "Stable")
+        async with asyncio.timeout(PATIENCE_S):
+            # A member says only with its next heartbeat that it has what it is to have.
+            while (group := (await admin.list_groups())[0]).state != "Stable":
+                await asyncio.sleep(0.01)
+        assert group.type.lower() == "consumer"
     for reader in readers:
         await reader.stop()
     assert sorted(read) == list(range(sent))
