@@ -24,6 +24,11 @@ EXAMPLES = int(os.environ.get("ODRADEK_EXAMPLES", "40"))
 settings.register_profile("odradek", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("odradek")
 
+# A shell ignores Ctrl-C for what it runs in the background, and its children do so, too: the tests that press it would
+# wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def _debug_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
