@@ -9,8 +9,9 @@ from typing import NamedTuple
 # Enough for a trust store of hundreds of certificates.
 MAX_PEM_BYTES = 1024 * 1024
 
-# Between the lines five hyphens do not occur, so that no text is searched twice.
-_SECTION = re.compile(r"-----BEGIN ([A-Z0-9 ]++)-----(?:[^-]++|-(?!----))*+-----END \1-----")
+# Between the lines five hyphens do not occur, so that no text is searched twice. No group is possessive: Python 3.11.2
+# matches those wrongly.
+_SECTION = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----[^-]*(?:-(?!----)[^-]*)*-----END \1-----")
 # How other stores begin: Java's own, and PKCS12, which is DER.
 _JKS, _DER = b"\xfe\xed\xfe\xed", b"\x30\x82"
 _CONVERT = "openssl pkcs12 -in {path} -nodes -out {path}.pem"

@@ -52,7 +52,7 @@ _BAD_BYTES = (BadRecord, ValueError, TypeError, LookupError, EOFError, OverflowE
 # A reader that recurses has an end of its stack.
 MAX_DEPTH = 64
 # A string, a brace or bracket, a run of other bytes. A string that does not end matches nothing.
-_TOKENS = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\[^\x00-\x1f])*+"|[{}\[\]]|[^"{}\[\]]++', re.DOTALL)
+_TOKENS = re.compile(rb'"[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*"|[{}\[\]]|[^"{}\[\]]+', re.DOTALL)
 _BLANK = b" \t\r\n"
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 
