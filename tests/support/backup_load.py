@@ -117,11 +117,13 @@ async def _committed(admin: Admin, group: str) -> int:
 
 async def _values(broker: Broker, topic: str) -> list[int]:
     """Return the numbers in a topic that are committed, in order."""
+    # With "earliest" a consumer that retention overtakes goes on behind the gap, which looks like a hole in the backup.
     async with Consumer(
-        bootstrap_servers=broker.address, isolation_level="read_committed", auto_offset_reset="earliest"
+        bootstrap_servers=broker.address, isolation_level="read_committed", auto_offset_reset="none"
     ) as consumer:
         partition = TopicPartition(topic, 0)
         consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
         (end,) = (await consumer.end_offsets([partition])).values()
         found: list[int] = []
         while await consumer.position(partition) < end:
