@@ -1,4 +1,4 @@
-"""The process that compacts: a job after its end, whoever has ended it."""
+"""The process that compacts: a job after its end, by a kill or by the system."""
 
 from __future__ import annotations
 
