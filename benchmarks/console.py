@@ -1,10 +1,11 @@
-"""What metrics and a console cost: counting, scrapes, and a Heartbeat beside both.
+"""What metrics and a console cost: counting, scrapes, a Heartbeat beside both, and a console at full size.
 
     make bench ARGS=console                           all of it
-    make bench ARGS="console --only cost"             one part: cost, scrape or beside
+    make bench ARGS="console --only cost"             one part: cost, scrape, beside, search, tail or topics
 
 `cost` compares the broker with itself without the lines that count, by CPU time in short turns (request_cost.py), and
 `scrape` counts the CPU time of each turn of the event loop: both hold on a busy machine. `beside` wants a quiet one.
+`search`, `tail` and `topics` are in console_size.py.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ from odradek.broker.http.scrape import Scraped
 from odradek.broker.http.unread_ages import UnreadAges
 from odradek.client import Admin, NewTopic
 
-from . import load, request_cost
+from . import console_size, load, request_cost
 from .brokers import Odradek, free_port
 from .load import Wire
 
-PARTS = ("cost", "scrape", "beside")
+SIZES = {"search": console_size.search, "tail": console_size.tail, "topics": console_size.topics}
+PARTS = ("cost", "scrape", "beside", *SIZES)
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "tests", "docs", "benchmarks", "build", "*.egg-info", "__pycache__")
 # What counts in the way of a Produce, and what stands there without it.
@@ -41,10 +43,7 @@ COUNTING = {
         ("        counts.requests = number = counts.requests + 1\n", ""),
         ("        began_ns = perf_counter_ns() if number & _COUNTED == 1 else 0\n", "        began_ns = 0\n"),
     ),
-    "broker/topics/partition.py": (
-        ("        self.bytes_in += len(records)\n", ""),
-        ("        self.records_in += header.record_count\n", ""),
-    ),
+    "broker/topics/partition.py": (("        self.bytes_in += len(records)\n", ""),),
 }
 MOST_COST, MOST_PAGE_MS, MOST_TURN_MS, MOST_BESIDE = 1.01, 5.0, 10.0, 1.1
 SERIES, PARTITIONS = 2_000, 10_000
@@ -64,6 +63,10 @@ def main(arguments: list[str]) -> None:
         for part in [chosen.only] if chosen.only else PARTS:
             folder = Path(name) / part
             folder.mkdir()
+            if part in SIZES:
+                for row in SIZES[part](folder):
+                    _row(*row)
+                continue
             {"cost": cost, "scrape": scrape, "beside": lambda each: beside(each, chosen.rounds)}[part](folder)
 
 

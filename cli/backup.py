@@ -102,7 +102,9 @@ def _copy_running(target: str) -> tuple[int, int, int]:
             return len(contents), count, progress.total
         finally:
             renewing.cancel()
-            await admin.renew_backup(held, is_end=True)
+            # The broker gives the files back by itself, too, and what this has copied stays as it is.
+            with suppress(KafkaError):
+                await admin.renew_backup(held, is_end=True)
 
     return with_admin(main)
 

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -145,9 +146,9 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
     count, entries = read_manifest(backup)
     if count != len(targets):
         raise BackupError(f"{backup} has {count} data directories, not {len(targets)}: name a target for each")
-    for each in targets:
-        if each.exists() and (not each.is_dir() or any(each.iterdir())):
-            raise BackupError(f"{each} is there and not empty: restore to a new directory")
+    targets = [_new_directory(each) for each in targets]
+    if any(one.is_relative_to(other) for one, other in permutations(targets, 2)):
+        raise BackupError("two targets are the same, or one lies in another: give each data directory its own")
     made = [each.with_name(each.name + _RESTORING) for each in targets]
     placed: list[Path] = []
     place = place_of(backup)
@@ -171,6 +172,16 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
                 shutil.rmtree(each, ignore_errors=True)
             raise
     return len(entries)
+
+
+def _new_directory(target: Path) -> Path:
+    """Return the path of a target itself, to which a rename may move a data directory. Raises BackupError."""
+    found = target.resolve()
+    if found.exists() and (not found.is_dir() or any(found.iterdir())):
+        raise BackupError(f"{target} is there and not empty: restore to a new directory")
+    if found.is_mount():
+        raise BackupError(f"{target} is a mount point, which no rename can replace: restore to a new directory in it")
+    return found
 
 
 def checked(place: Place, entry: Entry, progress: Callable[[int], None]) -> Iterator[bytes]:

@@ -121,7 +121,7 @@ class Connection:
     def _request(self, head: h11.Request, body: bytes) -> Request:
         path, _, query = head.target.decode("ascii").partition("?")
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-        return Request(head.method.decode("ascii"), path, query, headers, body)
+        return Request(head.method.decode("ascii"), path, query, headers, body, self._reader.at_eof)
 
     async def _next_event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:

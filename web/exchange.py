@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -25,6 +25,8 @@ class Request:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
+    # Whether the client has closed its side meanwhile. What takes long and changes nothing need not go on then.
+    is_gone: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,21 @@ class CompactionProcess:
         self.is_working = False
 
     async def run(self, job: Job, bytes_per_second: float) -> AsyncIterator[dict[str, Any]]:
-        """Yield the reports on a job, up to its last one. Raises CompactionFailed, OSError."""
+        """Yield the reports on a job, up to its last one. Raises CompactionFailed, OSError.
+
+        After `kill` it raises CompactionFailed until `wait_ended` has returned.
+        """
         from ...storage.compaction import worker
 
+        if self._killed:
+            raise CompactionFailed("the process that cleans was ended")
+        if self._process is not None and self._process.returncode is not None:
+            # The system has ended it between two jobs.
+            await self.wait_ended()
         process = self._process or await self._start()
         assert process.stdin is not None and process.stdout is not None
+        if self._killed:
+            raise CompactionFailed("the process that cleans was ended")
         self.is_working = True
         process.stdin.write(worker.job_to_json(job, bytes_per_second).encode() + b"\n")
         await process.stdin.drain()

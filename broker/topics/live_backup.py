@@ -6,7 +6,7 @@ records, offsets of groups, transactions and topics agree with each other.
 
 Links are made in threads before the moment, and some of their files have left the log when it comes (a roll, retention,
 compaction). Then the links that lack are made, and another moment is tried. Links that are no longer needed are not
-copied.
+copied. An empty segment has no link, because its first batch may come as a file of its own (staging.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ...storage.checkpoints import (
     LEADER_EPOCH,
@@ -24,11 +25,12 @@ from ...storage.checkpoints import (
     offsets_text,
     partition_metadata_text,
 )
-from ...storage.errors import StaleView, StorageError
+from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.held_files import Held
 from ...storage.log import Log
 from ...storage.log_view import LogView
+from ...storage.segments.names import LOG_SUFFIX, segment_name
 from ...storage.segments.segment import Segment
 from ..threads import DiskThreads, Work
 from .metadata_journal import Metadata
@@ -40,6 +42,21 @@ MAX_ATTEMPTS = 100
 _VIEWS_PER_TURN = 500
 # Segments that one call of a thread links.
 _LINKS_PER_CALL = 1_000
+
+
+class _Held(NamedTuple):
+    """A partition at the moment."""
+
+    topic: str
+    topic_id: bytes
+    number: int
+    # The data directory.
+    parent_name: str
+    log_start_offset: int
+    segments: tuple[Segment, ...]
+    # Of the active segment, the only one that grows.
+    active_bytes: int
+    epochs: tuple[tuple[int, int], ...]
 
 
 class LiveBackup:
@@ -57,6 +74,8 @@ class LiveBackup:
         self._metadata_dir = next(each for each in directories if each.absolute() == journal_dir)
         # Each segment's link. The segments are held here, so that none of them is taken for another one.
         self._links: dict[Segment, str] = {}
+        # Why a segment has none.
+        self._failed: dict[Segment, StorageError] = {}
         # The journal's files, and the link and size of each.
         self._journal: dict[Path, tuple[str, int]] = {}
         self._made = 0
@@ -70,24 +89,30 @@ class LiveBackup:
             journal = self._metadata.journal_files
             if not lacking and journal == list(self._journal):
                 # Nothing has happened since: this turn is the moment.
-                held = self._moment()
+                partitions, journal_bytes = self._moment(), self._metadata.journal_end.size
                 break
             await self._link_journal(journal)
             await self._link_logs(lacking)
         else:
             raise StorageError(f"files come and go faster than {MAX_ATTEMPTS} tries can hold them")
-        for data_dir, each in held.items():
-            await self._in_thread(data_dir, partial(self._write, data_dir, each))
+        for data_dir in self._directories:
+            held = [each for each in partitions if each.parent_name == str(data_dir)]
+            await self._in_thread(data_dir, partial(self._write, data_dir, held, journal_bytes))
 
     async def _in_thread(self, data_dir: Path, work: Callable[[], None]) -> None:
         await self._threads.run(Work.BACKGROUND, data_dir, work)
 
     def _lacking(self) -> list[Log]:
-        """Return the logs with segments that have no link."""
-        links = self._links
-        return [
-            each.log for each in self._topics.partitions() if any(segment not in links for segment in each.log.segments)
-        ]
+        """Return the logs with segments that have no link. Raises StorageError where a segment cannot have one."""
+        links, failed, found = self._links, self._failed, list[Log]()
+        for each in self._topics.partitions():
+            lacking = [segment for segment in each.log.segments if segment not in links and segment.size]
+            if lacking:
+                found.append(each.log)
+            for segment in lacking:
+                if segment in failed:
+                    raise failed[segment]
+        return found
 
     # -- Before the moment -------------------------------------------------------------------------
 
@@ -104,7 +129,7 @@ class LiveBackup:
         """Link what the views have and no link yet, a bounded number in a call."""
         wanted: dict[Path, list[tuple[LogView, int]]] = {each: [] for each in self._directories}
         for log, view in views:
-            slots = [slot for slot, segment in enumerate(view.originals) if segment not in self._links]
+            slots = [slot for slot, segment in enumerate(view.originals) if segment.size and segment not in self._links]
             wanted[log.directory.parent] += [(view, slot) for slot in slots]
         for data_dir, items in wanted.items():
             for first in range(0, len(items), _LINKS_PER_CALL):
@@ -122,9 +147,8 @@ class LiveBackup:
                 if self._disk.is_same(file, directory / name):
                     self._links[view.originals[slot]] = name
             except StorageError as error:
-                # It has left the log. If it has not, the next try meets the same error, and the last one says so.
-                if not isinstance(error, StaleView) and self._disk.exists(view.originals[slot].path(".log")):
-                    raise
+                # It has left the log, most likely: the next try finds out.
+                self._failed[view.originals[slot]] = error
 
     async def _link_journal(self, paths: list[Path]) -> None:
         if paths == list(self._journal):
@@ -152,33 +176,48 @@ class LiveBackup:
 
     # -- The moment --------------------------------------------------------------------------------
 
-    def _moment(self) -> dict[Path, Held]:
-        """Return what each data directory holds now."""
-        held = {data_dir: Held(directory) for data_dir, directory in self._directories.items()}
-        starts: dict[Path, dict[tuple[str, int], int]] = {each: {} for each in held}
+    def _moment(self) -> list[_Held]:
+        """Return what the partitions hold now: little for each, because nobody is served meanwhile."""
+        found: list[_Held] = []
         for topic in self._topics.all():
             for each in topic.partitions:
                 each.check_online()
-                data_dir = each.log.directory.parent
-                starts[data_dir][topic.name, each.index] = each.log.log_start_offset
-                self._take(each.log, topic.id, held[data_dir])
-        for data_dir, offsets in starts.items():
-            held[data_dir].texts.append((LOG_START, offsets_text(offsets)))
-        tail = self._metadata.journal_files[-1]
-        for path, (link, size) in self._journal.items():
-            size = self._metadata.journal_end.size if path == tail else size
-            held[self._metadata_dir].files.append((path.name, link, size))
-        return held
+                log = each.log
+                segments = log.segments
+                found.append(
+                    _Held(
+                        topic.name, topic.id, each.index, log.parent_name, log.log_start_offset,
+                        segments, segments[-1].size, log.epochs.entries,
+                    )
+                )  # fmt: skip
+        return found
 
-    def _take(self, log: Log, topic_id: bytes, held: Held) -> None:
-        name = log.directory.name
-        for segment in log.segments:
-            held.files.append((f"{name}/{segment.path('.log').name}", self._links[segment], segment.size))
-        held.texts.append((f"{name}/{PARTITION_METADATA}", partition_metadata_text(topic_id)))
-        epochs = [f"{epoch} {offset}" for epoch, offset in log.epochs.entries]
-        held.texts.append((f"{name}/{LEADER_EPOCH}", entries_text(epochs)))
+    # -- After the moment --------------------------------------------------------------------------
 
-    def _write(self, data_dir: Path, held: Held) -> None:
-        meta = self._disk.read_file(data_dir / META_PROPERTIES).decode()
-        held.texts.append((META_PROPERTIES, meta))
+    def _write(self, data_dir: Path, partitions: list[_Held], journal_bytes: int) -> None:
+        """Write what belongs to the backup of one data directory."""
+        held = Held(self._directories[data_dir])
+        for each in partitions:
+            self._take(each, held)
+        starts = {(each.topic, each.number): each.log_start_offset for each in partitions}
+        held.texts.append((LOG_START, offsets_text(starts)))
+        held.texts.append((META_PROPERTIES, self._disk.read_file(data_dir / META_PROPERTIES).decode()))
+        if data_dir == self._metadata_dir:
+            *_, tail = self._journal
+            for path, (link, size) in self._journal.items():
+                held.files.append((path.name, link, journal_bytes if path == tail else size))
         held.write(self._disk)
+
+    def _take(self, partition: _Held, held: Held) -> None:
+        name = f"{partition.topic}-{partition.number}"
+        active = partition.segments[-1]
+        for segment in partition.segments:
+            path = f"{name}/{segment_name(segment.base_offset)}{LOG_SUFFIX}"
+            size = partition.active_bytes if segment is active else segment.size
+            if size:
+                held.files.append((path, self._links[segment], size))
+            else:
+                held.texts.append((path, ""))
+        held.texts.append((f"{name}/{PARTITION_METADATA}", partition_metadata_text(partition.topic_id)))
+        epochs = [f"{epoch} {offset}" for epoch, offset in partition.epochs]
+        held.texts.append((f"{name}/{LEADER_EPOCH}", entries_text(epochs)))

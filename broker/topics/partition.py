@@ -100,7 +100,7 @@ class Partition(PartitionState):
         self.rules: ValidationRules | None = None
         self.marker_watch = MarkerWatch()
         # From clients, since the start of the broker.
-        self.bytes_in = self.records_in = 0
+        self.bytes_in = 0
 
     def configure(self, config: TopicConfig, producer_id_expiration_ms: int) -> None:
         """Go by these configs of the topic, and by one of the broker's, from the next append on."""
@@ -193,7 +193,6 @@ class Partition(PartitionState):
             self._add_producer()
         appended = self._write(records, header, now_ms, staged=staged)
         self.bytes_in += len(records)
-        self.records_in += header.record_count
         return appended
 
     def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
@@ -215,7 +214,9 @@ class Partition(PartitionState):
         header = batch.read_header(records)
         if header.attributes & batch.TRANSACTIONAL:
             self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
-        return self._write(memoryview(records), header, self._clock.now_ms())
+        appended = self._write(memoryview(records), header, self._clock.now_ms())
+        self._leave_out(header.last_offset_delta + 1)
+        return appended
 
     def append_marker(
         self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int, decided_ms: int = 0
@@ -233,7 +234,9 @@ class Partition(PartitionState):
         records = bytearray(
             encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         )
-        return self._write(memoryview(records), batch.read_header(records), now_ms, marker)
+        appended = self._write(memoryview(records), batch.read_header(records), now_ms, marker)
+        self._leave_out(1)
+        return appended
 
     def append_replicated(
         self, records: memoryview, header: BatchHeader, marker: Marker | None, staged: StagedBatch | None = None

@@ -125,6 +125,9 @@ class PartitionState:
         self._clock, self._purgatory, self._schedule_flush, self._on_failure, self._add_producer = surroundings
         # To consumers, since the start of the broker.
         self.bytes_out = 0
+        # Records from clients in earlier reigns, and what `records_in` takes off the log's end; None: no leader.
+        self._records_before = 0
+        self._records_from: int | None = None
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
@@ -134,6 +137,19 @@ class PartitionState:
         self.high_watermark = log.log_end_offset
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
+        self._records_from = log.log_end_offset
+
+    @property
+    def records_in(self) -> int:
+        """Records from clients, since the start of the broker. Offsets tell, so that no append has to count."""
+        if self._records_from is None:
+            return self._records_before
+        return self._records_before + self.log.log_end_offset - self._records_from
+
+    def _leave_out(self, records: int) -> None:
+        """Leave records that a coordinator has written out of `records_in`."""
+        if self._records_from is not None:
+            self._records_from += records
 
     # -- Roles in a cluster ----------------------------------------------------------------------------
 
@@ -151,6 +167,8 @@ class PartitionState:
             self.leader_epoch = leader_epoch
             self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
         self.replication = replication
+        if self._records_from is None:
+            self._records_from = self.log.log_end_offset
         if self.failure is None:
             self.not_leading = None
         self._purgatory.wake(self)
@@ -159,6 +177,7 @@ class PartitionState:
         """Follow another leader from now on. Requests that wait are woken, and learn it."""
         self.leader_epoch = leader_epoch
         self.replication = None
+        self._records_before, self._records_from = self.records_in, None
         self.reign += 1
         self._refuse_leading()
         self._purgatory.wake(self)

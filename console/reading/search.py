@@ -53,6 +53,8 @@ class Search:
     prepare: Prepare | None = None
     max_looked_at: int = MAX_LOOKED_AT
     max_seconds: float = MAX_SECONDS
+    # Whether nobody waits for it any more: it ends then, so that others can read.
+    is_gone: Callable[[], bool] = lambda: False
 
 
 @dataclass(slots=True)
@@ -105,6 +107,8 @@ class _Finder:
     def _bound(self) -> str:
         if self._page.looked_at >= self._search.max_looked_at:
             return f"{self._page.looked_at:,} records were looked at"
+        if self._search.is_gone():
+            return "the browser has gone"
         if asyncio.get_running_loop().time() > self._deadline_s:
             return f"{self._search.max_seconds:g} s are over"
         return _FULL if self._held_bytes > MAX_HELD_BYTES and not self._search.backward else ""
@@ -144,7 +148,7 @@ class _Finder:
             if position >= windows[partition][1]:
                 self._high[partition] = windows[partition][0]
                 self._found[partition].extendleft(reversed(older[partition]))
-            if asyncio.get_running_loop().time() > self._deadline_s:
+            if self._search.is_gone() or asyncio.get_running_loop().time() > self._deadline_s:
                 return
 
     async def _take(self, found: deque[ConsumerRecord], records: list[ConsumerRecord]) -> None:

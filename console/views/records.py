@@ -188,7 +188,8 @@ async def _search(visit: Visit, admin: Admin, wanted: Asked, beginning: str, cou
             high[each] = max(min(high[each], at), low[each])
         elif at is not None:
             low[each] = max(low[each], at)
-    return Search(low, high, count, wanted.wanted, backward, prepare_of(visit))
+    is_gone = visit.request.is_gone
+    return Search(low, high, count, wanted.wanted, backward, prepare_of(visit), is_gone=is_gone)
 
 
 def _at(text: str) -> dict[int, int]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.client.admin import brokers
+from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.storage import backup as backups
 from odradek.storage.backup import MANIFEST, BackupError
 from odradek.tests.support.command import run, threaded_broker
@@ -79,6 +81,36 @@ def test_several_data_directories_that_cannot_all_be_made_are_none(
     ended = run("restore", tmp_path / "backup", tmp_path / "one", tmp_path / "two")
     assert ended.exit_code == 1 and "Input/output error" in ended.stderr
     assert not (tmp_path / "one").exists() and not (tmp_path / "two").exists()
+
+
+def test_a_target_of_a_restore_may_be_the_present_directory_or_a_link(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("backup", data, tmp_path / "backup").exit_code == 0
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    monkeypatch.chdir(tmp_path / "here")
+    for target in (Path(), tmp_path / "link"):
+        restored = run("restore", tmp_path / "backup", target)
+        assert restored.exit_code == 0, restored.stderr
+    assert (tmp_path / "here" / "kept-0").is_dir() and (tmp_path / "there" / "kept-0").is_dir()
+
+
+def test_targets_that_no_rename_can_fill_are_refused_before_the_copy(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "meta.properties").write_text("version=1\n")
+    assert run("backup", data, other, tmp_path / "backup").exit_code == 0
+    for second in ("one", "one/two"):
+        ended = run("restore", tmp_path / "backup", tmp_path / "one", tmp_path / second)
+        assert ended.exit_code == 1 and "give each data directory its own" in ended.stderr
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "one")
+    ended = run("restore", tmp_path / "backup", tmp_path / "one", tmp_path / "two")
+    assert ended.exit_code == 1 and "is a mount point" in ended.stderr
+    assert not list(tmp_path.glob("one*")) and not list(tmp_path.glob("two*"))
 
 
 def test_an_incomplete_backup_is_recognized(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +201,16 @@ def test_a_running_broker_is_copied_and_goes_on(tmp_path: Path) -> None:
     assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
     with threaded_broker(tmp_path / "new") as broker:
         assert values(broker.address, 1) == [b"before"]
+
+
+def test_a_copy_stays_whole_where_the_broker_has_ended_the_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        other = partial(OdradekRenewLeaseRequest, is_end=True)
+        monkeypatch.setattr(brokers, "OdradekRenewLeaseRequest", lambda lease_id, is_end: other(lease_id ^ 1))
+        made = run("backup", "-b", broker.address, tmp_path / "backup")
+    assert made.exit_code == 0 and "files" in made.stderr, made.stderr
 
 
 def test_a_backup_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,3 +86,26 @@ async def test_small_chunks_take_the_memory_of_their_bytes() -> None:
     assert len(bodies[0]) == 2 * count
     # The bytes as they came, and twice the body; a list of the chunks was some 40 bytes for each.
     assert peak < len(sent) + 10 * count
+
+
+async def test_a_request_tells_that_its_client_has_gone() -> None:
+    seen = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        assert not request.is_gone()
+        seen.set()
+        while not request.is_gone():
+            await asyncio.sleep(0.01)
+        gone.set()
+        return Response(200)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await Connection(reader, writer, answer, Limits(), BodyMemory()).serve()
+
+    gone = asyncio.Event()
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await seen.wait()
+        writer.close()
+        await gone.wait()

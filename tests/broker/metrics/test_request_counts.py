@@ -10,6 +10,8 @@ from odradek.broker.metrics.request_counts import BUCKETS, TIMED_ONE_IN, Request
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.records.batch import assign, read_header
+from odradek.protocol.records.control import ControlType, Marker
 from odradek.tests.support.raw import Raw, batch_of
 
 
@@ -29,6 +31,30 @@ async def test_bytes_and_records_are_counted_where_they_go_in_and_out(broker: Br
     assert (partition.bytes_in, partition.records_in, partition.bytes_out) == (len(batch), 2, 0)
     await raw.fetch("t", 0)
     assert partition.bytes_out == len(batch)
+
+
+async def test_records_of_coordinators_do_not_count_as_those_of_clients(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t")
+    await raw.produce("t", batch_of(b"a", b"b"))
+    partition = broker.topics.get("t").partitions[0]  # type: ignore[union-attr]
+    partition.append_marker(7, 0, Marker(ControlType.ABORT, 0), 1)
+    partition.append_internal(bytearray(batch_of(b"c", b"d", b"e")))
+    await raw.produce("t", batch_of(b"f"))
+    assert partition.log.log_end_offset == 7 and partition.records_in == 3
+
+
+async def test_a_partition_counts_the_records_that_came_while_it_led(broker: Broker, raw: Raw) -> None:
+    await raw.create_topic("t")
+    await raw.produce("t", batch_of(b"a", b"b"))
+    partition = broker.topics.get("t").partitions[0]  # type: ignore[union-attr]
+    replicated = memoryview(bytearray(batch_of(b"c", b"d")))
+    partition.stop_leading(5)
+    partition.append_replicated(replicated, assign(replicated, 0, read_header(replicated), 2, 5), None)
+    assert partition.log.log_end_offset == 4 and partition.records_in == 2
+    for epoch in (6, 7):
+        partition.begin_leading(epoch, None)  # type: ignore[arg-type]  # as a broker that is alone: without followers
+    await raw.produce("t", batch_of(b"e"))
+    assert partition.records_in == 3
 
 
 async def test_a_rejected_batch_is_counted_by_its_error(broker: Broker, raw: Raw) -> None:

@@ -133,3 +133,18 @@ async def test_others_have_their_turns_while_a_filter_looks_at_records(monkeypat
         turns += 1
     assert turns >= 100 and seen == list(range(100))
     assert [each.offset for each in await looking] == list(range(0, 100, 2))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+async def test_a_search_ends_when_nobody_waits_for_it(
+    broker: Broker, places: list[TopicPartition], consumer: Consumer, backward: bool
+) -> None:
+    looked: list[ConsumerRecord] = []
+    search = replace(
+        await whole(broker, places), backward=backward, wanted=looked.append, is_gone=lambda: len(looked) > 0
+    )  # fmt: skip
+    page = await find(consumer, search)
+    assert 0 < page.looked_at == len(looked) < COUNT and page.ended_by == "the browser has gone" and page.next
+    rest = search.ends if backward else search.begins
+    later = replace(search, **{"ends" if backward else "begins": rest | page.next}, is_gone=lambda: False)
+    assert (await find(consumer, later)).looked_at >= COUNT - page.looked_at
