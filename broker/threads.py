@@ -269,7 +269,10 @@ def in_thread(work: Callable[[], None], name: str) -> asyncio.Future[None]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(finish, error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:  # at the interpreter's exit, as in ThreadPool
+        run()
     return future
 
 
