@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from select import select
 from typing import IO, Any, Literal
@@ -24,8 +25,10 @@ _SIGPIPE_STATUS = 141
 
 def escape_unknown_characters() -> None:
     """Have standard output write what its encoding lacks as an escape, as standard error does."""
-    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
-        sys.stdout.reconfigure(errors="backslashreplace")
+    # A test's stream has no such method.
+    reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and sys.stdout.errors == "strict":
+        reconfigure(errors="backslashreplace")
 
 
 def open_closed_streams() -> None:
