@@ -79,7 +79,24 @@ class ThreadPool:
                 return
             self._threads += 1
             number = self._threads
-        threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+        try:
+            threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+        except RuntimeError:
+            self._without_thread()
+
+    def _without_thread(self) -> None:
+        """Leave the queue to the other threads, and where there are none, do its work here.
+
+        At the interpreter's exit Python starts no thread any more, and a broker stops then: it must still write.
+        """
+        with self._changed:
+            self._threads -= 1
+            if self._threads:
+                return
+            left = list(self._queue)
+            self._queue.clear()
+        for work in left:
+            work()
 
     def close(self) -> None:
         """End the threads when their work is done. Work that is already queued is still run."""
@@ -252,7 +269,10 @@ def in_thread(work: Callable[[], None], name: str) -> asyncio.Future[None]:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(finish, error)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError:  # at the interpreter's exit, as in ThreadPool
+        run()
     return future
 
 

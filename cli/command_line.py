@@ -16,7 +16,13 @@ from typing import Any
 import click
 
 from .. import __version__
-from .errors import discard_blocked_output, flush_output, open_closed_streams, output_failure
+from .errors import (
+    discard_blocked_output,
+    escape_unknown_characters,
+    flush_output,
+    open_closed_streams,
+    output_failure,
+)
 
 # Command -> its line in `odradek --help`. The module of that name holds a click command named `command`.
 COMMANDS = {
@@ -94,6 +100,7 @@ class _Lazy(click.Group):
     ) -> click.Context:
         """Read the options of `odradek` itself. `--help` and `--version` print here, before `invoke`."""
         open_closed_streams()
+        escape_unknown_characters()
         with _ends_in_one_line():
             context = super().make_context(info_name, args, parent, **extra)
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":

@@ -16,7 +16,7 @@ import click
 
 from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs
-from .errors import CliError
+from .errors import CliError, cannot_listen
 from .registry import login_of, tls_context
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
@@ -155,4 +155,4 @@ def _run(config: ConsoleConfig) -> None:
     except (HistoryFileError, UnsafeConsole) as error:
         raise CliError(str(error)) from error
     except OSError as error:
-        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error
+        raise cannot_listen(config.host, config.port, error) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from io import TextIOWrapper
 from select import select
 from typing import IO, Any, Literal
@@ -20,6 +21,14 @@ class CliError(click.ClickException):
 
 # A shell reports a command that SIGPIPE ended with this status; a reader like `head` causes no message.
 _SIGPIPE_STATUS = 141
+
+
+def escape_unknown_characters() -> None:
+    """Have standard output write what its encoding lacks as an escape, as standard error does."""
+    # A test's stream has no such method.
+    reconfigure: Callable[..., None] | None = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and sys.stdout.errors == "strict":
+        reconfigure(errors="backslashreplace")
 
 
 def open_closed_streams() -> None:
@@ -56,6 +65,16 @@ def output_failure(error: OSError) -> click.ClickException | click.exceptions.Ex
         return click.exceptions.Exit(_SIGPIPE_STATUS)
     what = error.filename if error.filename is not None else "cannot write to standard output"
     return CliError(f"{what}: {error.strerror or error}")
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> CliError:
+    """Return the end of a server whose address is not free. asyncio's text has Python's form of an address."""
+    # The numbers of name resolution are negative, and only their own texts say what they mean.
+    number = error.errno or 0
+    what = os.strerror(number) if number > 0 else error.strerror or str(error)
+    return CliError(
+        f"cannot listen on {host}:{port}: {what.lower()} (choose another --listen; port 0 takes a free one)"
+    )
 
 
 def discard_blocked_output() -> None:

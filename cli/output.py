@@ -22,6 +22,8 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, count
+from math import isfinite
 from typing import Any, cast
 
 import click
@@ -81,6 +83,7 @@ class Rows:
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = columns
+        self._names = _distinct(columns)
         self._terminal = sys.stdout.isatty()
         self._as_json = chosen("json")
         self._waiting: list[list[str]] = []
@@ -96,14 +99,14 @@ class Rows:
         self._flush()
 
     def add(self, row: Row | Sequence[Any]) -> None:
-        if not isinstance(row, Mapping):
-            row = dict(zip(self._columns, row, strict=True))
+        # By their places: columns of a query may have the same name.
+        values = [row.get(column) for column in self._columns] if isinstance(row, Mapping) else row
         if self._as_json:
-            click.echo(as_json(row))
+            click.echo(as_json(row if isinstance(row, Mapping) else dict(zip(self._names, values, strict=True))))
         elif not self._terminal:
-            click.echo("\t".join(as_text(row.get(column)) for column in self._columns))
+            click.echo("\t".join(map(as_text, values)))
         else:
-            self._waiting.append([_cell(column, row.get(column)) for column in self._columns])
+            self._waiting.append([_cell(column, each) for column, each in zip(self._columns, values, strict=True)])
             if self._widths is not None or len(self._waiting) >= _ROWS_TO_MEASURE:
                 self._flush()
 
@@ -143,6 +146,15 @@ class Rows:
         if not self._is_wide:
             cells = [_cut(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
         return _GAP.join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Return names for an object of JSON: of columns with the same name, all but the first get a number."""
+    made: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        made[next(each for each in chain([name], numbered) if each not in made)] = None
+    return list(made)
 
 
 def _narrowest(widths: Sequence[int]) -> int:
@@ -191,10 +203,24 @@ def as_text(value: object) -> str:
 
 
 def as_json(row: Row) -> str:
-    """Return a row as a JSON object. Bytes that are not UTF-8 become `{"base64": "..."}`."""
+    """Return a row as a JSON object. Bytes that are not UTF-8 become `{"base64": "..."}`, NaN and infinities null."""
     import json
 
-    return json.dumps(row, default=_json_value, ensure_ascii=False)
+    try:
+        return json.dumps(row, default=_json_value, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        return json.dumps(_without_nan(row), default=_json_value, ensure_ascii=False)
+
+
+def _without_nan(value: Any) -> Any:
+    """Return a value with null for each number that JSON does not have."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _without_nan(each) for name, each in cast("Row", value).items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in cast("Sequence[Any]", value)]
+    return value
 
 
 def _json_value(value: object) -> object:

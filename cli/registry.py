@@ -17,7 +17,7 @@ import click
 
 from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs
-from .errors import CliError
+from .errors import CliError, cannot_listen
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
 from .values import OneOf, WholeNumber
@@ -111,8 +111,10 @@ def login_of(path: Path) -> str:
     """Return the NAME:PASSWORD of --login-file. CliError for a file without one."""
     try:
         text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"--login-file {path}: {error}") from error
+    except OSError as error:
+        raise CliError(f"--login-file {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"--login-file {path}: is no text in UTF-8") from error
     name, colon, password = text.partition(":")
     if not (name and colon and password) or "\n" in text:
         raise CliError(f"--login-file {path}: one line NAME:PASSWORD is expected")
@@ -128,7 +130,11 @@ def tls_context(cert: str | None, key: str | None) -> ssl.SSLContext | None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
+    except ssl.SSLError as error:
+        is_other = error.reason == "KEY_VALUES_MISMATCH"
+        what = "the key is that of another certificate" if is_other else "no PEM file of a certificate with its key"
+        raise CliError(f"--tls-cert {cert}: {what}") from error
+    except OSError as error:
         raise CliError(f"--tls-cert {cert}: {error.strerror or error}") from error
     return context
 
@@ -142,4 +148,4 @@ def _run(config: RegistryConfig) -> None:
     except RegistryError as error:
         raise CliError(error.message) from error
     except OSError as error:
-        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error
+        raise cannot_listen(config.host, config.port, error) from error

@@ -58,7 +58,8 @@ def client_options(kind: str, **needed: Any) -> dict[str, Any]:
         return needed
     from .client_configs import options_of
 
-    return needed | options_of(kind, of_profile | given)
+    # As options: a password has several names, and a line of JAAS holds it, too.
+    return needed | options_of(kind, of_profile) | options_of(kind, given)
 
 
 def with_admin(work: Callable[[Admin], Awaitable[T]]) -> T:

@@ -217,7 +217,9 @@ class DeserializationFailed(KafkaError):
 
     def __init__(self, field: str, record: ConsumerRecord, cause: Exception) -> None:
         place = f"{record.topic}-{record.partition} at offset {record.offset}"
-        super().__init__(ErrorCode.INVALID_RECORD, f"{place}: the {field} cannot be deserialized: {cause!r}")
+        # The text of a ValueError says what is wrong; that of a KeyError, say, is a mere name.
+        reason = str(cause) if isinstance(cause, ValueError) and str(cause) else repr(cause)
+        super().__init__(ErrorCode.INVALID_RECORD, f"{place}: the {field} cannot be deserialized: {reason}")
         self.field = field
         self.record = record
 

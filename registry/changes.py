@@ -1,8 +1,9 @@
 """Changes: what a request that changes something leads to. Pure: the state and the request go in, and records with the
 answer come out, or a RegistryError. The shell writes the records and applies them.
 
-Promise: an id never changes its content, and a content has one id. Numbers of versions and ids only go up; those of
-removed versions are not given again while the records that had them are in the topic.
+Promise: an id never changes its content, and a content has one id. Ids only go up; those of removed versions are not
+given again while the records that had them are in the topic. The next version of a subject follows the last one that
+it has, also softly deleted: as in Confluent's registry, the number of a last version that was removed is given again.
 """
 
 from __future__ import annotations

@@ -114,6 +114,11 @@ class Door:
         with self._lock:
             self._recordings = tuple(each for each in self._recordings if each is not seen)
 
+    def forget(self) -> None:
+        """Forget what the report of an earlier test would say."""
+        self.failures.clear()
+        self._recent.clear()
+
     def recent(self) -> list[str]:
         """Return the last requests, one a line, the newest last."""
         return [

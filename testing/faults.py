@@ -46,6 +46,12 @@ class Fault:
     # Called after its end, so that requests that stall look again.
     woken: Callable[[], None] | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.left is not None and self.left < 1:
+            raise Unavailable(f"{self.what} would meet no request: times is 1 or more, not {self.left}")
+        if self.delay_s < 0:
+            raise Unavailable(f"{self.what}: nothing can be delayed by less than 0 seconds")
+
     def __enter__(self) -> Fault:
         return self
 

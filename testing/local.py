@@ -89,7 +89,7 @@ class LocalKafka(ControlledKafka):
         """
         self._made_topics.clear()
         ended = self._door.end_all()
-        self._door.failures.clear()
+        self._door.forget()
         self._on_loop(lambda brokers: control.clear(brokers[0], self._door, self._security.users))
         check(ended)
 

@@ -23,7 +23,12 @@ RecordLike = Record | bytes | str | tuple[bytes | str | None, bytes | str | None
 
 
 def records_of(given: Iterable[RecordLike], now_ms: int | None) -> list[Record]:
-    """Return the records that a test means. `now_ms` is the time of those that have none of their own."""
+    """Return the records that a test means. `now_ms` is the time of those that have none of their own.
+
+    TypeError for one value in the place of many.
+    """
+    if isinstance(given, str | bytes | Record):
+        raise TypeError(f"put takes a list of records, not {given!r:.100}: write [{given!r:.100}]")
     return [each if each.timestamp is not None else replace(each, timestamp=now_ms) for each in map(_record, given)]
 
 

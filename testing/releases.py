@@ -86,6 +86,9 @@ class Release:
 
 
 def _known(text: str) -> str:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        # 3.1 and 3.10 are one number.
+        raise Unavailable(f"versions is a text: versions={str(text)!r}, not {text!r}")
     parts = text.split(".")
     for name in (text, ".".join(parts[:2]), ".".join(parts[:3])):
         if name in _RAISED:

@@ -57,6 +57,10 @@ class Acl:
     # "literal", or "prefixed": every name that begins so.
     pattern_type: str = "literal"
 
+    def __str__(self) -> str:
+        place = f"{self.resource_type}:{self.resource_name}{'*' if self.pattern_type == 'prefixed' else ''}"
+        return f"{self.permission} {self.principal} {self.operation} {place} from {self.host}"
+
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
@@ -130,7 +134,7 @@ async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
         response = await cluster.request_controller(request, CreateAclsResponse)
         # Results come in the order of the request, and without names.
         return {
-            acl: item_result(None, each.error_code, each.error_message, f"{acl} was not created")
+            acl: item_result(None, each.error_code, each.error_message, f"the ACL ({acl}) was not created")
             for acl, each in zip(acls, response.results, strict=False)
         }
 

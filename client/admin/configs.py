@@ -35,8 +35,18 @@ async def describe_configs(
 ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
     """Return the configs of topics, brokers or groups by name: all of them, or those in `names`."""
     check_list("describe_configs", resources)
+    resources = list(resources)
+    _check_resources("describe_configs", resources)
     keys = None if names is None else sorted(names)
-    return await one_by_one(cluster, list(resources), lambda resource: _describe_one(cluster, resource, keys))
+    return await one_by_one(cluster, resources, lambda resource: _describe_one(cluster, resource, keys))
+
+
+def _check_resources(call: str, given: Iterable[object]) -> None:
+    for each in given:
+        if not isinstance(each, ConfigResource):
+            raise TypeError(
+                f"{call} takes ConfigResource.topic(name) or the like, from odradek.client, not {each!r:.100}"
+            )
 
 
 async def _describe_one(cluster: Cluster, resource: ConfigResource, keys: list[str] | None) -> dict[str, ConfigEntry]:
@@ -74,6 +84,7 @@ async def alter_configs(
     """
     check_switches(validate_only=validate_only)
     check_mapping("alter_configs", changes, "ConfigResource and changes")
+    _check_resources("alter_configs", changes)
     wanted = {resource: [_alterable(each) for each in _changes(some)] for resource, some in changes.items()}
     # One resource after another, because the configs of a broker go to that broker.
     await one_by_one(cluster, wanted, lambda each: _alter_one(cluster, each, wanted[each], validate_only))

@@ -29,7 +29,7 @@ from typing import Generic, Unpack, overload
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
-from ..core.arguments import check_apart, check_list, check_mapping, check_partitions, checked_offset
+from ..core.arguments import as_partition, check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..core.clock import monotonic_ms
 from ..core.leaders import list_offsets
 from ..core.metrics import Metric
@@ -478,9 +478,10 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         """
         session = self._running()
         session.commits.kept()
+        given = None
         if offsets is not None:
             check_mapping("commit", offsets, "TopicPartition and the offset of the next record to read")
-        given = None if offsets is None else {place: checked_offset(offset) for place, offset in offsets.items()}
+            given = {as_partition("commit", each): checked_offset(offset) for each, offset in offsets.items()}
         session.polls.check_lost(given)
         await session.commits.commit(given)
 
@@ -494,7 +495,8 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
     async def committed(self, *partitions: TopicPartition) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of these partitions, of all assigned ones if none is given."""
         check_apart("committed", partitions)
-        return await self._running().commits.kept().fetch(partitions or self._positions.partitions())
+        asked = [as_partition("committed", each) for each in partitions]
+        return await self._running().commits.kept().fetch(asked or self._positions.partitions())
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log start offset of each partition."""
@@ -518,7 +520,8 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         return {partition: None if at.offset < 0 else at for partition, at in found.items()}
 
     async def _list_offsets(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        return await list_offsets(self._running().cluster, times_ms, self._options.fetch.isolation_level)
+        wanted = {as_partition("this call", each): time_ms for each, time_ms in times_ms.items()}
+        return await list_offsets(self._running().cluster, wanted, self._options.fetch.isolation_level)
 
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the numbers of a topic's partitions. Raises UnknownTopic after `default_api_timeout_ms`."""

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 from operator import index
 from typing import TYPE_CHECKING, SupportsIndex, cast
 
+from ...protocol.topic_partition import TopicPartition
 from ..errors import InvalidOption
 from ..record import OffsetAndMetadata
 
@@ -83,6 +84,12 @@ def check_partitions(call: str, given: Iterable[object]) -> None:
     for each in given:
         if not is_partition(each):
             raise TypeError(f"{call} takes TopicPartition(topic, number), from odradek.client, not {each!r:.100}")
+
+
+def as_partition(call: str, given: TopicPartition) -> TopicPartition:
+    """Return a TopicPartition, also for a pair that equals one. Raises TypeError for anything else."""
+    check_partitions(call, [given])
+    return TopicPartition(*given)
 
 
 def check_apart(call: str, given: Iterable[object]) -> None:

@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, Unpack
 
-from ..core.arguments import check_mapping, check_records, checked_offset
+from ..core.arguments import as_partition, check_mapping, check_records, checked_offset
 from ..core.clock import wall_clock_ms
 from ..core.lifetime import StartedClient, retrieve
 from ..core.metadata import NO_LEADER, TopicInfo
@@ -314,7 +314,7 @@ class Producer(StartedClient, Generic[K, V]):
         """
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         check_mapping("send_offsets", offsets, "TopicPartition and offset")
-        checked = {partition: checked_offset(offset) for partition, offset in offsets.items()}
+        checked = {as_partition("send_offsets", each): checked_offset(offset) for each, offset in offsets.items()}
         await self._session.running_transactions().send_offsets(checked, metadata)
 
     # Kafka's name.

@@ -17,7 +17,7 @@ import re2
 
 from ..errors import RegistryError
 from .difference import Difference, Steps
-from .json_schema import TYPES, JsonSchema, Node, as_list, mapping
+from .json_schema import TYPES, JsonSchema, Node, as_list
 from .json_text import compact
 
 # Keyword -> (whether a larger number takes more values, the first part of the difference's name).
@@ -54,6 +54,10 @@ _FIXED = {
     "$recursiveRef": "REFERENCE",
     "format": "FORMAT",
 }
+# Of searches with patterns of RE2: a step is so many characters times instructions, and each search costs some more.
+_STEP_COST, _SEARCH_COST = 2_000, 200
+# What `true` allows. One object, because pairs are known by address.
+_ANYTHING: dict[str, Any] = {}
 
 
 def differences(reader: JsonSchema, writer: JsonSchema, steps: Steps | None = None) -> list[Difference]:
@@ -98,8 +102,7 @@ class _Comparison:
         return found
 
     def _different(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
-        written = mapping(writer.value)
-        writer = writer.inner(written)
+        writer = writer.inner(_ANYTHING if writer.value is True else writer.value)
         beside = reader.inner(self._beside(reader.value))
         found = list(islice(self._keywords(beside, writer, path), Steps.MAX_DIFFERENCES))
         # What stands beside the writer's combined schemas may allow more than those do.
@@ -167,38 +170,55 @@ class _Comparison:
 
     def _objects(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         ours, theirs = reader.value.get("properties", {}), writer.value.get("properties", {})
-        for name in (*theirs, *(name for name in ours if name not in theirs)):
-            yield from self._property(reader, writer, name, f"{path}/properties/{name}")
+        our_covers = self._covers(reader, [name for name in theirs if name not in ours])
+        their_covers = self._covers(writer, [name for name in ours if name not in theirs])
+        for name, each in theirs.items():
+            place = f"{path}/properties/{name}"
+            if name in ours:
+                yield from self.compare(reader.inner(ours[name]), writer.inner(each), place)
+            elif self.compare(our_covers[name], writer.inner(each), place):
+                model = "FROM_CLOSED_CONTENT_MODEL" if our_covers[name].value is False else _NOT_COVERED
+                yield _difference(f"PROPERTY_REMOVED_{model}", place)
+        for name, cover in their_covers.items():
+            place = f"{path}/properties/{name}"
+            if self.compare(reader.inner(ours[name]), cover, place):
+                model = "TO_OPEN_CONTENT_MODEL" if cover.value in ({}, True) else _NOT_COVERED
+                yield _difference(f"PROPERTY_ADDED_{model}", place)
         yield from _required(reader.value, writer.value, path)
         yield from self._patterns(reader, writer, path)
-        closed = _covering(reader, None).value is False
-        if self.compare(_covering(reader, None), _covering(writer, None), path):
+        closed = _additional(reader).value is False
+        if self.compare(_additional(reader), _additional(writer), path):
             yield _difference(f"ADDITIONAL_PROPERTIES_{'REMOVED' if closed else 'NARROWED'}", path)
 
-    def _property(self, reader: Node, writer: Node, name: str, path: str) -> Iterator[Difference]:
-        ours, theirs = reader.value.get("properties", {}), writer.value.get("properties", {})
-        if name in ours and name in theirs:
-            yield from self.compare(reader.inner(ours[name]), writer.inner(theirs[name]), path)
-        elif name in theirs:
-            cover = _covering(reader, name)
-            if self.compare(cover, writer.inner(theirs[name]), path):
-                model = "FROM_CLOSED_CONTENT_MODEL" if cover.value is False else _NOT_COVERED
-                yield _difference(f"PROPERTY_REMOVED_{model}", path)
-        else:
-            cover = _covering(writer, name)
-            if self.compare(reader.inner(ours[name]), cover, path):
-                model = "TO_OPEN_CONTENT_MODEL" if cover.value in ({}, True) else _NOT_COVERED
-                yield _difference(f"PROPERTY_ADDED_{model}", path)
+    def _covers(self, node: Node, names: list[str]) -> dict[str, Node]:
+        """Return the schemas of properties that have none of their own, by name: of the first pattern that matches."""
+        found: dict[str, Node] = {}
+        left = names
+        for pattern, each in node.value.get("patternProperties", {}).items():
+            if not left:
+                break
+            matching = self._matching(pattern, left)
+            found |= dict.fromkeys(matching, node.inner(each))
+            left = [name for name in left if name not in found]
+        rest = _additional(node)
+        return {name: found.get(name, rest) for name in names}
+
+    def _matching(self, pattern: str, names: list[str]) -> list[str]:
+        """Return the names in which a pattern is found, in linear time: both are somebody else's."""
+        compiled = _compiled(pattern)
+        cost = compiled.programsize * sum(map(len, names)) + _SEARCH_COST * len(names)
+        self._steps.take(1 + cost // _STEP_COST)
+        return [name for name in names if compiled.search(name) is not None]
 
     def _patterns(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         ours, theirs = reader.value.get("patternProperties", {}), writer.value.get("patternProperties", {})
         for pattern, each in ours.items():
             # Another pattern of the writer may cover the same names: nothing here compares two patterns.
-            covers = [theirs[pattern]] if pattern in theirs else [*theirs.values(), _covering(writer, None).value]
+            covers = [theirs[pattern]] if pattern in theirs else [*theirs.values(), _additional(writer).value]
             if any(self.compare(reader.inner(each), writer.inner(cover), path) for cover in covers):
                 yield _difference("PATTERN_PROPERTY_NARROWED", f"{path}/patternProperties/{pattern}")
         for pattern, each in theirs.items():
-            if pattern not in ours and self.compare(_covering(reader, None), writer.inner(each), path):
+            if pattern not in ours and self.compare(_additional(reader), writer.inner(each), path):
                 yield _difference("PATTERN_PROPERTY_REMOVED", f"{path}/patternProperties/{pattern}")
 
     # -- Arrays
@@ -292,18 +312,17 @@ def _names(schema: dict[str, Any]) -> list[str]:
     return [] if isinstance(required, bool) else required
 
 
-def _covering(node: Node, name: str | None) -> Node:
-    """Return the schema of a property that has none of its own; of one that no pattern matches, if it has no name."""
-    for pattern, each in node.value.get("patternProperties", {}).items():
-        if name is not None and _matches(pattern, name):
-            return node.inner(each)
+def _additional(node: Node) -> Node:
+    """Return the schema of a property that neither a name nor a pattern covers."""
     return node.inner(node.value.get("additionalProperties", True))
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a pattern is found in a name, in linear time: both are somebody else's."""
+def _compiled(pattern: str) -> Any:
+    """Return a pattern of RE2. Raises RegistryError for one that only Python knows."""
+    options = re2.Options()
+    options.log_errors = False
     try:
-        return re2.search(pattern, name) is not None  # pyright: ignore[reportUnknownMemberType]
+        return re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
     except re2.error:  # pyright: ignore[reportUnknownMemberType]
         raise RegistryError(42201, f"The pattern {pattern!r} cannot be compared: RE2 does not know it") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.threads import SLOW_MS, DiskThreads, Work
+from odradek.broker.threads import SLOW_MS, DiskThreads, Work, in_thread
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -190,3 +190,18 @@ async def test_a_disk_that_hangs_delays_nothing_else(config: BrokerConfig, dirs:
         disk.free()
         if held is not None:
             assert {each.error_code for each in await held} == {0}
+
+
+async def test_work_is_done_where_no_thread_can_start(threads: DiskThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the interpreter's exit no thread starts any more, and the broker of a notebook stops then."""
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    assert await threads.run(Work.CHECKPOINT, HERE, lambda: 42) == 42
+    done: list[int] = []
+    await in_thread(lambda: done.append(1), "x")
+    assert done == [1]
+    monkeypatch.undo()
+    assert await threads.run(Work.CHECKPOINT, HERE, lambda: 43) == 43

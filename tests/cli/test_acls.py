@@ -71,3 +71,10 @@ def test_a_broker_without_an_authorizer_says_so(config: BrokerConfig) -> None:
     with Broker(config) as broker:
         result = run("acls", "list", "-b", broker.address)
     assert (result.exit_code, "No Authorizer is configured" in result.stderr) == (1, True)
+
+
+def test_an_acl_that_is_not_created_is_named_plainly() -> None:
+    with Broker.ephemeral() as broker:
+        result = run("acls", "add", "alice", "read", "topic:x*", "-b", broker.address)
+    assert result.exit_code == 1
+    assert "the ACL (allow User:alice read topic:x* from *) was not created" in result.output

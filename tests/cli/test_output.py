@@ -135,3 +135,20 @@ def test_header_and_wide_are_options_of_every_command_that_prints_rows(
     with pytest.raises(SystemExit):
         show(["--wide"])
     assert capsys.readouterr().out.splitlines()[1] == "n" * 100
+
+
+def test_columns_of_the_same_name_keep_their_values(capsys: pytest.CaptureFixture[str]) -> None:
+    print_rows(("key", "key", "key_1"), [(1, 2, 3)])
+    assert capsys.readouterr().out == "1\t2\t3\n"
+
+    @click.command
+    @row_options
+    def show() -> None:
+        print_rows(("key", "key", "key_1"), [(1, 2, 3)])
+
+    assert CliRunner().invoke(show, ["--json"]).output == '{"key": 1, "key_1": 2, "key_1_1": 3}\n'
+
+
+def test_what_json_has_no_number_for_is_null() -> None:
+    row = {"a": float("nan"), "b": [float("inf"), {"c": -float("inf")}], "d": 1.5, "e": b"x"}
+    assert as_json(row) == '{"a": null, "b": [null, {"c": null}], "d": 1.5, "e": "x"}'

@@ -116,6 +116,13 @@ def test_client_configs_of_a_profile_are_replaced_by_x() -> None:
     assert (found["client_id"], found["fetch_min_bytes"], "linger_ms" in found) == ("x", 3, False)
 
 
+def test_security_of_a_profile_is_replaced_by_any_name_of_x() -> None:
+    jaas = 'sasl.jaas.config=ScramLoginModule required username="u" password="p";'
+    run("profile", "set", "p", "bootstrap.servers=h:1", jaas, "ssl.truststore.location=a.pem")
+    found = options("admin", "--profile", "p", "-X", "sasl.password=q", "-X", "ssl.ca.location=b.pem")
+    assert [found[name] for name in ("sasl_plain_username", "sasl_plain_password", "ssl_cafile")] == ["u", "q", "b.pem"]
+
+
 @pytest.mark.parametrize(
     ("pair", "words"),
     [

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from odradek.broker import Broker, BrokerConfig
 
 BODY = json.dumps({"schema": '"string"'}).encode()
@@ -44,3 +45,22 @@ def test_a_killed_registry_has_lost_nothing(tmp_path: Path) -> None:
                 assert json.loads(answer.read()) == {"schema": '"string"'}
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("command", ["registry", "console"])
+def test_what_a_server_cannot_use_is_said_plainly(command: str, tmp_path: Path) -> None:
+    none, text = tmp_path / "none", tmp_path / "text"
+    text.write_bytes(b"\xff")
+    with Broker.ephemeral() as broker:
+        options = [command, "-b", broker.address, "--listen"]
+        for rest, words in (
+            ([broker.address], f"cannot listen on {broker.address}: address already in use (choose another --listen;"),
+            (["127.0.0.1:0", "--login-file", str(none)], f"--login-file {none}: No such file or directory\n"),
+            (["127.0.0.1:0", "--login-file", str(text)], f"--login-file {text}: is no text in UTF-8\n"),
+            (["127.0.0.1:0", "--tls-cert", str(text)], f"{text}: no PEM file of a certificate with its key\n"),
+        ):
+            command_line = [sys.executable, "-m", "odradek", *options, *rest]
+            ended = subprocess.run(command_line, capture_output=True, text=True, timeout=30, check=False)
+            assert ended.returncode == 1
+            assert words in ended.stderr
+            assert "Errno" not in ended.stderr

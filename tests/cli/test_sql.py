@@ -217,3 +217,9 @@ def test_without_the_packages_it_says_what_to_install(gone: tuple[str, ...]) -> 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     remedy = f"odradek: SQL needs {' and '.join(gone)}: pip install 'odradek[sql]' ('.[sql]' in a clone)\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", remedy)
+
+
+def test_a_join_prints_the_columns_of_both_sides(address: str) -> None:
+    sql = "select a.key, b.key from flights a join flights b on a.key = 'k0' and b.key = 'k1'"
+    assert lines(address, sql) == ["k0\tk1"]
+    assert json.loads(lines(address, sql, "--json")[0]) == {"key": "k0", "key_1": "k1"}

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ODRADEK = f"{sys.executable} -m odradek"
+# A table with a character that Latin-1 lacks.
+TABLE = f'{ODRADEK} sql "select chr(337)"'
 
 
 def shell(line: str) -> subprocess.CompletedProcess[str]:
@@ -72,3 +74,9 @@ def test_process_1_handles_sigterm_before_it_serves() -> None:
         ["unshare", "-pf", sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False
     )
     assert (ended.returncode, ended.stdout) == (128 + signal.SIGTERM, "")
+
+
+def test_characters_that_the_output_lacks_are_escaped() -> None:
+    ended = shell(f"PYTHONIOENCODING=latin-1 {TABLE}")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.endswith("\\u0151\n")

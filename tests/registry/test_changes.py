@@ -65,3 +65,19 @@ def test_a_schema_is_parsed_once_however_often_it_is_looked_for(monkeypatch: pyt
     for _ in range(3):
         assert changes.find(state, "s", Schema("AVRO", '"int"')) is None
     assert len(parsed) == 10 + 3
+
+
+def test_the_number_of_a_removed_last_version_is_given_again_and_its_id_is_not() -> None:
+    state = Subjects()
+    for size in (1, 2):
+        schema = Schema("AVRO", f'{{"type":"fixed","name":"F","size":{size}}}')
+        applied(state, changes.set_level(state, "s", "NONE"))
+        applied(state, register(state, "s", schema))
+    applied(state, changes.delete_version(state, "s", 2, permanent=False))
+    hidden = register(state, "s", Schema("AVRO", '"int"'))
+    assert applied(state, hidden).version("s", LATEST).version == 3
+    for permanent in (False, True):
+        applied(state, changes.delete_version(state, "s", 3, permanent=permanent))
+    applied(state, changes.delete_version(state, "s", 2, permanent=True))
+    again = applied(state, register(state, "s", Schema("AVRO", '"long"'))).version("s", LATEST)
+    assert (again.version, again.id) == (2, 4)

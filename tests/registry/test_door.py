@@ -7,7 +7,7 @@ import json
 
 import pytest
 from odradek.broker import Broker
-from odradek.registry import LogOptions, Registry, RegistryConfig, api
+from odradek.registry import LogOptions, Registry, RegistryConfig, api, door
 from odradek.tests.registry.conftest import Client
 from odradek.tests.support.http import exchange
 
@@ -150,3 +150,17 @@ async def test_the_requests_of_javas_serializer_are_answered(registry: Registry)
     assert await java(b"GET /subjects/t-value/versions/latest?deleted=false") == b"HTTP/1.1 200 OK " + found
     assert (await java(b"GET /schemas/ids/9?fetchMaxId=false")).endswith(b'"message":"Schema 9 not found"}')
     writer.close()
+
+
+async def test_a_body_of_many_values_is_refused_before_it_is_read(ask: Client) -> None:
+    many = [[]] * (door.MAX_BYTES_BESIDE_TEXTS // 3)
+    status, refused = await ask("POST", "/subjects/s/versions", {"schema": '"int"', "references": many})
+    assert (status, refused["error_code"]) == (413, 413)
+    assert "outside of its texts" in refused["message"]
+    assert (await ask("POST", "/subjects/s/versions", {"schema": '"int"', "x": [""] * 40_000}))[0] == 413
+
+
+async def test_texts_of_a_body_hold_any_characters(ask: Client) -> None:
+    doc = '[]{},"\\' * 10_000
+    schema = json.dumps({"type": "enum", "name": "E", "symbols": ["A"], "doc": doc})
+    assert await ask("POST", "/subjects/s/versions", {"schema": schema}) == (200, {"id": 1})

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from odradek import testing
 from odradek.client import KafkaError, Producer
 from odradek.protocol.errors import ErrorCode
-from odradek.testing import LocalKafka
+from odradek.testing import LocalKafka, Record
 from odradek.testing.errors import NeverFired, Unavailable
 
 
@@ -259,3 +259,18 @@ def test_another_error_goes_before_a_fault_that_never_fired() -> None:
     with pytest.raises(KeyError), LocalKafka() as kafka:
         kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
         raise KeyError
+
+
+def test_a_fault_that_can_meet_nothing_is_refused(kafka: LocalKafka) -> None:
+    for times in (0, -1):
+        with pytest.raises(Unavailable, match="times is 1 or more"):
+            kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=times)
+    with pytest.raises(Unavailable, match="less than 0 seconds"):
+        kafka.delay("Produce", -1)
+
+
+def test_one_value_in_the_place_of_records_is_refused(kafka: LocalKafka) -> None:
+    for value in ("abc", b"abc", Record(b"abc")):
+        with pytest.raises(TypeError, match="put takes a list of records"):
+            kafka.put("orders", value)  # pyright: ignore[reportArgumentType]
+    assert kafka.topics() == []

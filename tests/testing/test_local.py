@@ -218,3 +218,13 @@ def test_an_ephemeral_broker_needs_no_config() -> None:
         producer.produce("t", b"v")
         assert producer.flush(10) == 0
     assert not directory.exists()
+
+
+def test_a_reset_forgets_the_requests_of_the_test_before(kafka: LocalKafka) -> None:
+    producer = ConfluentProducer({"bootstrap.servers": kafka.address, "client.id": "before"})
+    producer.produce("t", b"v")
+    assert producer.flush(20) == 0
+    assert any("before" in line for line in kafka.recent_requests())
+    del producer
+    kafka.reset()
+    assert not any("Produce" in line for line in kafka.recent_requests())

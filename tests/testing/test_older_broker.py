@@ -125,3 +125,8 @@ def served_by(folder: Path) -> dict[int, range]:
             if is_for_clients and most >= int(first):
                 found[said["apiKey"]] = range(int(first), most + 1)
     return found
+
+
+def test_a_release_is_a_text() -> None:
+    with pytest.raises(Unavailable, match=r"versions is a text: versions='2\.8', not 2\.8"):
+        Release(2.8)  # pyright: ignore[reportArgumentType]

@@ -205,3 +205,9 @@ def test_the_blocking_consumer_deserializes_too() -> None:
         ) as consumer:
             assert consumer.getone().value == {"a": 1}
             assert [record.value for record in consumer.getmany(timeout_ms=5_000)[T0]] == [{"a": 2}]
+
+
+def test_the_reason_of_a_bad_record_is_plain() -> None:
+    record: ConsumerRecord[bytes, bytes] = ConsumerRecord("t", 0, 3, 0, 0, None, b"", ())
+    for cause, reason in ((ValueError("no schema is named"), "no schema is named"), (KeyError("x"), "KeyError('x')")):
+        assert DeserializationFailed("value", record, cause).message.endswith(f"cannot be deserialized: {reason}")

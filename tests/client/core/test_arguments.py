@@ -5,11 +5,21 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncIterator, Awaitable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from odradek import client
-from odradek.client import Admin, ConfigResource, Consumer, NewTopic, TopicPartition, blocking
+from odradek.broker import Broker
+from odradek.client import (
+    Admin,
+    ConfigResource,
+    Consumer,
+    NewTopic,
+    OffsetAndMetadata,
+    Producer,
+    TopicPartition,
+    blocking,
+)
 from odradek.client.core import arguments
 from odradek.tests.support.cluster_thread import cluster_in_thread
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -117,3 +127,32 @@ def test_the_blocking_producer_says_so_too() -> None:
             producer.send_many("t", records)
         with pytest.raises(TypeError, match="flush takes no timeout"):
             producer.flush(timeout)
+
+
+async def test_offsets_are_of_partitions_or_pairs_that_equal_them() -> None:
+    pair: Any = ("t", 0)
+    with Broker.ephemeral() as broker:
+        async with Producer(broker.address, transactional_id="x") as producer:
+            async with producer.transaction():
+                await producer.send("t", b"v")
+                await producer.send_offsets({pair: 1}, "h")
+            with pytest.raises(TypeError, match="send_offsets takes TopicPartition"):
+                await producer.send_offsets(cast("Any", {"t": 1}), "h")
+        async with Consumer(
+            "t", bootstrap_servers=broker.address, group_id="g", auto_offset_reset="earliest"
+        ) as consumer:
+            await consumer.getone()
+            await consumer.commit({pair: 1})
+            assert await consumer.committed(pair) == {T0: OffsetAndMetadata(1)}
+            assert await consumer.end_offsets([pair]) == {T0: 2}
+            for wrong in (consumer.commit({"t": 1}), consumer.committed("t"), consumer.end_offsets(["t"])):  # type: ignore
+                with pytest.raises(TypeError, match=r"takes TopicPartition\(topic, number\)"):
+                    await wrong
+
+
+async def test_configs_are_of_resources() -> None:
+    with Broker.ephemeral() as broker:
+        async with Admin(broker.address) as admin:
+            for wrong in (admin.describe_configs(["t"]), admin.alter_configs({"t": {}})):  # type: ignore
+                with pytest.raises(TypeError, match=r"_configs takes ConfigResource\.topic\(name\)"):
+                    await wrong

@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from odradek.registry.errors import InvalidSchema
+from odradek.registry.errors import InvalidSchema, RegistryError
+from odradek.registry.formats import json_text
 from odradek.registry.formats.difference import Steps
 from odradek.registry.formats.json_compatibility import differences
 from odradek.registry.formats.json_schema import canonical, parse
@@ -153,3 +154,43 @@ def test_pairs_that_differ_are_forgotten_in_linear_time(monkeypatch: pytest.Monk
     assert len(kinds(reader, writer)) == 100
     # To pass over all earlier pairs at each took longer.
     assert time.thread_time() - begun_s < 10
+
+
+def test_searches_for_patterns_count_as_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steps, "MAX_STEPS", 1_000)
+    patterns = {"type": "object", "patternProperties": {f"^x{number}": TEXT for number in range(200)}}
+    names = thing({f"y{number}": TEXT for number in range(200)})
+    # 40,000 searches, without one more pair of types: larger schemas held the registry for minutes.
+    with pytest.raises(RegistryError, match="takes more than 1000 steps"):
+        kinds(patterns, names)
+
+
+def test_a_search_counts_by_the_size_of_pattern_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Steps, "MAX_STEPS", 1_000)
+    slow = {"type": "object", "patternProperties": {"(a|b|x{1,300}){1,3}y": TEXT}}
+    assert kinds(slow, thing({"x" * 100: INT})) == ["PATTERN_PROPERTY_NARROWED"]
+    with pytest.raises(RegistryError, match="takes more than 1000 steps"):
+        kinds(slow, thing({"x" * 10_000: INT}))
+
+
+def test_the_first_pattern_that_matches_covers_a_property() -> None:
+    reader = {"type": "object", "patternProperties": {"^a": TEXT, "b": INT}}
+    both = thing({"ab": TEXT, "cb": INT}, patternProperties=reader["patternProperties"])
+    assert kinds(reader, both) == []
+    assert "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL" in kinds(reader, thing({"ab": INT}))
+
+
+def test_what_true_does_not_fit_says_nothing_about_another_schema() -> None:
+    names = {"D": closed({"a": INT}), "E": {"allOf": [{"$ref": "#/$defs/D"}]}, "O": {"oneOf": [{"$ref": "#/$defs/D"}]}}
+    items = [{"$ref": f"#/$defs/{name}"} for name in "EOOE"]
+    reader = {"$defs": names, "type": "array", "prefixItems": items}
+    writer = {"type": "array", "prefixItems": [names["D"], names["D"], True, names["D"]]}
+    # The pair of D and `true` was found again at the address of the last pair.
+    assert kinds(reader, writer) == ["COMBINED_TYPE_CHANGED"]
+
+
+def test_a_schema_has_a_bound_of_lists_and_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_text, "MAX_CONTAINERS", 5)
+    assert canonical(parse('{"enum":[[],{},[]]}', {}))
+    with pytest.raises(InvalidSchema, match="more than 5 lists and objects"):
+        parse('{"enum":[[],{},[],[]]}', {})
