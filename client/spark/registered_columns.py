@@ -86,8 +86,7 @@ def with_schemas(formats: Mapping[str, Format], options: RegistryOptions | None,
 
 
 def _with_schema(column: str, wanted: Format, options: RegistryOptions, topic: str | None) -> Format:
-    from ..schemas.table_types import ddl
-    from ..schemas.tables import table_of
+    from ..schemas.tables import ddl, table_of
 
     latest = options.latest(column, options.subject(column, topic), wanted.name)
     serializer = table_of(options.registry, latest.schema)

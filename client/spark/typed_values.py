@@ -224,7 +224,7 @@ def _registered(wanted: Format, raw: Any, row_of: Callable[[Any], Any]) -> Calla
     decode = wanted.registered.decode
     if wanted.name == "avro":
         return lambda value: row_of(decode(value))
-    fitted = import_module("..schemas.table_json", __package__).fitted
+    fitted = import_module("..schemas.tables", __package__).fitted
     return lambda value: fitted(row_of(decode(value)), raw)
 
 
