@@ -24,7 +24,7 @@ from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
 from .columns import check_written
 from .errors import OptionError, SchemaError
-from .sink_options import SinkOptions
+from .options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

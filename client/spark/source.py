@@ -38,12 +38,11 @@ from pyspark.sql.streaming.datasource import (
 
 from ..arrow.brokers import Brokers
 from ..arrow.fetch import OffsetRange
-from .columns import columns_of, default_ddl
+from .columns import columns_of, default_ddl, with_schemas
 from .errors import OptionError
 from .options import parse_options
 from .plan import plan
 from .progress import start_committed
-from .registered_columns import with_schemas
 from .stream import MicroBatches
 
 if TYPE_CHECKING:

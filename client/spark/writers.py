@@ -28,9 +28,9 @@ from ..errors import UnsupportedVersion
 from ..producer.transactions.query_batches import QueryBatches, has_query_batches
 from ..producer.transactions.transactions import OpenTransaction
 from .errors import OptionError
+from .options import SinkOptions, parse_sink_options
 from .progress import QUERY_ID
 from .sink import SinkColumns, columns_of_rows, in_thread, reached, reject_mode, send, started, write
-from .sink_options import SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
