@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from .assignor import NO_GENERATION, Assignor, Member, Racks
-from .range import RangeAssignor
-from .round_robin import RoundRobinAssignor
+from .stateless import RangeAssignor, RoundRobinAssignor
 from .sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [

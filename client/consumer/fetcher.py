@@ -27,9 +27,9 @@ from ..core.connection_pool import FETCH
 from ..core.metadata import NO_LEADER, ClusterView
 from ..errors import CorruptRecords, OffsetOutOfRange
 from ..record import TopicPartition
-from .completed_fetch import CompletedFetch
 from .explanation import ConsumerCounts
 from .fetch_session import SESSION_ERRORS, FetchSession, Key
+from .fetched_batch import CompletedFetch
 from .options import FetchOptions
 from .position_checks import PositionChecks
 from .position_finder import PartitionRetries, PositionFinder

@@ -45,7 +45,7 @@ from ..core.security import SecurityArguments
 from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, error_of, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
-from .completed_fetch import CompletedFetch
+from .fetched_batch import CompletedFetch
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -32,11 +32,10 @@ from ..core.metadata import NO_LEADER
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost
 from .accumulator import RecordAccumulator
 from .batch import ProducerBatch, done_after
-from .listeners import Listeners
+from .listeners import Listeners, ProducerCounts
 from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
-from .producer_metrics import ProducerCounts
 from .transactions.machine import IMPLICIT
 from .transactions.transactions import Transactions
 

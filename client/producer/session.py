@@ -13,9 +13,8 @@ from ..core.metadata import TopicInfo
 from ..core.options import ClusterOptions
 from ..errors import ClientStopped, DeliveryStopped, InvalidTransactionState, KafkaError
 from .accumulator import RecordAccumulator
-from .listeners import Listeners
+from .listeners import Listeners, ProducerCounts
 from .options import ProducerOptions
-from .producer_metrics import ProducerCounts
 from .sender import Sender
 from .transactions.transactions import Transactions
 

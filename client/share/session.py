@@ -24,8 +24,7 @@ from ..errors import (
     results_of,
 )
 from ..record import ConsumerRecord, ShareRecord
-from .deliveries import Acknowledgement, Deliveries
-from .leader_session import ShareFetchOptions
+from .deliveries import Acknowledgement, Deliveries, ShareFetchOptions
 from .leaders import AcknowledgementListener, ShareLeaders
 from .share_membership import ShareMembership
 

@@ -21,7 +21,7 @@ from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatReques
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
-from .leader_session import Place
+from .deliveries import Place
 
 _log = logging.getLogger(__name__)
 

@@ -29,8 +29,7 @@ from ...zookeeper.operations import (
 )
 from ..record import TopicPartition
 from . import registry
-from .registry import Subscription
-from .sharing import View, share, stream_name
+from .registry import Subscription, View, share, stream_name
 
 T = TypeVar("T")
 

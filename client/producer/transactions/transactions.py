@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
+from ...core.clock import Backoff
 from ...core.cluster import Cluster
 from ...core.lifetime import without_cancelling
-from ...core.retries import Backoff
 from ...errors import (
     ClientStopped,
     ConnectionLost,

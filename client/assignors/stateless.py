@@ -1,17 +1,23 @@
-"""The range strategy: topic by topic, each member takes a run of neighbouring partitions.
+"""The strategies that do not ask what members had before: `range` and `roundrobin`.
 
-With 10 partitions and 3 members the runs are 4, 3, 3: the first members in rank take the remainder. Members that
-subscribe the same topics get the same partition numbers of each, so topics with the same keys can be joined locally.
-Kafka's default.
+`range`, Kafka's default: topic by topic, each member takes a run of neighbouring partitions. With 10 partitions and 3
+members the runs are 4, 3, 3: the first members in rank take the remainder. Members that subscribe the same topics get
+the same partition numbers of each, so topics with the same keys can be joined locally.
 
 Where racks are known (KIP-881), a member first takes partitions that have a replica in its own rack, in number order
 and no more than its share. The remaining partitions then go in runs. Topics with the same number of partitions and the
 same subscribers stay together: each partition number goes to the first member in rank that has a replica of it in its
 own rack for all these topics.
+
+`roundrobin`: all partitions of all topics go to the members in turn. Topics go in alphabetical order, partitions in
+number order, members in rank order. A member that does not subscribe the topic is skipped. The next partition goes to
+the member after the one that got the last partition. If all members subscribe the same topics, their counts differ by
+one at most.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -144,3 +150,21 @@ def _head(waiting: deque[int], room: Callable[[int], int]) -> int | None:
     while waiting and not room(waiting[0]):
         waiting.popleft()
     return waiting[0] if waiting else None
+
+
+class RoundRobinAssignor(Assignor):
+    """Kafka's `roundrobin`: it gives every partition to the same member as Kafka's."""
+
+    name = "roundrobin"
+
+    def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
+        assignment: dict[str, list[TopicPartition]] = {member.member_id: [] for member in members}
+        ranked = sorted(members, key=lambda member: member.rank)
+        turn = 0
+        for topic, places in sorted(subscribers(ranked, partitions).items()):
+            for partition in range(partitions[topic]):
+                # The first subscriber from the turn on, going round.
+                place = places[bisect_left(places, turn) % len(places)]
+                assignment[ranked[place].member_id].append(TopicPartition(topic, partition))
+                turn = (place + 1) % len(ranked)
+        return assignment
