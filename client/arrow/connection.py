@@ -27,11 +27,10 @@ from typing import Any, TypeVar
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..core.exchange import MAX_FRAME_BYTES, Conversation, Exchange
+from ..core.handshakes import TlsContexts, ask_for_token_now, authentication, closed_in_handshake, handshake_error
 from ..core.option_table import CONFIGS
 from ..core.option_values import Address, Number
-from ..core.sasl import ask_for_token_now, authentication
 from ..core.security import PLAINTEXT, SecurityOptions
-from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
 
 M = TypeVar("M", bound=Message)

@@ -23,7 +23,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import ZERO_UUID
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
-from ..core.connection_pool import FETCH
+from ..core.connection import FETCH
 from ..core.metadata import NO_LEADER, ClusterView
 from ..errors import CorruptRecords, OffsetOutOfRange
 from ..record import TopicPartition

@@ -22,8 +22,7 @@ from ...protocol.schema import Message
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
 from .clock import Backoff, RetryNotice
-from .connection import Connection
-from .connection_pool import GENERAL, Broker, ConnectionPool
+from .connection import GENERAL, Broker, Connection, ConnectionPool
 from .lifetime import end_tasks, shared, to_the_end
 from .metadata import NO_LEADER, ClusterView, Node, TopicInfo
 from .option_values import Address, bootstrap_addresses

@@ -44,7 +44,7 @@ from .options import ProducerOptions
 from .partitioner import DEFAULT, OwnPartitioner, Partitioner, choice_for
 from .preparation import Preparation, Prepared, checked_batch, checked_partition, checked_timestamp
 from .session import ProducerSession
-from .transactions.transactions import TransactionScope
+from .transactions import TransactionScope
 
 
 class Producer(StartedClient, Generic[K, V]):

@@ -36,8 +36,8 @@ from .listeners import Listeners, ProducerCounts
 from .options import ProducerOptions
 from .partition_queue import PartitionQueue
 from .producer_ids import ProducerIds
-from .transactions.machine import IMPLICIT
-from .transactions.transactions import Transactions
+from .transaction_machine import IMPLICIT
+from .transactions import Transactions
 
 _log = logging.getLogger(__name__)
 

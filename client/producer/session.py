@@ -16,7 +16,7 @@ from .accumulator import RecordAccumulator
 from .listeners import Listeners, ProducerCounts
 from .options import ProducerOptions
 from .sender import Sender
-from .transactions.transactions import Transactions
+from .transactions import Transactions
 
 _log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, S
 from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
-from ..core.connection_pool import FETCH
+from ..core.connection import FETCH
 from ..core.lifetime import broken_task
 from ..core.metadata import NO_LEADER
 from ..errors import CorruptRecords, UnsupportedVersion, error_of, raise_error

@@ -25,8 +25,7 @@ from ..core.cluster import Cluster
 from ..core.options import ClusterOptions
 from ..core.security import SecurityOptions
 from ..errors import UnsupportedVersion
-from ..producer.transactions.query_batches import QueryBatches, has_query_batches
-from ..producer.transactions.transactions import OpenTransaction
+from ..producer.transaction_requests import OpenTransaction, QueryBatches, has_query_batches
 from .errors import OptionError
 from .options import SinkOptions, parse_sink_options
 from .progress import QUERY_ID

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from odradek.client.core.clock import Backoff
 from odradek.client.core.cluster import Cluster
-from odradek.client.core.connection_pool import FETCH
+from odradek.client.core.connection import FETCH
 from odradek.client.core.coordinator import find_coordinator
 from odradek.client.core.metadata import NO_LEADER, ClusterView
 from odradek.client.core.options import ClusterOptions
