@@ -50,9 +50,8 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_L
 # may also mean that the two have no cipher in common.
 _NEEDS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
 _REJECTS_CERTIFICATE = ("BAD_CERTIFICATE", "UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRED")
-
-# What tells that a file was replaced.
-Stamp = tuple[int, int, int]
+# Tokens of a mechanism travel in SaslAuthenticate from this version of SaslHandshake on.
+_HANDSHAKE_VERSION = 1
 _SEPARATOR = "\x01"
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")
 
@@ -76,7 +75,7 @@ class TlsContexts:
                 _log.warning("%s; new connections use what was read before", error.message)
         return self._context
 
-    def _stamp_files(self) -> list[Stamp | None]:
+    def _stamp_files(self) -> list[tuple[int, int, int] | None]:
         options = self._options
         names = (options.ssl_cafile, options.ssl_certfile, options.ssl_keyfile)
         return [_stamp(name) for name in names if name is not None]
@@ -101,7 +100,7 @@ class TlsContexts:
         return context
 
 
-def _stamp(name: str) -> Stamp | None:
+def _stamp(name: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(name)
     except OSError:
@@ -203,10 +202,6 @@ def _status(rejection: bytes) -> str:
         return repr(rejection[:200])
 
 
-# Tokens of a mechanism travel in SaslAuthenticate from this version on.
-_HANDSHAKE_VERSION = 1
-
-
 def authentication(
     options: SecurityOptions, version_for: Callable[[type[Message]], int], token: Token | None
 ) -> Conversation:
@@ -231,16 +226,12 @@ def authentication(
 
 
 def _machine(options: SecurityOptions, token: Token | None) -> Mechanism:
-    mechanism, name, password = options.sasl_mechanism, options.sasl_plain_username, options.sasl_plain_password
     if token is not None:
-        return oauthbearer(token)
+        return (yield from oauthbearer(token))
+    mechanism, name, password = options.sasl_mechanism, options.sasl_plain_username, options.sasl_plain_password
     assert mechanism is not None and name is not None and password is not None  # the options were checked
-    return _checked(plain(name, password) if mechanism == "PLAIN" else scram(mechanism, name, password))
-
-
-def _checked(machine: Mechanism) -> Mechanism:
     try:
-        yield from machine
+        yield from plain(name, password) if mechanism == "PLAIN" else scram(mechanism, name, password)
     except LoginFailed as error:
         raise AuthenticationFailed(error.message) from None
 

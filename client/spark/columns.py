@@ -10,6 +10,9 @@ own parser reads the DDL of users. A type that a format does not have is rejecte
 With a schema registry, the driver asks for the latest version of the subject once, when a query is planned; that is the
 schema of the column as long as the query runs. Tasks read each record by the schema of its writer, and resolve it to
 that one. What is asked for is kept in a process.
+
+The errors of the data source, on the driver and in tasks, are here too. Spark shows their text, so it says what to
+change. Errors of brokers are the client's (`..errors`); corrupt bytes raise DecodeError of `odradek.protocol`.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from ..errors import InvalidOption, SchemaRegistryRefused
-from .errors import OptionError, SchemaError
+from ..arrow.fetch import DataLoss
+from ..errors import ClientError, ErrorCode, InvalidOption, SchemaRegistryRefused
 
 if TYPE_CHECKING:
     from pyspark.sql.types import ArrayType, StructField, StructType
@@ -366,3 +369,27 @@ def writers_of(
         schema = Schema(text, _TYPES[name])
         made[column] = RegisteredWriter(options.registry, options.registry.register(subject, schema), schema)
     return made
+
+
+class OptionError(InvalidOption):
+    """An option that is unknown, malformed, contradictory or not supported. `option` is its name as documented."""
+
+    def __init__(self, option: str, why: str) -> None:
+        super().__init__(f"option '{option}': {why}")
+        self.option = option
+
+
+class SchemaError(InvalidOption):
+    """A `.schema(...)` that does not fit the rows of a topic."""
+
+
+class BadRecord(ClientError, code=ErrorCode.INVALID_RECORD):
+    """A key or value that does not fit its schema, with mode=FAILFAST."""
+
+
+class TopicRecreated(DataLoss):
+    """A topic of a stream was deleted, and one of its name was created: its offsets are those of other records."""
+
+
+class ForeignOffsets(InvalidOption):
+    """A checkpoint whose offsets are not those of topics: another source has written it."""

@@ -29,7 +29,7 @@ from ..core.option_values import SWITCH, Address, Number, Values, bootstrap_addr
 from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
 from ..errors import InvalidOption
 from ..record import EARLIEST, LATEST, TopicPartition
-from .errors import OptionError
+from .columns import OptionError
 
 # Every option of the table as Spark writes it.
 NAMES: Mapping[str, Option] = SPARK_OPTIONS | {f"kafka.{name}": row for name, row in CONFIGS.items()}

@@ -29,8 +29,7 @@ from ..core.security import SecurityArguments, SecurityOptions
 from ..errors import InvalidOption
 from ..producer.options import MAX_IDEMPOTENT_IN_FLIGHT
 from ..record import EARLIEST, LATEST, TopicPartition
-from .columns import Format, RegisteredWriter, RegistryOptions, parse_registry, writers_of
-from .errors import OptionError
+from .columns import Format, OptionError, RegisteredWriter, RegistryOptions, parse_registry, writers_of
 from .option_texts import (
     NAMES,
     REGISTERED,

@@ -19,7 +19,7 @@ from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..errors import UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
-from .errors import DataLoss, OptionError
+from .columns import DataLoss, OptionError
 from .option_texts import OffsetLimit
 from .options import Slice, SourceOptions, Subscription
 

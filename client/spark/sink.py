@@ -21,8 +21,7 @@ from ..core.clock import Backoff, monotonic_ms, wall_clock_ms
 from ..errors import NoBrokerReachable
 from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
-from .columns import check_written
-from .errors import OptionError, SchemaError
+from .columns import OptionError, SchemaError, check_written
 from .options import SinkOptions
 
 if TYPE_CHECKING:

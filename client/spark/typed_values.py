@@ -40,8 +40,7 @@ from pyarrow import json as arrow_json
 
 from ...kernel import door
 from ..errors import InvalidOption, SerializationFailed
-from .columns import CORRUPT, Format, arrow_type, as_read
-from .errors import BadRecord
+from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
 
 # pyarrow has no types that a checker could read.
 Array = Any

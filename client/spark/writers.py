@@ -26,7 +26,7 @@ from ..core.options import ClusterOptions
 from ..core.security import SecurityOptions
 from ..errors import UnsupportedVersion
 from ..producer.transaction_requests import OpenTransaction, QueryBatches, has_query_batches
-from .errors import OptionError
+from .columns import OptionError
 from .options import SinkOptions, parse_sink_options
 from .progress import QUERY_ID
 from .sink import SinkColumns, columns_of_rows, in_thread, reached, reject_mode, send, started, write

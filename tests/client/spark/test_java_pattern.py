@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from odradek.client.spark.errors import OptionError
+from odradek.client.spark.columns import OptionError
 from odradek.client.spark.option_texts import compile_pattern
 
 NAMES = [

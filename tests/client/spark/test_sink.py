@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 import pyarrow as pa
 from odradek.client import Producer
 from odradek.client.errors import KafkaError, UnknownTopic
-from odradek.client.spark.errors import OptionError, SchemaError
+from odradek.client.spark.columns import OptionError, SchemaError
 from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import SinkColumns, columns_of_rows, reject_mode, write
 from odradek.protocol.apis import ApiKey
