@@ -3,7 +3,7 @@
 It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
 valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-TLS and SASL are those of the asyncio client (`core/tls.py`, `core/sasl.py`). A broker may end a session
+TLS and SASL are those of the asyncio client (`core/handshakes.py`). A broker may end a session
 some time after it began (KIP-368): `is_expiring` says when the caller should connect again.
 
 Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion, AuthenticationFailed. After
