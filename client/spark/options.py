@@ -23,11 +23,10 @@ from functools import partial
 from typing import Any
 
 from ..arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
-from ..core.option_table import OPTIONS, SPARK_OPTIONS
+from ..core.option_table import MAX_IDEMPOTENT_IN_FLIGHT, OPTIONS, SPARK_OPTIONS
 from ..core.options import in_words_of_kafka
 from ..core.security import SecurityArguments, SecurityOptions
 from ..errors import InvalidOption
-from ..producer.options import MAX_IDEMPOTENT_IN_FLIGHT
 from ..record import EARLIEST, LATEST, TopicPartition
 from .columns import Format, OptionError, RegisteredWriter, RegistryOptions, parse_registry, writers_of
 from .option_texts import (
