@@ -1,4 +1,4 @@
-"""Assignors: how the partitions of a group are shared out. See `assignor` for the common type, `sticky` for those that keep what members had."""
+"""Assignors: how the partitions of a group are shared out. See `assignor` for the common type."""
 
 from __future__ import annotations
 
