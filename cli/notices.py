@@ -29,7 +29,7 @@ class Connected(Protocol):
 @asynccontextmanager
 async def connection_notice(client: Connected, address: str) -> AsyncGenerator[None]:
     """Watch a client's connection while the block runs. Without one, nothing is said of requests that fail."""
-    from ..client.core.retries import log
+    from ..client.core.clock import log
 
     def is_news(_record: logging.LogRecord) -> bool:
         return client.is_connected
@@ -55,7 +55,7 @@ class _Lines(logging.Handler):
 @contextmanager
 def retry_notice() -> Generator[None]:
     """Print what the command's clients say of requests that fail and are retried."""
-    from ..client.core.retries import log
+    from ..client.core.clock import log
 
     handler = _Lines()
     log.addHandler(handler)

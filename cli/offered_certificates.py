@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ..broker.security import pem
 from ..broker.security.certificates import CertificateError, subject_name
-from ..client.core.tls import closed_in_handshake, handshake_error
+from ..client.core.handshakes import closed_in_handshake, handshake_error
 from .broker_address import BadAddress, nothing_listens, split_addresses
 from .errors import CliError
 from .health_check import REQUEST

@@ -16,7 +16,7 @@ from .record_input import BadLine, InputRecord
 from .values import OneOf
 
 if TYPE_CHECKING:
-    from ..client.schemas.plain_reader import PlainReader
+    from ..client.schemas.plain_json import PlainReader
     from ..client.schemas.registered import RegisteredSerializer
 
 FORMATS = ("avro", "json-schema")
@@ -43,7 +43,7 @@ class SchemaFormats:
 
     def decoders(self, as_objects: bool) -> dict[str, Any]:
         """Return the deserializers of a consumer, which make JSON: objects, or their texts."""
-        from ..client.schemas.plain_reader import PlainReader
+        from ..client.schemas.plain_json import PlainReader
 
         readers = {
             name: PlainReader(each.registry, each.TYPE)

@@ -96,7 +96,7 @@ def _ask(
     from ..client.sql import check_packages
 
     check_packages()
-    from ..client.sql.json_fields import parse_fields
+    from ..client.sql.fields import parse_fields
     from ..client.sql.topic_tables import TopicTables
 
     try:

@@ -11,54 +11,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from ..protocol.errors import ErrorCode, KafkaError
+from ..protocol.errors import ErrorCode as ErrorCode
+from ..protocol.errors import KafkaError as KafkaError
 from .record import ConsumerRecord, TopicPartition
-
-__all__ = [
-    "AuthenticationFailed",
-    "BadResponse",
-    "BufferFull",
-    "ClientStopped",
-    "CommitFailed",
-    "ConcurrentPoll",
-    "ConnectionLost",
-    "CorruptRecords",
-    "DeliveryFailed",
-    "DeliveryStopped",
-    "DeliveryTimedOut",
-    "DeserializationFailed",
-    "DirectReadNotPossible",
-    "ErrorCode",
-    "GroupRequired",
-    "HandlerFailed",
-    "InvalidAcknowledgement",
-    "InvalidOption",
-    "InvalidTransactionState",
-    "ItemsFailed",
-    "KafkaError",
-    "ListenerFailed",
-    "LogTruncated",
-    "NoBrokerReachable",
-    "NoOffsetForPartition",
-    "NotAssigned",
-    "NotConnected",
-    "OffsetOutOfRange",
-    "OffsetStoreFailed",
-    "OutcomeUnknown",
-    "ProducerFenced",
-    "ProducerUnusable",
-    "RecordTooLarge",
-    "RequestTimedOut",
-    "SchemaRegistryRefused",
-    "SchemaRegistryUnavailable",
-    "SerializationFailed",
-    "TopicRecreated",
-    "TransactionAborted",
-    "TransactionFailed",
-    "UnknownTopic",
-    "UnsupportedVersion",
-    "WrongEventLoop",
-]
 
 Item = TypeVar("Item")
 R = TypeVar("R")

@@ -21,11 +21,10 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ..core.arguments import check_apart
 from ..core.cluster import Cluster
-from ..core.options import check_choice
+from ..core.leaders import for_items, item_result
+from ..core.options import check_apart, check_choice
 from ..errors import KafkaError, raise_error
-from .items import for_items, item_result
 
 # Kafka's numbers of its words; "any" and "match" are for filters.
 _RESOURCES = {"any": 1, "topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7}

@@ -24,7 +24,7 @@ from ..core.lifetime import Lifetime, StartedClient
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientStopped
-from . import acls, brokers, configs, groups, health, share_groups, topics, transactions, users
+from . import acls, brokers, configs, group_states, groups, health, topics, transactions, users
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,9 +133,9 @@ class Admin(StartedClient):
     delete_groups = _call(groups.delete_groups)
     remove_group_members = _call(groups.remove_group_members)
     explain_group = _call(groups.explain_group)
-    list_share_group_offsets = _call(share_groups.list_share_group_offsets)
-    alter_share_group_offsets = _call(share_groups.alter_share_group_offsets)
-    delete_share_group_offsets = _call(share_groups.delete_share_group_offsets)
+    list_share_group_offsets = _call(group_states.list_share_group_offsets)
+    alter_share_group_offsets = _call(group_states.alter_share_group_offsets)
+    delete_share_group_offsets = _call(group_states.delete_share_group_offsets)
 
     list_transactions = _call(transactions.list_transactions)
     describe_transactions = _call(transactions.describe_transactions)

@@ -29,14 +29,13 @@ from ...protocol.messages.describe_log_dirs import (
 from ...protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest, OdradekBeginBackupResponse
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
-from ..core.arguments import check_apart
 from ..core.cluster import Cluster
 from ..core.descriptions import ClusterDescription
+from ..core.leaders import for_items, item_result, timeout_of
 from ..core.metadata import Node
-from ..core.options import check_choice, check_switches
+from ..core.options import check_apart, check_choice, check_switches
 from ..errors import raise_error
 from ..record import TopicPartition, by_topic
-from .items import for_items, item_result, timeout_of
 
 _CHANGES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
 _UNKNOWN_SIZE = -1

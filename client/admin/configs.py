@@ -18,12 +18,11 @@ from ...protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from ...protocol.schema import Message
-from ..core.arguments import check_list, check_mapping
 from ..core.cluster import Cluster
 from ..core.descriptions import ConfigChange, ConfigChanges, ConfigEntry, ConfigResource
-from ..core.options import check_switches
+from ..core.leaders import one_by_one
+from ..core.options import check_list, check_mapping, check_switches
 from ..errors import ErrorCode, InvalidOption, UnknownTopic, raise_error
-from .items import one_by_one
 
 R = TypeVar("R", bound=Message)
 

@@ -22,7 +22,6 @@ from ...protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from ..core.arguments import check_apart, check_list
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
@@ -33,10 +32,11 @@ from ..core.descriptions import (
     RebalanceCause,
     RebalanceWait,
 )
+from ..core.leaders import for_items, item_result, one_by_one
+from ..core.options import check_apart, check_list
 from ..errors import raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
-from .group_descriptions import describe_group
-from .items import for_items, item_result, one_by_one
+from .group_states import describe_group
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
 _FIRST_TYPES_FILTER = 5

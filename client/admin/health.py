@@ -17,9 +17,19 @@ from ..core.metadata import PartitionInfo, TopicInfo
 from ..errors import KafkaError
 from ..record import TopicPartition
 from . import brokers, configs, groups, topics, transactions
-from .broker_reports import ask_brokers, check_clocks, check_damage
 from .brokers import LogDir
-from .findings import OK, PROBLEM, WARNING, Finding, duration_text, found_or_fine, named
+from .findings import (
+    OK,
+    PROBLEM,
+    WARNING,
+    Finding,
+    ask_brokers,
+    check_clocks,
+    check_damage,
+    duration_text,
+    found_or_fine,
+    named,
+)
 
 _MIN_ISR = "min.insync.replicas"
 # The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.

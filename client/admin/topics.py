@@ -44,17 +44,15 @@ from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from ..core import leaders
-from ..core.arguments import check_apart, check_list, check_mapping
 from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.descriptions import NewTopic, Reassignment
-from ..core.leaders import request_from_leaders
+from ..core.leaders import for_items, item_result, request_from_leaders, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
-from ..core.options import check_choice, check_switches
+from ..core.options import check_apart, check_choice, check_list, check_mapping, check_switches
 from ..errors import UnknownTopic, raise_error, results_of
 from ..record import OffsetAndTimestamp, TopicPartition, by_topic
 from .configs import check_config
-from .items import for_items, item_result, timeout_of
 
 _FIRST_TOPIC_STATES = 6  # DeleteTopics 6 takes names or ids
 _PREFERRED, _UNCLEAN = 0, 1

@@ -23,14 +23,13 @@ from ...protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ..core.arguments import check_apart
 from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
-from ..core.leaders import group_by_leader, know_leaders, request_from_leaders
+from ..core.leaders import group_by_leader, item_result, know_leaders, one_by_one, request_from_leaders, timeout_of
+from ..core.options import check_apart
 from ..errors import raise_error, results_of
 from ..record import TopicPartition, by_topic
-from .items import item_result, one_by_one, timeout_of
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
 

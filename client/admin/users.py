@@ -27,11 +27,10 @@ from ...protocol.messages.describe_user_scram_credentials import (
     UserName,
 )
 from ...protocol.sasl import SCRAM_HASHES, salted_password
-from ..core.arguments import check_apart
 from ..core.cluster import Cluster
-from ..core.options import check_choice, check_switches
+from ..core.leaders import for_items, item_result
+from ..core.options import check_apart, check_choice, check_switches
 from ..errors import ErrorCode, InvalidOption, KafkaError, raise_error
-from .items import for_items, item_result
 
 _NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _NAMES = {number: name for name, number in _NUMBERS.items()}

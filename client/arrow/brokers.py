@@ -22,10 +22,10 @@ from ...protocol.messages.describe_log_dirs import (
 )
 from ...protocol.messages.list_offsets import ListOffsetsResponse
 from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ..core.clock import Backoff
 from ..core.leaders import offsets_in, offsets_request
 from ..core.metadata import ClusterView
 from ..core.option_values import Address
-from ..core.retries import Backoff
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition, by_topic
 from .connection import BlockingConnection, ClientOptions

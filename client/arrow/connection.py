@@ -3,7 +3,7 @@
 It receives every frame into one buffer that it keeps and grows. The `records` of a response are in that buffer and are
 valid until the next `receive`. Requests may be sent ahead, because responses come in the order of sending.
 
-TLS and SASL are those of the asyncio client (`core/tls.py`, `core/sasl.py`). A broker may end a session
+TLS and SASL are those of the asyncio client (`core/handshakes.py`). A broker may end a session
 some time after it began (KIP-368): `is_expiring` says when the caller should connect again.
 
 Errors are the client's: ConnectionLost, RequestTimedOut, BadResponse, UnsupportedVersion, AuthenticationFailed. After
@@ -27,11 +27,10 @@ from typing import Any, TypeVar
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..core.exchange import MAX_FRAME_BYTES, Conversation, Exchange
+from ..core.handshakes import TlsContexts, ask_for_token_now, authentication, closed_in_handshake, handshake_error
 from ..core.option_table import CONFIGS
 from ..core.option_values import Address, Number
-from ..core.sasl import ask_for_token_now, authentication
 from ..core.security import PLAINTEXT, SecurityOptions
-from ..core.tls import TlsContexts, closed_in_handshake, handshake_error
 from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
 
 M = TypeVar("M", bound=Message)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from .assignor import NO_GENERATION, Assignor, Member, Racks
-from .range import RangeAssignor
-from .round_robin import RoundRobinAssignor
+from .assignor import NO_GENERATION, Assignor, Member, Racks, RangeAssignor, RoundRobinAssignor
 from .sticky import CooperativeStickyAssignor, StickyAssignor
 
 __all__ = [

@@ -10,14 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .admin import Admin
-    from .callbacks import OffsetStore, RebalanceListener, ThreadedOffsetStore
-    from .cluster import wait_for_broker
-    from .consumer import Consumer, SimpleConsumer, Stream
+    from .admin import Admin, wait_for_broker
+    from .consumer import (
+        Consumer,
+        OffsetStore,
+        RebalanceListener,
+        ShareConsumer,
+        SimpleConsumer,
+        Stream,
+        ThreadedOffsetStore,
+        read_topic,
+    )
     from .loop_thread import ClientForked, LoopThreadCall
     from .producer import Producer, Transaction
-    from .share_consumer import ShareConsumer
-    from .topic_table import read_topic
 
 __all__ = [
     "Admin",
@@ -38,14 +43,11 @@ __all__ = [
 
 # Module -> the names that it has.
 _MODULES = {
-    "admin": "Admin",
-    "callbacks": "OffsetStore RebalanceListener ThreadedOffsetStore",
-    "cluster": "wait_for_broker",
-    "consumer": "Consumer SimpleConsumer Stream",
+    "admin": "Admin wait_for_broker",
+    "consumer": "Consumer OffsetStore RebalanceListener ShareConsumer SimpleConsumer Stream ThreadedOffsetStore "
+    "read_topic",
     "loop_thread": "ClientForked LoopThreadCall",
     "producer": "Producer Transaction",
-    "share_consumer": "ShareConsumer",
-    "topic_table": "read_topic",
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""The blocking admin client: `Admin`.
+"""The blocking admin client, `Admin`, and `wait_for_broker`.
 
 with Admin("127.0.0.1:9092") as admin:
     admin.create_topics([NewTopic("flights", num_partitions=6)])
@@ -7,7 +7,8 @@ with Admin("127.0.0.1:9092") as admin:
 from __future__ import annotations
 
 from .. import admin as asyncio_client
-from .derivation import BlockingClient, options_of, waiting
+from ..core import cluster
+from .derivation import BlockingClient, options_of, waiting, waiting_function
 
 
 class Admin(BlockingClient):
@@ -62,3 +63,6 @@ class Admin(BlockingClient):
     describe_producers = waiting(asyncio_client.Admin.describe_producers)
     fence_producers = waiting(asyncio_client.Admin.fence_producers)
     abort_transaction = waiting(asyncio_client.Admin.abort_transaction)
+
+
+wait_for_broker = waiting_function(cluster.wait_for_broker)

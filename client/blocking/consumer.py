@@ -1,13 +1,16 @@
-"""The blocking consumers: `Consumer`, and `SimpleConsumer` of one broker.
+"""The blocking consumers: `Consumer`, `ShareConsumer`, `SimpleConsumer` of one broker, and `read_topic`.
 
     with Consumer("flights", bootstrap_servers="127.0.0.1:9092", group_id="delays") as consumer:
         for record in consumer: ...
         # or many at a time, which is much faster:
         batches = consumer.getmany(timeout_ms=500, max_records=1000)
 
-Options, defaults and promises are those of `odradek.client.Consumer`. A thread stands for what is a task there: one
-thread at a time polls, and `stop` counts the returned records as processed for the thread that polled last. For another
-thread it does not, because the one that polled may still work on them.
+Options, defaults and promises are those of `odradek.client`. A thread stands for what is a task there: one thread at a
+time polls, and `stop` counts the returned records as processed for the thread that polled last. For another thread it
+does not, because the one that polled may still work on them. Any thread may acknowledge records of a share group.
+
+Listeners of rebalances and stores of offsets are called in threads beside the event loop, so they may block, and may
+call the blocking clients. An `acknowledgement_listener` is called on the clients' thread, so it must return at once.
 """
 
 from __future__ import annotations
@@ -18,21 +21,21 @@ import asyncio
 import re
 import signal
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from .. import consumer as asyncio_client
+from .. import share, topic_table
 from ..consumer import simple_consumer, streams
 from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.poller import LONG_POLL_MS, Poller
 from ..consumer.workers import signals_to
 from ..core.options import check_numbers
 from ..errors import ClientStopped
-from ..record import ConsumerRecord, K, TopicPartition, V
-from .callbacks import RebalanceListener, ThreadedListener
-from .derivation import BlockingClient, PollingClient, at_once, documented_by, options_of, waiting
+from ..record import ConsumerRecord, K, OffsetAndMetadata, ShareRecord, TopicPartition, V
+from .derivation import BlockingClient, PollingClient, at_once, documented_by, options_of, waiting, waiting_function
 
 R = TypeVar("R")
 ByPartition = dict[TopicPartition, list[R]]
@@ -40,6 +43,8 @@ Poll = Callable[[], Coroutine[Any, Any, ByPartition[R]]]
 
 Handler = Callable[[ConsumerRecord[Any, Any]], object]
 DeadLetters = Callable[[ConsumerRecord, Exception], object]
+
+read_topic = waiting_function(topic_table.read_topic)
 
 
 class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
@@ -305,3 +310,119 @@ class SimpleConsumer(BlockingClient):
     find_coordinator = waiting(simple_consumer.SimpleConsumer.find_coordinator)
     commit_offsets = waiting(simple_consumer.SimpleConsumer.commit_offsets)
     fetch_offsets = waiting(simple_consumer.SimpleConsumer.fetch_offsets)
+
+
+class ShareConsumer(PollingClient[ShareRecord[K, V]], Generic[K, V]):
+    """Takes records of topics as a member of a share group. Use `with`, or `start()` and `stop()`.
+
+    Deserializers run on the clients' thread, so they must return at once.
+    """
+
+    _inner: share.ShareConsumer[Any, Any]
+
+    @options_of(share.ShareConsumer)
+    def __init__(self, inner: share.ShareConsumer[Any, Any]) -> None:
+        super().__init__(inner)
+
+    # -- Stop
+
+    @documented_by(share.ShareConsumer.stop)
+    def stop(self, timeout_ms: float | None = None) -> None:
+        self._stop_by(lambda: self._inner.stop(timeout_ms))
+
+    # -- Poll
+
+    @documented_by(share.ShareConsumer.getmany)
+    def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
+        return self._poll_records(lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records))
+
+    def _poll_records(
+        self, work: Callable[[], Coroutine[Any, Any, ByPartition[ShareRecord[K, V]]]]
+    ) -> ByPartition[ShareRecord[K, V]]:
+        return self._call(work, self._inner.give_back)
+
+    # -- What became of records
+
+    accept = at_once(share.ShareConsumer.accept)
+    release = at_once(share.ShareConsumer.release)
+    reject = at_once(share.ShareConsumer.reject)
+    renew = waiting(share.ShareConsumer.renew)
+    commit = waiting(share.ShareConsumer.commit)
+    commit_soon = at_once(share.ShareConsumer.commit_soon)
+    acquisition_lock_timeout_ms = at_once(share.ShareConsumer.acquisition_lock_timeout_ms)
+    lock_left_ms = at_once(share.ShareConsumer.lock_left_ms)
+
+    # -- Subscription
+
+    subscribe = at_once(share.ShareConsumer.subscribe)
+    subscription = at_once(share.ShareConsumer.subscription)
+
+
+# -- The user's code, in threads
+
+
+class RebalanceListener(Protocol):
+    """Called in a thread when partitions come and go. `on_partitions_revoked` can still commit offsets.
+
+    If a method raises, the consumer leaves the group, and every poll raises ListenerFailed until the topics are
+    subscribed again.
+    """
+
+    def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        """These partitions are about to be given up."""
+        ...
+
+    def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        """These partitions are new."""
+        ...
+
+    def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        """Other members have these partitions already; a commit would fail."""
+        ...
+
+
+class ThreadedListener:
+    """A blocking listener as the asyncio consumer calls it: in threads."""
+
+    def __init__(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        await asyncio.to_thread(self._listener.on_partitions_revoked, partitions)
+
+    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        await asyncio.to_thread(self._listener.on_partitions_assigned, partitions)
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        await asyncio.to_thread(self._listener.on_partitions_lost, partitions)
+
+
+class OffsetStore(Protocol):
+    """Keeps offsets for a consumer. What a method raises reaches the user as OffsetStoreFailed."""
+
+    def load(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int | OffsetAndMetadata | None]:
+        """Return the offset of the next record to read in each partition; None, or no entry, if there is none."""
+        ...
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Keep the offsets of the next records to read. They must survive when this returns."""
+        ...
+
+
+class ThreadedOffsetStore:
+    """A blocking store for the option `offset_store`: `Consumer(offset_store=ThreadedOffsetStore(store))`."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+
+    async def load(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, int | OffsetAndMetadata | None]:
+        """Call the store in a thread."""
+        return await asyncio.to_thread(self._store.load, partitions)
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Call the store in a thread."""
+        await asyncio.to_thread(self._store.commit, offsets)

@@ -20,7 +20,7 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
-from ..core.arguments import KnowsOtherNames
+from ..core.options import KnowsOtherNames
 from ..errors import ClientStopped
 from ..record import TopicPartition
 from .loop_thread import Closer, LoopThread, leased

@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
-from ..core.arguments import check_records
+from ..core.options import check_records
 from ..producer.batch import BulkMetadata
-from ..producer.transactions.transactions import TransactionScope
+from ..producer.transactions import TransactionScope
 from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
 from .derivation import ConnectedClient, at_once, options_of, waiting
 from .loop_thread import Closer

@@ -23,7 +23,7 @@ from ...protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAs
 from ..assignors import Assignor, Member, Racks
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
-from ..core.connection_pool import REBALANCE
+from ..core.connection import REBALANCE
 from ..core.coordinator import Coordinator
 from ..record import TopicPartition, by_topic
 from .options import GroupOptions

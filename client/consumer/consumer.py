@@ -29,11 +29,23 @@ from typing import Generic, Unpack, overload
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..assignors import Assignor, RangeAssignor
-from ..core.arguments import as_partition, check_apart, check_list, check_mapping, check_partitions, checked_offset
 from ..core.clock import monotonic_ms
 from ..core.leaders import list_offsets
 from ..core.metrics import Metric
-from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
+from ..core.options import (
+    ClusterOptions,
+    as_partition,
+    check_apart,
+    check_list,
+    check_mapping,
+    check_numbers,
+    check_options,
+    check_partitions,
+    check_stop_timeout,
+    checked_offset,
+    part_of,
+    security_options,
+)
 from ..core.security import SecurityArguments
 from ..core.serialization import Deserializer, Deserializers
 from ..core.session_client import SessionClient

@@ -23,13 +23,13 @@ from ...protocol.messages.fetch import (
 from ...protocol.primitives import ZERO_UUID
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
-from ..core.connection_pool import FETCH
+from ..core.connection import FETCH
 from ..core.metadata import NO_LEADER, ClusterView
 from ..errors import CorruptRecords, OffsetOutOfRange
 from ..record import TopicPartition
-from .completed_fetch import CompletedFetch
 from .explanation import ConsumerCounts
 from .fetch_session import SESSION_ERRORS, FetchSession, Key
+from .fetched_batch import CompletedFetch
 from .options import FetchOptions
 from .position_checks import PositionChecks
 from .position_finder import PartitionRetries, PositionFinder

@@ -18,8 +18,7 @@ from ..core.options import check_numbers
 from ..core.serialization import Deserializers, SchemaMissing
 from ..errors import ClientStopped, ConcurrentPoll, DeserializationFailed, NotAssigned, SchemaRegistryUnavailable
 from ..record import ConsumerRecord, TopicPartition
-from .completed_fetch import CompletedFetch
-from .fetched_batch import FetchedBatch
+from .fetched_batch import CompletedFetch, FetchedBatch
 from .polls import InFlight
 from .positions import PartitionState, Positions, Signals
 from .session import Session

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from ...protocol.errors import KafkaError
 from ..record import OffsetAndMetadata, TopicPartition
-from .completed_fetch import CompletedFetch
+from .fetched_batch import CompletedFetch
 
 
 @dataclass(slots=True, eq=False, repr=False)

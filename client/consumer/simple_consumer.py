@@ -36,16 +36,16 @@ from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchReq
 from ..core.clock import api_result
 from ..core.connection import Connection
 from ..core.coordinator import GROUP, coordinator_in, coordinator_request
+from ..core.handshakes import TlsContexts
 from ..core.leaders import ISOLATION_LEVELS
 from ..core.lifetime import Lifetime, StartedClient
 from ..core.metadata import ClusterView, Node
 from ..core.option_values import broker_address
 from ..core.options import check_choice, check_options, security_options
 from ..core.security import SecurityArguments
-from ..core.tls import TlsContexts
 from ..errors import BadResponse, ClientStopped, UnsupportedVersion, error_of, raise_error
 from ..record import EARLIEST, LATEST, ConsumerRecord, OffsetAndMetadata, TopicPartition, by_topic
-from .completed_fetch import CompletedFetch
+from .fetched_batch import CompletedFetch
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -22,9 +22,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
-from ..core.clock import monotonic_ms
+from ..core.clock import Backoff, monotonic_ms
 from ..core.lifetime import end_tasks, of_the_user
-from ..core.retries import Backoff
 from ..core.serialization import Serialized
 from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord

@@ -21,14 +21,12 @@ from ...protocol.messages.metadata import MetadataRequest, MetadataRequestTopic,
 from ...protocol.schema import Message
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut, UnknownTopic
 from ..record import TopicPartition
-from .arguments import check_topic
-from .connection import Connection
-from .connection_pool import GENERAL, Broker, ConnectionPool
+from .clock import Backoff, RetryNotice
+from .connection import GENERAL, Broker, Connection, ConnectionPool
 from .lifetime import end_tasks, shared, to_the_end
 from .metadata import NO_LEADER, ClusterView, Node, TopicInfo
 from .option_values import Address, bootstrap_addresses
-from .options import ClusterOptions, check_numbers, security_options
-from .retries import Backoff, RetryNotice
+from .options import ClusterOptions, check_numbers, check_topic, security_options
 from .security import SecurityArguments
 
 _log = logging.getLogger(__name__)

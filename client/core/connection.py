@@ -1,13 +1,15 @@
-"""One TCP connection to one broker: requests go out, responses come back in order.
+"""The TCP connections of one client: requests go out, responses come back in order.
 
-This is the asyncio shell around `exchange.py`. `Connection.open` connects, agrees on versions (ApiVersions, KIP-511),
-and authenticates if the client's security asks for it. After that `request` waits for a
-response, and `send` returns a future, so that many requests can be in flight. A late or garbled response closes the
-connection, because nothing behind it can be trusted. All requests in flight then raise `ConnectionLost` (the late one
-`RequestTimedOut`). The connection stays closed; the pool opens another.
+`Connection` is the asyncio shell around `exchange.py`. `Connection.open` connects, agrees on versions (ApiVersions,
+KIP-511), and authenticates if the client's security asks for it. After that `request` waits for a response, and `send`
+returns a future, so that many requests can be in flight. A late or garbled response closes the connection, because
+nothing behind it can be trusted. All requests in flight then raise `ConnectionLost` (the late one `RequestTimedOut`).
+The connection stays closed; the pool opens another.
 
 Before the broker ends an authenticated session, the connection authenticates again (KIP-368). Requests of that moment
 are held and sent behind it, in their order.
+
+`ConnectionPool` has at most one connection per broker and purpose, opened on first use.
 
 Bounds: `request` keeps at most MAX_IN_FLIGHT requests in flight, and waits while the socket's write buffer is over its
 high mark. `send` does not wait: its callers count their own requests.
@@ -16,6 +18,7 @@ high mark. `send` does not wait: its callers count their own requests.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import re
@@ -25,11 +28,13 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
-from ..errors import AuthenticationFailed, BadResponse, ConnectionLost, NotConnected, RequestTimedOut
+from ..errors import AuthenticationFailed, BadResponse, ClientStopped, ConnectionLost, NotConnected, RequestTimedOut
 from .exchange import Conversation, Exchange, FrameBuffer, api_name
-from .sasl import Token, ask_for_token, authentication
+from .handshakes import TlsContexts, Token, ask_for_token, authentication, closed_in_handshake, handshake_error
+from .lifetime import shared
+from .option_values import Address
+from .options import ClusterOptions
 from .security import PLAINTEXT, SecurityOptions
-from .tls import closed_in_handshake, handshake_error
 
 R = TypeVar("R", bound=Message)
 
@@ -46,6 +51,17 @@ CONNECT_TIMEOUT_MS = 5_000
 
 # What asyncio says of several failed attempts, one for each address of a host name.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
+_log = logging.getLogger(__name__)
+
+# The purpose of a connection. Brokers respond to a connection's requests in order, so requests that wait long have a
+# connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
+GENERAL = "general"
+FETCH = "fetch"
+COORDINATION = "coordination"
+REBALANCE = "rebalance"
+
+# A broker by its node id, or a bootstrap server by its address.
+Broker = int | Address
 
 
 def reason_of(error: OSError) -> str:
@@ -404,3 +420,81 @@ class Connection(asyncio.BufferedProtocol):
         for each in held or ():
             assert self._lost is not None
             each.waiter.fail(self._lost)
+
+
+class ConnectionPool:
+    """Open connections, and those that are being opened."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self._options = options
+        self._tls = TlsContexts(options.security) if options.security.uses_tls else None
+        # Invariant: at most one entry for a broker and purpose; a closed connection is replaced on the next use.
+        self._connections: dict[tuple[Broker, str], Connection] = {}
+        self._opening: dict[tuple[Broker, str], asyncio.Task[Connection]] = {}
+        self._stopped = False
+
+    def ready(self, broker: Broker, purpose: str = GENERAL) -> Connection | None:
+        """Return the open connection to a broker, or None."""
+        connection = self._connections.get((broker, purpose))
+        return None if connection is None or connection.closed else connection
+
+    def all_ready(self, purpose: str) -> list[Connection]:
+        """Return the open connections for `purpose`."""
+        return [c for (_, its_purpose), c in self._connections.items() if its_purpose == purpose and not c.closed]
+
+    def any_ready(self) -> bool:
+        """Return whether any connection is open."""
+        return any(not each.closed for each in self._connections.values())
+
+    async def connect(self, broker: Broker, address: Address, purpose: str) -> Connection:
+        """Return the connection to a broker, opened if there is none or the broker has moved.
+
+        Calls at the same time share one attempt. Raises ConnectionLost, ClientStopped.
+        """
+        if self._stopped:
+            raise ClientStopped("this client was stopped")
+        connection = self.ready(broker, purpose)
+        if connection is not None and (isinstance(broker, tuple) or connection.address == f"{address[0]}:{address[1]}"):
+            return connection
+        key = broker, purpose
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.create_task(self._open(key, address), name=f"connect {address}")
+            opening.add_done_callback(lambda task: self._opened(key, task))
+        return await shared(opening)
+
+    async def _open(self, key: tuple[Broker, str], address: Address) -> Connection:
+        replaced = self._connections.pop(key, None)
+        if replaced is not None:
+            await replaced.close()
+        connection = await Connection.open(
+            address[0],
+            address[1],
+            client_id=self._options.client_id,
+            request_timeout_ms=self._options.request_timeout_ms,
+            security=self._options.security,
+            tls=None if self._tls is None else self._tls.current(),
+        )
+        self._connections[key] = connection
+        return connection
+
+    def _opened(self, key: tuple[Broker, str], task: asyncio.Task[Connection]) -> None:
+        del self._opening[key]
+        if task.cancelled():
+            return
+        error = task.exception()  # retrieved, so that asyncio does not warn if all who waited were cancelled
+        if isinstance(error, AuthenticationFailed):
+            _log.warning("%s", error.message)  # tasks in the background would try it again without a word
+
+    def stop_connecting(self) -> list[asyncio.Task[Connection]]:
+        """Open no more connections. Return the cancelled attempts, for the caller to wait for."""
+        self._stopped = True
+        attempts = list(self._opening.values())
+        for attempt in attempts:
+            attempt.cancel()
+        return attempts
+
+    async def close(self) -> None:
+        """Close all connections; may be called again."""
+        connections, self._connections = list(self._connections.values()), {}
+        await asyncio.gather(*(connection.close() for connection in connections))

@@ -12,8 +12,7 @@ from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCo
 from ...protocol.schema import Message
 from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut
 from .cluster import Cluster
-from .connection import Connection
-from .connection_pool import COORDINATION
+from .connection import COORDINATION, Connection
 from .metadata import Node
 
 R = TypeVar("R", bound=Message)

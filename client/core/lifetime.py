@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..errors import ClientStopped, ErrorCode, KafkaError, WrongEventLoop
-from .arguments import KnowsOtherNames
+from .options import KnowsOtherNames
 
 Step = Callable[[], Awaitable[object]]
 

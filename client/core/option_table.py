@@ -20,6 +20,8 @@ from .option_values import DAY_MS, INT64_MAX, SWITCH, TEXT, Choice, Number, Span
 WAIT, PAUSE = Number(0, is_whole=False), Number(1, is_whole=False)
 ANY_TEXT = Values("a text")
 CODECS = Choice(tuple(codec.name.lower() for codec in Compression), ignores_case=True)
+# Brokers remember the last five batches of a producer.
+MAX_IDEMPOTENT_IN_FLIGHT = 5
 ACKS = Choice((0, 1, -1, "all", "-1", "0", "1"), '0, 1 or "all"')
 LEVELS = Choice(("read_uncommitted", "read_committed"))
 PROTOCOLS = Choice(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))

@@ -23,9 +23,8 @@ from ...protocol.records.compression import Compression
 from ...protocol.records.record import Record
 from ..errors import BufferFull, ErrorCode, KafkaError, OutcomeUnknown
 from ..record import RecordMetadata, TopicPartition
-from .batch import DeliveryCallback, ProducerBatch
+from .batch import BatchLimits, DeliveryCallback, ProducerBatch, split
 from .partition_queue import PartitionQueue
-from .splitting import BatchLimits, split
 
 _LAST_SEQUENCE = 0x7FFFFFFF
 

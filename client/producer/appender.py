@@ -48,9 +48,8 @@ class Appender:
         self._options = options
         self._partitioner = partitioner
         self._choose = choose
-        self._interceptors, self._listeners = preparation.interceptors, listeners
-        # Attributes, because each record asks.
-        self._has_interceptors, self._has_listeners = bool(preparation.interceptors), bool(listeners)
+        # None where there are none, because each record asks.
+        self._interceptors, self._listeners = preparation.interceptors or None, listeners or None
         self.preparation = preparation
         self.prepare = preparation.prepare_intercepted if preparation.interceptors else preparation.prepare
         # Set when the accumulator has room again.
@@ -96,17 +95,16 @@ class Appender:
         topic, partition, key, record, size_bytes = prepared
         if info is None:
             raise UnknownTopic(f"topic {topic!r} is not known yet: await partitions_for({topic!r}) first")
-        if partition is None:
-            number = self._choose(info, key, record[2], size_bytes)
-        else:
-            number = checked_partition(info, partition)
+        number = (
+            self._choose(info, key, record[2], size_bytes) if partition is None else checked_partition(info, partition)
+        )
         accumulator = self._accumulator
         queue = accumulator.queues.get((topic, number)) or accumulator.queue(TopicPartition(topic, number))
-        if self._has_interceptors:
+        if self._interceptors is not None:
             callback = InterceptedDelivery(self._interceptors, callback, record.timestamp_ms)
         if accumulator.append(queue, record, size_bytes, callback, monotonic_ms(), future):
             self._session.wake()
-        if self._has_listeners:
+        if self._listeners is not None:
             self._listeners.enqueued(queue.partition, record.key, record.value)
 
     # -- Many records
@@ -160,9 +158,8 @@ class Appender:
     def _turn(self, info: TopicInfo, fixed: int | None) -> Turn:
         """Return an empty turn: of about a batch of bytes, and no more than there is room for."""
         size = min(self._options.batch_size, self._accumulator.free_bytes)
-        if fixed is not None:
-            return Turn(1, 0, wall_clock_ms(), size)
-        return Turn(len(info.partitions), self._partitioner.keyless(info, 0), wall_clock_ms(), size)
+        partitions, keyless = (len(info.partitions), self._partitioner.keyless(info, 0)) if fixed is None else (1, 0)
+        return Turn(partitions, keyless, wall_clock_ms(), size)
 
     def _append_turn(self, bulk: BulkDelivery, info: TopicInfo, turn: Turn, fixed: int | None) -> None:
         now_ms, started = monotonic_ms(), False

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...protocol.records.compression import Compression
+from ..core.option_table import MAX_IDEMPOTENT_IN_FLIGHT
 from ..errors import InvalidOption
 
 _ACKS = {0: 0, 1: 1, -1: -1, "0": 0, "1": 1, "-1": -1, "all": -1}
-MAX_IDEMPOTENT_IN_FLIGHT = 5  # brokers remember the last five batches of a producer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

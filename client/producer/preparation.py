@@ -11,9 +11,9 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records.batch import LOG_APPEND_TIME, BatchHeader, check_crc, check_shape, read_header
 from ...protocol.records.errors import InvalidRecord
 from ...protocol.records.record import Record, new_record, size_upper_bound
-from ..core.arguments import whole_number
 from ..core.clock import wall_clock_ms
 from ..core.metadata import TopicInfo
+from ..core.options import whole_number
 from ..core.serialization import SchemaMissing, Serialize, Serialized, checked_bytes
 from ..errors import RecordTooLarge, SerializationFailed, UnknownTopic
 from ..record import HeadersLike

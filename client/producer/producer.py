@@ -18,12 +18,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Generic, Unpack
 
-from ..core.arguments import as_partition, check_mapping, check_records, checked_offset
 from ..core.clock import wall_clock_ms
 from ..core.lifetime import StartedClient, retrieve
 from ..core.metadata import NO_LEADER, TopicInfo
 from ..core.metrics import Metric
-from ..core.options import ClusterOptions, check_options, check_stop_timeout, part_of, security_options
+from ..core.options import (
+    ClusterOptions,
+    as_partition,
+    check_mapping,
+    check_options,
+    check_records,
+    check_stop_timeout,
+    checked_offset,
+    part_of,
+    security_options,
+)
 from ..core.security import SecurityArguments
 from ..core.serialization import SchemaMissing, Serializer, serializer
 from ..errors import KafkaError
@@ -36,7 +45,7 @@ from .options import ProducerOptions
 from .partitioner import DEFAULT, OwnPartitioner, Partitioner, choice_for
 from .preparation import Preparation, Prepared, checked_batch, checked_partition, checked_timestamp
 from .session import ProducerSession
-from .transactions.transactions import TransactionScope
+from .transactions import TransactionScope
 
 
 class Producer(StartedClient, Generic[K, V]):

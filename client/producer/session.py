@@ -13,11 +13,10 @@ from ..core.metadata import TopicInfo
 from ..core.options import ClusterOptions
 from ..errors import ClientStopped, DeliveryStopped, InvalidTransactionState, KafkaError
 from .accumulator import RecordAccumulator
-from .listeners import Listeners
+from .listeners import Listeners, ProducerCounts
 from .options import ProducerOptions
-from .producer_metrics import ProducerCounts
 from .sender import Sender
-from .transactions.transactions import Transactions
+from .transactions import Transactions
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .avro import Avro
     from .json_schema import JsonSchema
+    from .registered import record_name, topic_name, topic_record_name
     from .schema_registry import Reference, Schema, SchemaRegistry
-    from .subject_names import record_name, topic_name, topic_record_name
 
 __all__ = [
     "Avro",
@@ -28,9 +28,9 @@ _HOMES = {
     "Reference": ".schema_registry",
     "Schema": ".schema_registry",
     "SchemaRegistry": ".schema_registry",
-    "record_name": ".subject_names",
-    "topic_name": ".subject_names",
-    "topic_record_name": ".subject_names",
+    "record_name": ".registered",
+    "topic_name": ".registered",
+    "topic_record_name": ".registered",
 }
 
 

@@ -14,9 +14,8 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import InvalidOption
-from .registered import RegisteredSerializer
+from .registered import RegisteredSerializer, SubjectName, topic_name
 from .schema_registry import Reference, Schema, SchemaRegistry
-from .subject_names import SubjectName, topic_name
 
 
 class BadJson(ValueError):

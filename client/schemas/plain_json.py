@@ -1,7 +1,9 @@
-"""Values of Avro as plain JSON, for people and shells, and back.
+"""Values of a schema registry as plain JSON, for people and shells, and back.
 
 Times are ISO 8601, decimals and UUIDs texts, bytes `{"base64": "..."}`. A value of a union stands as it is. Where
 several branches would take it, `{"branch": value}` names one, as in Avro's own JSON.
+
+`PlainReader` reads each record by its own schema, whatever the type of that is.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # JSON has no types.
@@ -16,8 +18,9 @@ from decimal import Decimal, DecimalException
 from typing import Any, cast
 from uuid import UUID
 
-from .avro import Avro
-from .avro_shape import types_by_name
+from .avro import Avro, types_by_name
+from .json_schema import JsonSchema
+from .registered import BadFrame, RegisteredSerializer, writer_of
 from .schema_registry import Schema, SchemaRegistry
 
 _PRIMITIVES = {
@@ -155,3 +158,34 @@ def _of_logical(value: Any, kind: dict[str, Any], path: str) -> Any:
         return read(cast("str", value))
     except (ValueError, TypeError, DecimalException):
         raise NotOfSchema(f"{path} is a {logical}, not {value!r:.100}") from None
+
+
+class PlainReader:
+    """A deserializer by the schema of each record. With a `type`, such as AVRO, records of another one are bad."""
+
+    def __init__(self, registry: SchemaRegistry | str, type: str | None = None, *, validate: bool = True) -> None:
+        """Without `validate`, JSON is not checked by its schema, whose patterns can take any time."""
+        self._registry = SchemaRegistry(registry) if isinstance(registry, str) else registry
+        self._type, self._validate = type, validate
+        self._readers: dict[str, RegisteredSerializer] = {}
+
+    def decode_at_once(self, content: bytes, topic: str, field: str) -> Any:
+        """Return a key or value as plain JSON. Raises as `read`."""
+        return self.read(content)[1]
+
+    def read(self, content: bytes) -> tuple[str, Any]:
+        """Return the type of the schema, and the value as plain JSON.
+
+        Raises SchemaMissing if the registry must be asked first, BadFrame or another error for bytes that are bad,
+        InvalidOption where the library of the type is missing.
+        """
+        found = writer_of(self._registry.at_once, content).type
+        if found not in ("AVRO", "JSON") or self._type not in (None, found):
+            raise BadFrame(f"the schema is of type {found}" + (f", not {self._type}" if self._type else ""))
+        return found, to_json(self._reader(found).decode_at_once(content, "", "value"))
+
+    def _reader(self, type: str) -> RegisteredSerializer:
+        if type not in self._readers:
+            avro = type == "AVRO"
+            self._readers[type] = Avro(self._registry) if avro else JsonSchema(self._registry, validate=self._validate)
+        return self._readers[type]

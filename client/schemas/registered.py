@@ -15,12 +15,40 @@ from typing import Any, TypeVar
 
 from ..errors import InvalidOption, SchemaRegistryRefused
 from .schema_registry import MAX_KEPT, Reference, Schema, SchemaRegistry
-from .subject_names import SubjectName, topic_name
 
 T = TypeVar("T")
 
 _FRAME = Struct(">bi")
 _MAGIC = 0
+# (topic, "key" or "value", full name of the record; empty if it is not known yet) -> subject
+SubjectName = Callable[[str, str, str], str]
+
+
+# -- Names of subjects, under which the registry keeps the versions of a schema. The three are those of Confluent.
+
+
+def topic_name(topic: str, field: str, record: str) -> str:
+    """Return TOPIC-value or TOPIC-key: all records of a topic have one schema."""
+    return f"{topic}-{field}"
+
+
+def record_name(topic: str, field: str, record: str) -> str:
+    """Return the name of the record: it has one schema in all topics."""
+    return _known(record)
+
+
+def topic_record_name(topic: str, field: str, record: str) -> str:
+    """Return TOPIC-RECORD: a topic has records of several schemas."""
+    return f"{topic}-{_known(record)}"
+
+
+def _known(record: str) -> str:
+    if not record:
+        raise InvalidOption("the subject is named by the record, so the serializer needs a schema that has a name")
+    return record
+
+
+# -- Frames
 
 
 class BadFrame(ValueError):

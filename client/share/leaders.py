@@ -17,16 +17,26 @@ from typing import Any, cast
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
-from ..consumer.completed_fetch import CompletedFetch
+from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
-from ..core.connection_pool import FETCH
+from ..core.connection import FETCH
 from ..core.lifetime import broken_task
 from ..core.metadata import NO_LEADER
 from ..errors import CorruptRecords, UnsupportedVersion, error_of, raise_error
 from ..record import ShareRecord, TopicPartition
-from .deliveries import Acknowledgement, Deliveries, Settled, Source, acquired
-from .leader_session import Place, ShareFetchOptions, ShareSession, outcomes_of, places_of
+from .deliveries import (
+    Acknowledgement,
+    Deliveries,
+    Place,
+    Settled,
+    ShareFetchOptions,
+    ShareSession,
+    Source,
+    acquired,
+    outcomes_of,
+    places_of,
+)
 
 _log = logging.getLogger(__name__)
 

@@ -1,14 +1,27 @@
-"""One running share consumer: its connections, its membership, and its sessions with leaders."""
+"""One running share consumer: its connections, its membership, and its sessions with leaders.
+
+Membership is ShareGroupHeartbeat (key 76), by which the coordinator names partitions to fetch from.
+
+    UNJOINED --poll--> STABLE --fenced, or no poll for max_poll_interval_ms--> UNJOINED
+    any --leave(), or an error that is not retriable--> ENDED
+
+Several members may have one partition, because each record has a lock of its own. So nothing is handed over: a member
+fetches from the partitions that it was told last.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
-from collections.abc import Collection, Sequence
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
@@ -24,15 +37,22 @@ from ..errors import (
     results_of,
 )
 from ..record import ConsumerRecord, ShareRecord
-from .deliveries import Acknowledgement, Deliveries
-from .leader_session import ShareFetchOptions
+from .deliveries import Acknowledgement, Deliveries, Place, ShareFetchOptions
 from .leaders import AcknowledgementListener, ShareLeaders
-from .share_membership import ShareMembership
 
 _log = logging.getLogger(__name__)
 
 # A poll looks again after this, if nothing wakes it: a partition that had an error may be asked for again.
 _LOOK_AGAIN_MS = 500
+
+_JOIN_EPOCH = 0
+_LEAVE_EPOCH = -1
+# The group has ended this member, or has forgotten itself: join again.
+_FENCED = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
+# A member without partitions asks for some this often at first: the coordinator makes partitions ready only when the
+# first member is there, and its interval is 5 s.
+_SOON_MS = 500
+_SOON_BEATS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +212,138 @@ class Session:
         self.is_stopping = True
         self._wake.set()
         await self.cluster.close()
+
+
+# -- Membership
+
+
+class ShareMembership:
+    """One member of one share group. Run `run()` as a task, and call `leave()` at the end."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        topics: Callable[[], Collection[str]],
+        changed: Callable[[], None],
+        client_rack: str | None,
+        max_poll_interval_ms: float,
+    ) -> None:
+        self._cluster = cluster
+        self._coordinator = coordinator
+        self._topics = topics
+        # Called when the assignment or the error is another.
+        self._changed = changed
+        self._client_rack = client_rack
+        self._max_poll_interval_ms = max_poll_interval_ms
+        # The member makes its own id, and keeps it.
+        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.epoch = _JOIN_EPOCH
+        # The partitions to fetch from.
+        self.assigned: frozenset[Place] = frozenset()
+        # Why the membership has ended; polls raise it.
+        self.error: KafkaError | None = None
+        self._interval_ms = float(_SOON_MS)
+        self._beats = 0
+        # What the coordinator knows; None after an answer that is missing.
+        self._said: frozenset[str] | None = None
+        # Whether an answer is missing: the coordinator may have taken a member that does not know it.
+        self._is_unsure = False
+        self._failures = 0
+        self._wake = asyncio.Event()
+        # Set by each poll; a member whose user has stalled waits for it.
+        self._polled = asyncio.Event()
+        self._polled_ms = monotonic_ms()
+
+    def polled(self) -> None:
+        """Note that the user polls."""
+        self._polled_ms = monotonic_ms()
+        self._polled.set()
+
+    def heartbeat_soon(self) -> None:
+        """Heartbeat at once: the subscription has changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Join and heartbeat, until cancelled or an error that is not retriable."""
+        while True:
+            try:
+                await self._step()
+            except KafkaError as error:
+                if error.code in _FENCED and self.epoch != _JOIN_EPOCH:
+                    _log.warning("share group %r has gone on without this member: %s", self._coordinator.key, error)
+                    self._forget()
+                elif not error.retriable:
+                    self.error = error
+                    self._changed()
+                    return
+                else:
+                    self._said = None
+                    self._failures += 1
+                    self._cluster.retries.failed(self, error)
+                    await asyncio.sleep(self._cluster.backoff.pause_ms(self._failures) / 1000)
+
+    async def _step(self) -> None:
+        """Heartbeat, and wait until the next one is due."""
+        self._wake.clear()
+        await self._beat()
+        self._failures = 0
+        self._cluster.retries.done(self)
+        soon = not self.assigned and self._beats < _SOON_BEATS
+        left_ms = self._polled_ms + self._max_poll_interval_ms - monotonic_ms()
+        pause_ms = min(self._interval_ms, _SOON_MS) if soon else self._interval_ms
+        if not await wait_for(self._wake, max(min(pause_ms, left_ms), 0)) and self._is_stalled():
+            await self._leave_stalled()
+
+    def _is_stalled(self) -> bool:
+        return monotonic_ms() - self._polled_ms >= self._max_poll_interval_ms
+
+    async def _leave_stalled(self) -> None:
+        """Leave until the user polls again: others may need the partitions that only this member fetches from."""
+        _log.warning(
+            "share group %r: the consumer leaves, because its user has not polled for %g ms (max_poll_interval_ms). "
+            "It joins again at the next poll.",
+            self._coordinator.key,
+            self._max_poll_interval_ms,
+        )
+        self._polled.clear()
+        await self.leave()
+        await self._polled.wait()
+
+    async def _beat(self) -> None:
+        topics = frozenset(self._topics())
+        request = ShareGroupHeartbeatRequest(
+            group_id=self._coordinator.key, member_id=self.member_id, member_epoch=self.epoch, rack_id=self._client_rack
+        )
+        if self.epoch == _JOIN_EPOCH or topics != self._said:
+            request.subscribed_topic_names = sorted(topics)
+        self._beats += 1
+        connection = await self._coordinator.connection()
+        self._is_unsure = True
+        response = await self._coordinator.request_over(connection, request, ShareGroupHeartbeatResponse)
+        self._is_unsure = False
+        self._coordinator.raise_error(response.error_code, "a heartbeat", response.error_message)
+        self._said, self.epoch = topics, response.member_epoch
+        self._interval_ms = max(response.heartbeat_interval_ms, 1)
+        if response.assignment is not None:
+            found = response.assignment.topic_partitions
+            self.assigned = frozenset((topic.topic_id, number) for topic in found for number in topic.partitions)
+            if not {topic_id for topic_id, _ in self.assigned} <= self._cluster.view.topic_names.keys():
+                self._cluster.refresh_soon()
+            self._changed()
+
+    def _forget(self) -> None:
+        self.epoch, self._said, self._beats, self.assigned = _JOIN_EPOCH, None, 0, frozenset()
+        self._changed()
+
+    async def leave(self) -> None:
+        """Leave the group, and ignore an error: its session time-out does the same later."""
+        joined = self._is_unsure or self.epoch != _JOIN_EPOCH
+        self._is_unsure = False
+        self._forget()
+        if joined:
+            request = ShareGroupHeartbeatRequest(
+                group_id=self._coordinator.key, member_id=self.member_id, member_epoch=_LEAVE_EPOCH
+            )
+            with suppress(KafkaError):
+                await self._coordinator.request_twice(request, ShareGroupHeartbeatResponse)

@@ -23,16 +23,22 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Generic, Unpack
 
-from ..core.arguments import check_apart
 from ..core.clock import monotonic_ms
-from ..core.options import ClusterOptions, check_numbers, check_options, check_stop_timeout, part_of, security_options
+from ..core.options import (
+    ClusterOptions,
+    check_apart,
+    check_numbers,
+    check_options,
+    check_stop_timeout,
+    part_of,
+    security_options,
+)
 from ..core.security import SecurityArguments
 from ..core.serialization import Deserializer, Deserializers
 from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
 from ..record import K, ShareRecord, TopicPartition, V
-from .deliveries import Acknowledgement
-from .leader_session import ShareFetchOptions
+from .deliveries import Acknowledgement, ShareFetchOptions
 from .leaders import AcknowledgementListener
 from .session import Session, ShareOptions
 

@@ -28,7 +28,7 @@ from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchRespon
 from ...protocol.records.batch import iter_headers, iter_records
 from ..arrow.brokers import Brokers
 from ..record import EARLIEST, LATEST, TopicPartition
-from .errors import ForeignOffsets
+from .columns import ForeignOffsets
 from .options import parse_client
 from .stream import from_json
 

@@ -19,8 +19,8 @@ from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..errors import UnknownTopic
 from ..record import EARLIEST, LATEST, TopicPartition
-from .errors import DataLoss, OptionError
-from .offsets import OffsetLimit
+from .columns import DataLoss, OptionError
+from .option_texts import OffsetLimit
 from .options import Slice, SourceOptions, Subscription
 
 log = logging.getLogger(__name__)

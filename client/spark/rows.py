@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from ..arrow.decoder import TYPES, ArrowBatch, ArrowDecoder
 from ..arrow.fetch import OffsetRange
-from .columns import Column, arrow_type
-from .errors import SchemaError
+from .columns import Column, SchemaError, arrow_type
 
 
 class RowDecoder(ArrowDecoder):

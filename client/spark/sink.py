@@ -17,14 +17,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...kernel import door
-from ..core.clock import monotonic_ms, wall_clock_ms
-from ..core.retries import Backoff
+from ..core.clock import Backoff, monotonic_ms, wall_clock_ms
 from ..errors import NoBrokerReachable
 from ..producer.preparation import checked_timestamp
 from ..producer.producer import Producer
-from .columns import check_written
-from .errors import OptionError, SchemaError
-from .sink_options import SinkOptions
+from .columns import OptionError, SchemaError, check_written
+from .options import SinkOptions
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

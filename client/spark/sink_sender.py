@@ -29,7 +29,7 @@ from ...protocol.records.batch import HEADER_SIZE, batch_of_body
 from ...protocol.records.compression import Compression
 from ..producer.producer import Producer
 from ..record import TopicPartition
-from .sink_options import SinkOptions
+from .options import SinkOptions
 
 # Below this a batch costs more than its records.
 _LEAST_BATCH_BYTES = 4_096

@@ -38,12 +38,10 @@ from pyspark.sql.streaming.datasource import (
 
 from ..arrow.brokers import Brokers
 from ..arrow.fetch import OffsetRange
-from .columns import columns_of, default_ddl
-from .errors import OptionError
+from .columns import OptionError, columns_of, default_ddl, with_schemas
 from .options import parse_options
 from .plan import plan
 from .progress import start_committed
-from .registered_columns import with_schemas
 from .stream import MicroBatches
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ..arrow.brokers import Brokers, known_leader
 from ..arrow.fetch import OffsetRange
 from ..core.metadata import ClusterView
 from ..record import EARLIEST, LATEST, TopicPartition
-from .errors import ForeignOffsets, TopicRecreated
+from .columns import ForeignOffsets, TopicRecreated
 from .options import SourceOptions
 from .plan import bytes_per_offset, divided, log_ends, note_loss, positions, resolve, share, share_bytes
 

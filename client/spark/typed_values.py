@@ -40,8 +40,7 @@ from pyarrow import json as arrow_json
 
 from ...kernel import door
 from ..errors import InvalidOption, SerializationFailed
-from .columns import CORRUPT, Format, arrow_type, as_read
-from .errors import BadRecord
+from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
 
 # pyarrow has no types that a checker could read.
 Array = Any
@@ -224,7 +223,7 @@ def _registered(wanted: Format, raw: Any, row_of: Callable[[Any], Any]) -> Calla
     decode = wanted.registered.decode
     if wanted.name == "avro":
         return lambda value: row_of(decode(value))
-    fitted = import_module("..schemas.table_json", __package__).fitted
+    fitted = import_module("..schemas.tables", __package__).fitted
     return lambda value: fitted(row_of(decode(value)), raw)
 
 

@@ -22,15 +22,14 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from ...protocol.errors import KafkaError
 from ..core.cluster import Cluster
-from ..core.options import ClusterOptions
+from ..core.options import ClusterOptions, part_of
 from ..core.security import SecurityOptions
 from ..errors import UnsupportedVersion
-from ..producer.transactions.query_batches import QueryBatches, has_query_batches
-from ..producer.transactions.transactions import OpenTransaction
-from .errors import OptionError
+from ..producer.transaction_requests import OpenTransaction, QueryBatches, has_query_batches
+from .columns import OptionError
+from .options import SinkOptions, parse_sink_options
 from .progress import QUERY_ID
 from .sink import SinkColumns, columns_of_rows, in_thread, reached, reject_mode, send, started, write
-from .sink_options import SinkOptions, parse_sink_options
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,14 +40,6 @@ if TYPE_CHECKING:
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
 
-_CLUSTER = (
-    "bootstrap_servers",
-    "client_id",
-    "request_timeout_ms",
-    "retry_backoff_ms",
-    "retry_backoff_max_ms",
-    "metadata_max_age_ms",
-)
 # Whether this process has said that rows are written at least once.
 _said: set[str] = set()
 
@@ -290,7 +281,6 @@ async def _wait_for_markers(batches: QueryBatches, transactions: Sequence[OpenTr
 
 
 async def _open(options: SinkOptions) -> Cluster:
-    given = {name: value for name, value in options.producer.items() if name in _CLUSTER}
-    security = SecurityOptions(**options.security)
-    cluster = ClusterOptions(**given, default_api_timeout_ms=options.producer["max_block_ms"], security=security)
+    limit_ms, security = options.producer["max_block_ms"], SecurityOptions(**options.security)
+    cluster = part_of(options.producer, ClusterOptions, default_api_timeout_ms=limit_ms, security=security)
     return await reached(lambda: Cluster.open(cluster), options)

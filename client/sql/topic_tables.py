@@ -25,7 +25,7 @@ from ..core.option_values import bootstrap_addresses, read_text
 from ..core.security import SECURITY_CONFIGS, SecurityOptions, security_arguments
 from ..errors import InvalidOption, UnknownTopic
 from . import check_packages
-from .json_fields import as_read, checked, columns_of, quoted
+from .fields import as_read, checked, columns_of, quoted
 from .topic_dataset import NotText, TopicDataset
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class TopicTables:
     def _decoders(self, topic: str) -> dict[str, Callable[[bytes], str]]:
         if not self._serializers:
             return {}
-        from .registered_fields import decoder_of
+        from .fields import decoder_of
 
         return {field: decoder_of(topic, field, each) for field, each in self._serializers.items()}
 
@@ -194,7 +194,7 @@ class TopicTables:
         if self._is_binary:
             return {}
         if "value" in self._serializers:
-            from .registered_fields import fields_of
+            from .fields import fields_of
 
             registered = fields_of(topic, self._serializers["value"])
             if registered is not None:

@@ -17,7 +17,7 @@ __all__ = ["ConsumerConnector", "MessageStream", "RebalanceFailed", "ZooKeeperUn
 
 _HOMES = {
     "ConsumerConnector": ".connector",
-    "MessageStream": ".streams",
+    "MessageStream": ".reading",
     "RebalanceFailed": ".connector",
     "ZooKeeperUnreachable": "...zookeeper.session",
 }

@@ -2,7 +2,7 @@
 
     register -> rebalance -> read until a watch fires -> rebalance -> ...
 
-Nobody leads. Each consumer computes its part for itself (sharing.py) and takes it in the owner registry. A partition
+Nobody leads. Each consumer computes its part for itself (registry.py) and takes it in the owner registry. A partition
 that another consumer still owns ends the attempt, which gives everything back and begins again after a pause.
 
 Promise: a partition is read only between the moment when its ephemeral znode in the owner registry is made, and the
@@ -29,8 +29,7 @@ from ...zookeeper.operations import (
 )
 from ..record import TopicPartition
 from . import registry
-from .registry import Subscription
-from .sharing import View, share, stream_name
+from .registry import Subscription, View, share, stream_name
 
 T = TypeVar("T")
 

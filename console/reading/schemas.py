@@ -12,7 +12,7 @@ from typing import Any
 from ...client import ConsumerRecord, KafkaError
 from ...client.core.serialization import SchemaMissing
 from ...client.schemas import SchemaRegistry
-from ...client.schemas.plain_reader import PlainReader
+from ...client.schemas.plain_json import PlainReader
 from .decoding import UndecodableValue
 
 _log = logging.getLogger(__name__)

@@ -21,8 +21,8 @@ import pyarrow as pa
 from odradek.client import NewTopic, TopicPartition
 from odradek.client.blocking import Admin, Consumer
 from odradek.client.errors import KafkaError
+from odradek.client.spark.options import parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.sink_options import parse_sink_options
 from odradek.client.spark.writers import Place, TaskResult, end, write_task
 from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
 from odradek.tests.support.zookeeper import why_missing

@@ -24,7 +24,7 @@ from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.errors import InvalidOption
 from odradek.client.spark.options import SourceOptions
 from odradek.client.sql import topic_dataset
-from odradek.client.sql.json_fields import parse_fields
+from odradek.client.sql.fields import parse_fields
 from odradek.client.sql.topic_dataset import Span
 from odradek.client.sql.topic_tables import TopicTables
 from odradek.tests.support.command import run, threaded_broker

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
-from odradek.client.admin.broker_reports import BrokerReport, ask_brokers, check_clocks, check_damage
 from odradek.client.admin.brokers import LogDir
-from odradek.client.admin.findings import UNKNOWN
+from odradek.client.admin.findings import UNKNOWN, BrokerReport, ask_brokers, check_clocks, check_damage
 from odradek.client.admin.health import (
     OK,
     PROBLEM,

@@ -11,8 +11,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.client import Consumer, Producer, RecordColumns, TopicPartition, read_topic
 from odradek.client.arrow.tables import COLUMNS, ArrowColumns
-from odradek.client.consumer.completed_fetch import CompletedFetch
-from odradek.client.consumer.fetched_batch import FetchedBatch, joined
+from odradek.client.consumer.fetched_batch import CompletedFetch, FetchedBatch, joined
 from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidOption
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression

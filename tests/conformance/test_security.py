@@ -175,7 +175,7 @@ def test_tasks_of_spark_write_and_read_by_the_names_of_javas_clients(kafka: Secu
     pyarrow: Any = pytest.importorskip("pyarrow", reason="the Spark source needs pyarrow (extra `spark`)")
     from odradek.client.spark import sink, source, writers
     from odradek.client.spark.columns import Column
-    from odradek.client.spark.sink_options import parse_sink_options
+    from odradek.client.spark.options import parse_sink_options
 
     given = {f"kafka.{name}": text for name, text in configs_of_java(kafka).items()}
     given |= {"kafka.bootstrap.servers": kafka.at("AUTHTLS"), "kafka.retry.backoff.ms": "10"}

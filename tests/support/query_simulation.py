@@ -24,7 +24,7 @@ from odradek.broker.coordination.replay import Ended, Written
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.events import LookForTimeout
 from odradek.broker.coordination.transactions.markers import TransactionEnd
-from odradek.client.producer.transactions.query_batches import MAX_NAMESAKES
+from odradek.client.producer.transaction_requests import MAX_NAMESAKES
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest

@@ -28,8 +28,7 @@ from odradek.client.zookeeper.membership import (
     live,
 )
 from odradek.client.zookeeper.offsets import load_offsets, store_offsets
-from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
-from odradek.client.zookeeper.sharing import View, share
+from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription, View, share
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.zookeeper.operations import Change, Check, Failure, Put, ReadAll, ReadChildren, SessionExpired, WriteAll
 

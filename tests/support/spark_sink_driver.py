@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.client.spark import sink, writers
-from odradek.client.spark.sink_options import SinkOptions
+from odradek.client.spark.options import SinkOptions
 from odradek.client.spark.source import OdradekSource
 from odradek.client.spark.writers import BATCH_ID, StreamWriter
 from odradek.tests.support.pause_points import reach

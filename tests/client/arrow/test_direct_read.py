@@ -26,7 +26,7 @@ from odradek.client.arrow.direct_read import DirectRead, range_reader
 from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.core.option_values import Address
 from odradek.client.errors import DirectReadNotPossible
-from odradek.client.spark.errors import DataLoss
+from odradek.client.spark.columns import DataLoss
 from odradek.client.spark.options import parse_options
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsResponse

@@ -21,7 +21,7 @@ from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.arrow.decoder import ArrowDecoder, schema_of
 from odradek.client.arrow.fetch import OffsetRange, RangeFetch
 from odradek.client.errors import BadResponse, NoBrokerReachable, RecordTooLarge, RequestTimedOut
-from odradek.client.spark.errors import DataLoss
+from odradek.client.spark.columns import DataLoss
 from odradek.client.spark.options import SourceOptions, parse_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError

@@ -8,8 +8,8 @@ from itertools import combinations_with_replacement, product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.client.assignors.balancing import balance
 from odradek.client.assignors.filling import Bundle, Filling
+from odradek.client.assignors.sticky import balance
 
 MEMBERS = range(4)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from odradek import client
-from odradek.client import blocking
+from odradek.client import blocking, schemas, zookeeper
 
 TWINS = ["Admin", "Consumer", "Producer", "SimpleConsumer"]
 
@@ -53,5 +53,6 @@ def test_functions_are_not_forgotten_either() -> None:
         assert not inspect.iscoroutinefunction(getattr(blocking, name))
 
 
-def test_every_name_that_is_offered_is_there() -> None:
-    assert [name for name in blocking.__all__ if not hasattr(blocking, name)] == []
+@pytest.mark.parametrize("face", [client, blocking, schemas, zookeeper])
+def test_every_name_that_is_offered_is_there(face: Any) -> None:
+    assert [name for name in face.__all__ if not hasattr(face, name)] == []

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from odradek.client import TopicPartition
-from odradek.client.consumer.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetched_batch import CompletedFetch
 from odradek.client.consumer.poller import FetchCollector
 from odradek.client.consumer.positions import PartitionState, Positions, Signals
 from odradek.client.errors import CorruptRecords

@@ -20,7 +20,7 @@ from odradek.client import (
     TopicPartition,
     blocking,
 )
-from odradek.client.core import arguments
+from odradek.client.core import options
 from odradek.tests.support.cluster_thread import cluster_in_thread
 from odradek.tests.support.fake_cluster import FakeCluster
 
@@ -87,7 +87,7 @@ async def test_topics_of_a_constructor_are_given_one_by_one() -> None:
         Consumer(["t"])  # type: ignore[arg-type]
 
 
-INSTEAD: dict[str, str] = vars(arguments)["_METHODS_INSTEAD"]
+INSTEAD: dict[str, str] = vars(options)["_METHODS_INSTEAD"]
 KINDS = [getattr(home, name) for home in (client, blocking) for name in ("Admin", "Consumer", "Producer")]
 
 

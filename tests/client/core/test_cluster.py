@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from odradek.client.core.clock import Backoff
 from odradek.client.core.cluster import Cluster
-from odradek.client.core.connection_pool import FETCH
+from odradek.client.core.connection import FETCH
 from odradek.client.core.coordinator import find_coordinator
 from odradek.client.core.metadata import NO_LEADER, ClusterView
 from odradek.client.core.options import ClusterOptions
-from odradek.client.core.retries import Backoff
 from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachable, RequestTimedOut, UnknownTopic
 from odradek.client.record import TopicPartition
 from odradek.protocol.apis import ApiKey

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from odradek.client import Producer, TopicPartition
 from odradek.client.errors import KafkaError, ProducerUnusable, TransactionFailed
-from odradek.client.producer.transactions.machine import ABORTABLE, FATAL
+from odradek.client.producer.transaction_machine import ABORTABLE, FATAL
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnResponse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.client.schemas.avro_shape import Shape, shape_of
+from odradek.client.schemas.avro import Shape, shape_of
 
 
 def record(name: str, *kinds: Any) -> dict[str, Any]:

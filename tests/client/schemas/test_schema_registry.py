@@ -15,7 +15,7 @@ import trustme
 from odradek.broker import Broker
 from odradek.client.errors import InvalidOption, SchemaRegistryRefused, SchemaRegistryUnavailable
 from odradek.client.schemas import Avro, Schema, SchemaRegistry, schema_registry
-from odradek.client.schemas.http_door import HttpDoor
+from odradek.client.schemas.schema_registry import HttpDoor
 from odradek.registry import LogOptions, Registry, RegistryConfig
 
 

@@ -7,8 +7,13 @@ import pytest
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
-from odradek.client.spark.columns import TYPES, Column, columns_of, default_ddl  # noqa: E402
-from odradek.client.spark.errors import SchemaError  # noqa: E402
+from odradek.client.spark.columns import (  # noqa: E402
+    TYPES,
+    Column,
+    SchemaError,
+    columns_of,
+    default_ddl,
+)
 from odradek.client.spark.rows import arrow_schema  # noqa: E402
 from pyspark.sql.types import (  # noqa: E402
     ArrayType,

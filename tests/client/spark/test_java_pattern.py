@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from odradek.client.spark.errors import OptionError
-from odradek.client.spark.offsets import compile_pattern
+from odradek.client.spark.columns import OptionError
+from odradek.client.spark.option_texts import compile_pattern
 
 NAMES = [
     "events-1", "xevents-", "ab", "ac", "a.b", "abc12", "aa", "abc", "dx", "cd", "b", "A", "a_b", "9", "a-", "Events.9",

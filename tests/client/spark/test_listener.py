@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 from odradek.client.arrow.brokers import Brokers
 from odradek.client.record import EARLIEST, TopicPartition
 from odradek.client.spark import listener
-from odradek.client.spark.errors import OptionError
+from odradek.client.spark.columns import OptionError
 from odradek.client.spark.listener import Lag, LagListener
 from odradek.protocol.errors import ErrorCode, KafkaError
 

@@ -11,10 +11,9 @@ from odradek.client.core.option_table import CONFIGS
 from odradek.client.core.option_values import Number
 from odradek.client.errors import InvalidOption
 from odradek.client.record import EARLIEST, LATEST, TopicPartition
-from odradek.client.spark.errors import OptionError
+from odradek.client.spark.columns import OptionError
 from odradek.client.spark.option_texts import NAMES, REJECTED
-from odradek.client.spark.options import SourceOptions, parse_options
-from odradek.client.spark.sink_options import parse_sink_options
+from odradek.client.spark.options import SourceOptions, parse_options, parse_sink_options
 
 BOOTSTRAP = {"kafka.bootstrap.servers": "localhost:9092"}
 MINIMAL = BOOTSTRAP | {"subscribe": "t"}

@@ -10,8 +10,7 @@ pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)"
 
 from odradek.client.arrow.batches import scan
 from odradek.client.arrow.fetch import OffsetRange
-from odradek.client.spark.columns import Column, HeaderNulls
-from odradek.client.spark.errors import SchemaError
+from odradek.client.spark.columns import Column, HeaderNulls, SchemaError
 from odradek.client.spark.rows import RowDecoder
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record

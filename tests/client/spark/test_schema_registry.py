@@ -18,9 +18,8 @@ pytest.importorskip("fastavro", reason="Avro needs fastavro (extra `avro`)")
 from odradek.client.blocking import Producer
 from odradek.client.errors import SchemaRegistryUnavailable
 from odradek.client.schemas import Avro, JsonSchema
-from odradek.client.spark.errors import OptionError
-from odradek.client.spark.options import parse_options
-from odradek.client.spark.sink_options import parse_sink_options
+from odradek.client.spark.columns import OptionError
+from odradek.client.spark.options import parse_options, parse_sink_options
 from odradek.testing import LocalKafka, LocalSchemaRegistry
 from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.spark_topics import session

@@ -14,9 +14,8 @@ from odradek.client.arrow.brokers import Brokers
 from odradek.client.arrow.connection import BlockingConnection
 from odradek.client.errors import AuthenticationFailed, ConnectionLost, NoBrokerReachable
 from odradek.client.record import LATEST, TopicPartition
-from odradek.client.spark.errors import OptionError
-from odradek.client.spark.options import SourceOptions, parse_options
-from odradek.client.spark.sink_options import parse_sink_options
+from odradek.client.spark.columns import OptionError
+from odradek.client.spark.options import SourceOptions, parse_options, parse_sink_options
 from odradek.client.spark.writers import Place, write_task
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.tests.support.certificates import Certificates

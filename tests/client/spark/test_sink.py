@@ -17,9 +17,9 @@ pytest.importorskip("pyarrow", reason="the sink needs pyarrow (extra `spark`)")
 import pyarrow as pa
 from odradek.client import Producer
 from odradek.client.errors import KafkaError, UnknownTopic
-from odradek.client.spark.errors import OptionError, SchemaError
+from odradek.client.spark.columns import OptionError, SchemaError
+from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import SinkColumns, columns_of_rows, reject_mode, write
-from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record

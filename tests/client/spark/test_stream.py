@@ -14,7 +14,7 @@ from odradek.client.arrow.brokers import Brokers
 from odradek.client.arrow.fetch import OffsetRange
 from odradek.client.core.metadata import ClusterView
 from odradek.client.record import EARLIEST, TopicPartition
-from odradek.client.spark.errors import DataLoss, ForeignOffsets, TopicRecreated
+from odradek.client.spark.columns import DataLoss, ForeignOffsets, TopicRecreated
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.stream import (
     FirstBatchLost,

@@ -21,8 +21,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.batches import scan
 from odradek.client.arrow.fetch import OffsetRange
-from odradek.client.spark.columns import Column, Format, arrow_type, columns_of, default_ddl
-from odradek.client.spark.errors import BadRecord, OptionError, SchemaError
+from odradek.client.spark.columns import (
+    BadRecord,
+    Column,
+    Format,
+    OptionError,
+    SchemaError,
+    arrow_type,
+    columns_of,
+    default_ddl,
+)
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.rows import RowDecoder
 from odradek.client.spark.typed_values import MAX_DEPTH, decode

@@ -20,9 +20,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, TopicPartition
 from odradek.client.errors import KafkaError, NoBrokerReachable
 from odradek.client.spark import writers
-from odradek.client.spark.errors import OptionError, SchemaError
+from odradek.client.spark.columns import OptionError, SchemaError
+from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.sink_options import SinkOptions, parse_sink_options
 from odradek.client.spark.writers import Place, TaskResult, batch_writer, write_task
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode

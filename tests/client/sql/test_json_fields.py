@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.sql.json_fields import as_read, checked, columns_of
+from odradek.client.sql.fields import as_read, checked, columns_of
 
 LEAVES = st.one_of(
     st.none(),

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client import TopicPartition, zookeeper
 from odradek.client.zookeeper import registry
-from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription
-from odradek.client.zookeeper.sharing import View, home, share, sort_partitions
+from odradek.client.zookeeper.registry import BLACK_LIST, WHITE_LIST, Subscription, View, home, share, sort_partitions
 
 
 def test_a_subscription_is_written_as_kafka_wrote_it() -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from odradek.client.errors import KafkaError
 from odradek.client.producer.batch import NO_PRODUCER_ID, ProducerIdAndEpoch
-from odradek.client.producer.transactions.machine import (
+from odradek.client.producer.transaction_machine import (
     Action,
     AddGroup,
     AddPartitions,

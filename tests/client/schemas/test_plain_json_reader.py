@@ -10,7 +10,7 @@ pytest.importorskip("jsonschema", reason="JSON Schema needs jsonschema (extra `j
 from odradek.client.core.serialization import SchemaMissing
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.client.schemas.json_schema import BadJson
-from odradek.client.schemas.plain_reader import PlainReader
+from odradek.client.schemas.plain_json import PlainReader
 from odradek.client.schemas.registered import BadFrame, frame
 
 SCHEMAS = {

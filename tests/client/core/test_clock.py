@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from odradek.client import Admin, Consumer, Producer
-from odradek.client.core import retries
+from odradek.client.core import clock
+from odradek.client.core.clock import RetryNotice
 from odradek.client.core.lifetime import end_tasks
-from odradek.client.core.retries import RetryNotice
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -23,7 +23,7 @@ QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2}
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retries, "_SAID_AFTER_S", 0.0)
+    monkeypatch.setattr(clock, "_SAID_AFTER_S", 0.0)
 
 
 async def no_coordinator(call: Call) -> FindCoordinatorResponse:
@@ -95,7 +95,7 @@ async def test_there_is_one_line_until_nothing_fails(caplog: pytest.LogCaptureFi
 async def test_what_ends_within_the_second_is_not_said(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "_SAID_AFTER_S", 0.001)
+    monkeypatch.setattr(clock, "_SAID_AFTER_S", 0.001)
     notice, error = RetryNotice(), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
     notice.failed("a", error)
     notice.done("a")
@@ -110,7 +110,7 @@ async def test_what_ends_within_the_second_is_not_said(
 async def test_what_was_given_up_is_forgotten(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "_RETRIED_WITHIN_S", 0.0)
+    monkeypatch.setattr(clock, "_RETRIED_WITHIN_S", 0.0)
     notice, error = RetryNotice(), KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
     for key in range(3):
         notice.failed(key, error)

@@ -17,8 +17,7 @@ pytest.importorskip("pyarrow", reason="tables need pyarrow (extra `tables`)")
 from odradek.client.errors import InvalidOption
 from odradek.client.schemas import Schema, SchemaRegistry
 from odradek.client.schemas.json_schema import BadJson
-from odradek.client.schemas.table_json import TableJson, fitted
-from odradek.client.schemas.table_types import ddl
+from odradek.client.schemas.tables import TableJson, ddl, fitted
 
 
 def type_of(schema: Any) -> str:

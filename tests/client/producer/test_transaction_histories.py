@@ -19,7 +19,7 @@ from odradek.client import Producer
 from odradek.client.errors import TransactionFailed
 from odradek.client.producer.accumulator import RecordAccumulator
 from odradek.client.producer.partition_queue import PartitionQueue
-from odradek.client.producer.transactions.requests import TransactionRequests
+from odradek.client.producer.transaction_requests import TransactionRequests
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, read_header

@@ -7,7 +7,7 @@ import gc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.consumer.completed_fetch import CompletedFetch
+from odradek.client.consumer.fetched_batch import CompletedFetch
 from odradek.client.errors import CorruptRecords
 from odradek.client.record import TopicPartition
 from odradek.protocol.records.batch import encode_batch

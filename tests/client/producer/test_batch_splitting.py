@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client import KafkaError, Producer, RecordMetadata, TopicPartition
 from odradek.client.errors import TransactionFailed
-from odradek.client.producer.batch import ProducerBatch
-from odradek.client.producer.splitting import BatchLimits, split
+from odradek.client.producer.batch import BatchLimits, ProducerBatch, split
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header

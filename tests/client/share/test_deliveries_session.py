@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from odradek.client.record import TopicPartition
-from odradek.client.share.deliveries import Acknowledgement, Source
-from odradek.client.share.leader_session import ShareFetchOptions, ShareSession, outcomes_of, places_of
+from odradek.client.share.deliveries import (
+    Acknowledgement,
+    ShareFetchOptions,
+    ShareSession,
+    Source,
+    outcomes_of,
+    places_of,
+)
 
 A, B = (b"a" * 16, 0), (b"b" * 16, 1)
 OPTIONS = ShareFetchOptions(1, 500, 1_000_000, 500, True, 1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from odradek.client.errors import KafkaError
-from odradek.client.producer.transactions.machine import LEGAL, TransactionState
+from odradek.client.producer.transaction_machine import LEGAL, TransactionState
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.client.producer.transactions.stage import Stage
+from odradek.tests.client.producer.transaction_stage import Stage
 from odradek.tests.support.transcript import check, transcripts
 
 

@@ -13,8 +13,7 @@ pytest.importorskip("pyarrow", reason="tables need pyarrow (extra `tables`)")
 
 from odradek.client.errors import InvalidOption
 from odradek.client.schemas import Schema
-from odradek.client.schemas.table_avro import TableAvro
-from odradek.client.schemas.table_types import ddl
+from odradek.client.schemas.tables import TableAvro, ddl
 
 
 def record(*fields: tuple[Any, ...], name: str = "R") -> dict[str, Any]:

@@ -12,13 +12,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import NamedTuple
 
-from ....protocol.errors import ErrorCode, KafkaError
-from ...core.cluster import Cluster
-from ...core.lifetime import without_cancelling
-from ...core.retries import Backoff
-from ...errors import (
+from ...protocol.errors import ErrorCode, KafkaError
+from ..core.clock import Backoff
+from ..core.cluster import Cluster
+from ..core.lifetime import without_cancelling
+from ..errors import (
     ClientStopped,
     ConnectionLost,
     InvalidTransactionState,
@@ -26,10 +25,10 @@ from ...errors import (
     TransactionAborted,
     TransactionFailed,
 )
-from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ..batch import ProducerBatch
-from ..partition_queue import PartitionQueue
-from .machine import (
+from ..record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from .batch import ProducerBatch
+from .partition_queue import PartitionQueue
+from .transaction_machine import (
     ENDING,
     Action,
     AddGroup,
@@ -41,18 +40,10 @@ from .machine import (
     TransactionState,
     Verdict,
 )
-from .requests import TransactionRequests
+from .transaction_requests import OpenTransaction, TransactionRequests
 
 # CONCURRENT_TRANSACTIONS means that markers of the last transaction are being written, which takes milliseconds.
 _FIRST_CONCURRENT_PAUSE_MS = 10.0
-
-
-class OpenTransaction(NamedTuple):
-    """A transaction that its producer has handed over."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
 
 
 class Transactions:

@@ -12,8 +12,8 @@ import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.connection import Connection
 from odradek.client.core.exchange import no_frame
+from odradek.client.core.handshakes import TlsContexts
 from odradek.client.core.security import SecurityOptions
-from odradek.client.core.tls import TlsContexts
 from odradek.client.errors import (
     AuthenticationFailed,
     ConnectionLost,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.connection import Connection
-from odradek.client.core.sasl import Token, ask_for_token_now, oauthbearer
+from odradek.client.core.handshakes import Token, ask_for_token_now, oauthbearer
 from odradek.client.core.security import SecurityOptions
 from odradek.client.errors import (
     AuthenticationFailed,

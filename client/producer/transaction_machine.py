@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
 
-from ....protocol.errors import ErrorCode, KafkaError
-from ...errors import InvalidTransactionState, ProducerFenced, ProducerUnusable, TransactionFailed
-from ...record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
-from ..batch import NO_PRODUCER_ID, ProducerIdAndEpoch
+from ...protocol.errors import ErrorCode, KafkaError
+from ..errors import InvalidTransactionState, ProducerFenced, ProducerUnusable, TransactionFailed
+from ..record import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from .batch import NO_PRODUCER_ID, ProducerIdAndEpoch
 
 E = ErrorCode
 # The first version in which partitions and groups are added by writing to them.
