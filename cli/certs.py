@@ -18,7 +18,7 @@ import click
 from .errors import CliError
 from .output import print_rows, row_options, time_format, time_options
 from .secure_start import makes_certificates
-from .values import WholeNumber
+from .values import WholeNumber, read_password
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -33,6 +33,12 @@ _MAX_NAME = 64
 
 _dir_option = click.option(
     "--dir", "folder", metavar="DIR", default="certs", show_default=True, help="The folder of the authority."
+)
+_password_option = click.option(
+    "--ca-password-file",
+    "password_file",
+    metavar="FILE",
+    help="The file of the password of ca.key; - is standard input.",
 )
 
 
@@ -66,20 +72,24 @@ def command() -> None:
 @click.option("--name", metavar="NAME", default="Odradek authority", show_default=True, help="Its common name.")
 @_days_option(3650)
 @_dir_option
+@_password_option
 @row_options
 @time_options
-def ca(name: str, days: int, folder: str) -> None:
+def ca(name: str, days: int, folder: str, password_file: str | None) -> None:
     """Make an authority: ca.pem, which brokers and clients trust, and ca.key, which signs. Keep ca.key to yourself.
+    With --ca-password-file it is encrypted, and `server` and `client` need the same option.
 
     \b
     Examples:
       odradek certs ca
       odradek certs ca --dir team --name "Team authority" --days 730
+      odradek certs ca --ca-password-file ca.password
     """
+    password = _password(password_file)
 
     def make(folder: Path) -> tuple[Path, x509.Certificate]:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder / "ca.pem", _authority_class().make(folder, _checked(name), days).certificate
+        return folder / "ca.pem", _authority_class().make(folder, _checked(name), days, password).certificate
 
     _make(Path(folder), make)
 
@@ -88,9 +98,10 @@ def ca(name: str, days: int, folder: str) -> None:
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @_days_option(397)
 @_dir_option
+@_password_option
 @row_options
 @time_options
-def server(names: tuple[str, ...], days: int, folder: str) -> None:
+def server(names: tuple[str, ...], days: int, folder: str, password_file: str | None) -> None:
     """Make the key and certificate of a broker that clients reach at these host names and IP addresses. The file has
     the first one's name. A broker of a cluster shows the same certificate to the others.
 
@@ -101,16 +112,17 @@ def server(names: tuple[str, ...], days: int, folder: str) -> None:
       odradek certs server '*.brokers.example'
     """
     checked = list(map(_checked_host, names))
-    _sign(folder, names[0], lambda authority, path: authority.make_server(path, checked, days))
+    _sign(folder, names[0], password_file, lambda authority, path: authority.make_server(path, checked, days))
 
 
 @command.command(short_help="Make the certificate of a client.")
 @click.argument("name")
 @_days_option(397)
 @_dir_option
+@_password_option
 @row_options
 @time_options
-def client(name: str, days: int, folder: str) -> None:
+def client(name: str, days: int, folder: str, password_file: str | None) -> None:
     """Make the key and certificate of a client, for listeners with ssl.client.auth. To ACLs it is User:CN=NAME.
 
     \b
@@ -118,7 +130,7 @@ def client(name: str, days: int, folder: str) -> None:
       odradek certs client alice
       odradek certs client importer --days 30
     """
-    _sign(folder, name, lambda authority, path: authority.make_client(path, name, days))
+    _sign(folder, name, password_file, lambda authority, path: authority.make_client(path, name, days))
 
 
 @command.command(short_help="Print the certificates of a file or a listener.")
@@ -158,14 +170,17 @@ def _show(offered: Offered, is_trusted: bool | None) -> None:
     print_rows(_SHOWN, [(*rows[0][:-1], is_trusted), *rows[1:]])
 
 
-def _sign(folder: str, name: str, issue: Callable[[Authority, Path], x509.Certificate]) -> None:
+def _sign(
+    folder: str, name: str, password_file: str | None, issue: Callable[[Authority, Path], x509.Certificate]
+) -> None:
     """Have the authority of a folder make NAME.pem."""
+    password = _password(password_file)
 
     def make(folder: Path) -> tuple[Path, x509.Certificate]:
         path = folder / f"{_checked(name).replace('*', '_')}.pem"
         if path.name == "ca.pem":
             raise CliError("no certificate was made: the name ca is the authority's")
-        return path, issue(_authority(folder), path)
+        return path, issue(_authority(folder, password), path)
 
     _make(Path(folder), make)
 
@@ -195,9 +210,14 @@ def _authority_class() -> type[Authority]:
     return Authority
 
 
-def _authority(folder: Path) -> Authority:
+def _password(file: str | None) -> bytes | None:
+    """Return the password of ca.key. CliError where the file has none."""
+    return None if file is None else read_password("--ca-password-file", file).encode()
+
+
+def _authority(folder: Path, password: bytes | None) -> Authority:
     try:
-        return _authority_class().read(folder)
+        return _authority_class().read(folder, password)
     except FileNotFoundError as error:
         raise CliError(f"{error.filename} is missing: `odradek certs ca --dir {folder}` makes an authority") from error
 

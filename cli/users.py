@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import click
 from .errors import CliError
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
-from .values import OneOf
+from .values import OneOf, read_password
 
 if TYPE_CHECKING:
     from ..broker.security.sasl.scram import Credential
@@ -82,7 +81,7 @@ def set_user(user: str, password_file: str, mechanism: str, data_dir: str | None
     """
     if data_dir is not None and properties is not None:
         raise click.UsageError("--data-dir and --config exclude each other.")
-    password = _read_password(password_file)
+    password = read_password("--password-file", password_file)
     if properties is not None:
         set_in_cluster(properties, user, mechanism, password)
         return
@@ -109,18 +108,6 @@ def delete_user(user: str, mechanism: str) -> None:
     from ..client.admin.users import ScramPassword
 
     with_admin(lambda admin: admin.alter_user_scram_credentials(ScramPassword(user, mechanism, None)))
-
-
-def _read_password(name: str) -> str:
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"--password-file {name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    # An editor ends the last line, and no password ends so.
-    password = text.removesuffix("\n").removesuffix("\r")
-    if not password:
-        raise CliError(f"--password-file {name} is empty")
-    return password
 
 
 def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None:

@@ -8,10 +8,14 @@ and so do three configs of producers and the quotas that end with `_byte_rate`.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
+
+from .errors import CliError
 
 
 class _Plain(click.ParamType[Any]):
@@ -190,3 +194,16 @@ def unescape(text: str, source: str) -> bytes:
         return _CHARACTERS[code]
 
     return _ESCAPE.sub(character, text.encode("utf-8", "surrogateescape"))
+
+
+def read_password(option: str, name: str) -> str:
+    """Return the password in the file that an option names; - is standard input. CliError where there is none."""
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{option} {name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    # An editor ends the last line, and no password ends so.
+    password = text.removesuffix("\n").removesuffix("\r")
+    if not password:
+        raise CliError(f"{option} {name} is empty")
+    return password

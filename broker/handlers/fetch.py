@@ -166,6 +166,9 @@ class _Walk:
 class _Fetch:
     """One fetch request until it is answered."""
 
+    # The results of the last walk, in the order of the response.
+    _results: list[_Result]
+
     def __init__(
         self,
         services: Services,
@@ -182,28 +185,27 @@ class _Fetch:
         self._incremental = session is not None and request.session_epoch > 0
         self._partitions = partitions
         # Negative for a consumer.
-        self._replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
+        self._replica_id = replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
         # A follower reads what is not committed yet, and all of it, whatever transactions it belongs to.
-        self._isolation_level = READ_TO_END if self._replica_id >= 0 else request.isolation_level
+        self._isolation_level = READ_TO_END if replica_id >= 0 else request.isolation_level
         # Whether a leader may send this consumer to a follower (KIP-392).
         selector = services.config.replica_selector_class
-        self._wants_rack = selector == RACK_AWARE_SELECTOR and bool(request.rack_id) and self._replica_id < 0
+        self._wants_rack = selector == RACK_AWARE_SELECTOR and bool(request.rack_id) and replica_id < 0
         # Whether partitions that have nothing new for the client are not even looked at, instead of 10 us each. In a
         # cluster a partition may be replaced, and what a follower asks for is noted for each.
         self._passes_settled = self._incremental and services.replicas is None and not self._wants_rack
         # The positions of a follower are noted once, not at each walk.
         self._is_noted = False
-        self._max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
+        max_bytes = min(request.max_bytes, services.config.fetch_max_bytes)
         # Whether what is sent is counted: followers have a throttle of their own.
-        self._is_counted = services.quotas.limits_fetches and self._replica_id < 0
+        self._is_counted = services.quotas.limits_fetches and replica_id < 0
         if self._is_counted:
-            self._max_bytes = services.quotas.most_fetched_bytes(*context.client, self._max_bytes)
+            max_bytes = services.quotas.most_fetched_bytes(*context.client, max_bytes)
+        self._max_bytes = max_bytes
         # More than fits is never there: nobody waits for it.
-        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._min_bytes = min(request.min_bytes, max_bytes)
         # Clients that cannot limit the total fetch their partitions in the same order for ever: none may starve.
         self._one_each = version < FIRST_WITH_MAX_BYTES
-        # The results of the last walk, in the order of the response.
-        self._results: list[_Result] = []
         # Partitions whose data the last walk did not find in memory.
         self._cold: dict[Partition, FetchedPartition] = {}
         # The reads of threads since the request came, or their errors.
@@ -359,21 +361,24 @@ class _Fetch:
 
     def _find(self, each: FetchedPartition) -> Partition | ErrorCode:
         topics = self._services.topics
-        if each.topic_id == ZERO_UUID:
-            topic = topics.get(each.topic)
-        elif (topic := topics.by_id(each.topic_id)) is None:
-            return self._error_of_unknown_id(each)
-        if topic is None and self._version >= FIRST_WITH_IDS:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        name = each.topic if topic is None else topic.name
-        if not (self._context.may(_READ, _TOPIC, name) if self._replica_id < 0 else self._may_follow()):
+        by_name = each.topic_id == ZERO_UUID
+        topic = topics.get(each.topic) if by_name else topics.by_id(each.topic_id)
+        if topic is None:
+            return self._error_of_unknown_name(each) if by_name else self._error_of_unknown_id(each)
+        if not (self._context.may(_READ, _TOPIC, topic.name) if self._replica_id < 0 else self._may_follow()):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        found = topic.partition(each.partition) if topic is not None else None
-        return found or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return topic.partition(each.partition) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _may_follow(self) -> bool:
         """Return whether a follower may fetch: it needs the right of a broker."""
         return self._context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def _error_of_unknown_name(self, each: FetchedPartition) -> ErrorCode:
+        """Return the error for a name that no topic has. A client that may not see it does not learn that."""
+        if self._version >= FIRST_WITH_IDS:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        may = self._context.may(_READ, _TOPIC, each.topic) if self._replica_id < 0 else self._may_follow()
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if may else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     def _error_of_unknown_id(self, each: FetchedPartition) -> ErrorCode:
         """Return the error for a topic id that no topic has.
@@ -422,12 +427,14 @@ class _Fetch:
             self._cold[partition] = each
         except KafkaError as error:
             return _error_data(each, error.code)
+        # Most by position: each argument with a name is an entry of a dict.
         return PartitionData(
-            partition_index=each.partition,
-            high_watermark=partition.high_watermark,
-            last_stable_offset=partition.last_stable_offset,
-            log_start_offset=partition.log.log_start_offset,
-            diverging_epoch=_NO_EPOCH if diverging is None else EpochEndOffset(*diverging),
+            each.partition,
+            0,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            partition.log.log_start_offset,
+            _NO_EPOCH if diverging is None else EpochEndOffset(*diverging),
             aborted_transactions=aborted,
             preferred_read_replica=reader if reader is not None else NO_REPLICA,
             records=records if records is not None else _NO_RECORDS,
@@ -489,7 +496,7 @@ class _Fetch:
         if self._is_counted and (delay_ms := self._quota_delay_ms()):
             return self._held_back(delay_ms)
         session = self._session
-        response = FetchResponse(session_id=session.id if session is not None else 0)
+        response = FetchResponse(0, 0, session.id if session is not None else 0)
         last: FetchableTopicResponse | None = None
         for each, found, data in self._results:
             if isinstance(data.records, FileRange) and isinstance(found, Partition):

@@ -41,7 +41,7 @@ FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_IDS = 10
 # Python 3.11 takes a tenth of a microsecond to look up a member of an enum: a percent of a small response.
 _DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
-_LISTENER_NOT_FOUND = ErrorCode.LISTENER_NOT_FOUND
+_LISTENER_NOT_FOUND = int(ErrorCode.LISTENER_NOT_FOUND)
 # A partition whose data directory is offline.
 _LEADERLESS = int(ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -52,34 +52,39 @@ def handle(
     """Return the requested topics, each once, or all. A missing topic is created where that is allowed."""
     if request.topics and context.api_version >= FIRST_WITH_IDS and _is_misnamed(request.topics, context.api_version):
         return _reject_all(request.topics)
-    response = MetadataResponse(
-        brokers=list(starmap(MetadataResponseBroker, live_brokers(services, context))),
-        cluster_id=services.metadata.cluster_id,
-        controller_id=controller_id(services),
-    )
+    brokers = list(starmap(MetadataResponseBroker, live_brokers(services, context)))
+    # By position: arguments with names would be a dict for each response.
+    response = MetadataResponse(0, brokers, services.metadata.cluster_id, controller_id(services))
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
         response.cluster_authorized_operations = cluster_operations(context)
     view = _View(services, context, request, response)
     if request.topics is None or (context.api_version == 0 and not request.topics):
-        return _add_all(view, response)
-    return _add_requested(view, response, request.topics)
+        return _add_all(view)
+    return _add_requested(view, request.topics)
 
 
 class _View:
-    """The topics of the broker as one client sees them."""
+    """The topics of the broker as one client sees them, and the response that gets them."""
 
-    __slots__ = ("_unreachable", "context", "creates", "response", "services", "wants_operations")
+    __slots__ = ("context", "request", "response", "services")
 
     def __init__(
         self, services: Services, context: RequestContext, request: MetadataRequest, response: MetadataResponse
     ) -> None:
         self.services = services
         self.context = context
+        self.request = request
         self.response = response
-        self.creates = request.allow_auto_topic_creation and services.config.auto_create_topics_enable
-        self.wants_operations = request.include_topic_authorized_operations
-        is_old = context.api_version < FIRST_WITH_LISTENER_NOT_FOUND
-        self._unreachable = ErrorCode.LEADER_NOT_AVAILABLE if is_old else _LISTENER_NOT_FOUND
+
+    @property
+    def creates(self) -> bool:
+        """Whether a missing topic is created."""
+        return self.request.allow_auto_topic_creation and self.services.config.auto_create_topics_enable
+
+    @property
+    def missing_values(self) -> int:
+        """What a missing topic counts for."""
+        return _CREATION_VALUES if self.creates else 1
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""
@@ -94,13 +99,13 @@ class _View:
 
     def describe(self, topic: Topic) -> MetadataResponseTopic:
         """Return a topic that the client may see."""
-        found = MetadataResponseTopic(
-            name=topic.name,
-            topic_id=topic.id,
-            is_internal=topic.is_internal,
-            partitions=partition_states(self.services, self.context, topic, self._unreachable),
-        )
-        if self.wants_operations:
+        states = partition_states(self.services, self.context, topic)
+        if self.context.api_version < FIRST_WITH_LISTENER_NOT_FOUND:
+            for each in states:
+                if each.error_code == _LISTENER_NOT_FOUND:
+                    each.error_code = _LEADERLESS
+        found = MetadataResponseTopic(0, topic.name, topic.id, topic.is_internal, states)
+        if self.request.include_topic_authorized_operations:
             self.add_operations(found)
         return found
 
@@ -109,8 +114,8 @@ class _View:
         topic.topic_authorized_operations = self.context.operations(_TOPIC, topic.name or "")
 
 
-def _add_all(view: _View, response: MetadataResponse) -> MetadataResponse | LargeResponse[MetadataResponse]:
-    services, context = view.services, view.context
+def _add_all(view: _View) -> MetadataResponse | LargeResponse[MetadataResponse]:
+    services, context, response = view.services, view.context, view.response
 
     def add(topic: Topic) -> int:
         # One that was deleted between two turns is left out, and one that the client may not see.
@@ -160,29 +165,31 @@ def known(services: Services, topic: Topic | None) -> Topic | None:
 
 
 def _add_requested(
-    view: _View, response: MetadataResponse, topics: list[MetadataRequestTopic]
+    view: _View, topics: list[MetadataRequestTopic]
 ) -> MetadataResponse | LargeResponse[MetadataResponse]:
     """Add each topic once, however often it is named. One that is missing may be created."""
-    services, create = view.services, view.creates
+    services, response = view.services, view.response
     added: set[tuple[str | None, bytes]] = set()
 
     def add(requested: MetadataRequestTopic, topic: Topic | None) -> int:
         result = _result(view, requested, topic)
         # A topic may be requested by its name and by its id too.
-        if (result.name, result.topic_id) not in added:
-            added.add((result.name, result.topic_id))
+        identity = result.name, result.topic_id
+        if identity not in added:
+            added.add(identity)
             response.topics.append(result)
-        return _CREATION_VALUES if create and topic is None else 1 + len(result.partitions)
+        return view.missing_values if topic is None else 1 + len(result.partitions)
 
-    requested = list({(each.name, each.topic_id): each for each in topics}.values())
-    found = list(map(_find, repeat(services), requested))
-    missing, values = _CREATION_VALUES if create else 1, 0
+    if len(topics) > 1:
+        topics = list({(each.name, each.topic_id): each for each in topics}.values())
+    found = list(map(_find, repeat(services), topics))
+    values = 0
     for topic in found:
-        values += missing if topic is None else 1 + len(topic.partitions)
+        values += view.missing_values if topic is None else 1 + len(topic.partitions)
     if values <= VALUES_AT_ONCE:
-        return fill(response, map(add, requested, found), values)
+        return fill(response, map(add, topics, found), values)
     # Topics come and go between two turns, so each is looked up in its own.
-    return fill(response, map(add, requested, map(_find, repeat(services), requested)), values)
+    return fill(response, map(add, topics, map(_find, repeat(services), topics)), values)
 
 
 def _is_misnamed(topics: list[MetadataRequestTopic], version: int) -> bool:
@@ -232,7 +239,7 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
     except KafkaError as error:
         failed = MetadataResponseTopic(int(error.code), name, ZERO_UUID, name in INTERNAL_TOPICS)
         # As in Kafka: operations are authorized on the name, whether the topic exists or not.
-        if view.wants_operations:
+        if view.request.include_topic_authorized_operations:
             view.add_operations(failed)
         return failed
 
@@ -264,12 +271,11 @@ def _ask_for(view: _View, name: str) -> NoReturn:
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-def partition_states(
-    services: Services, context: RequestContext, topic: Topic, unreachable: ErrorCode = ErrorCode.LISTENER_NOT_FOUND
-) -> list[MetadataResponsePartition]:
-    """Return the state of every partition of a topic. One without a live leader has LEADER_NOT_AVAILABLE.
+def partition_states(services: Services, context: RequestContext, topic: Topic) -> list[MetadataResponsePartition]:
+    """Return the state of every partition of a topic.
 
-    `unreachable` is the error of one whose leader does not have the listener of the client.
+    One without a live leader has LEADER_NOT_AVAILABLE; one whose leader does not have the listener of the client has
+    LISTENER_NOT_FOUND.
     """
     node, replicas = services.config.node_id, services.replicas
     states: list[MetadataResponsePartition] = []
@@ -282,7 +288,7 @@ def partition_states(
         return states
     view = replicas.view
     for index, each in sorted(view.topics[topic.name].partitions.items()):
-        code, leader = _led_by(view, each.leader, context.listener_name, unreachable)
+        code, leader = _led_by(view, each.leader, context.listener_name)
         away = {broker for broker in each.replicas if broker not in view.brokers}
         states.append(
             MetadataResponsePartition(
@@ -298,9 +304,9 @@ def partition_states(
     return states
 
 
-def _led_by(view: MetadataCache, leader: int, listener: str, unreachable: ErrorCode) -> tuple[int, int]:
+def _led_by(view: MetadataCache, leader: int, listener: str) -> tuple[int, int]:
     """Return the error of a partition, and the leader that the client is told of."""
     found = view.brokers.get(leader)
     if found is None:
         return _LEADERLESS, -1
-    return (0, leader) if found.address(listener) is not None else (int(unreachable), -1)
+    return (0, leader) if found.address(listener) is not None else (_LISTENER_NOT_FOUND, -1)

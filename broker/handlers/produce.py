@@ -68,8 +68,8 @@ class _Round:
     __slots__ = (
         "context",
         "deferred",
-        "error_fields",
-        "errors",
+        "first_error",
+        "rejected",
         "replicating",
         "request",
         "response",
@@ -93,10 +93,10 @@ class _Round:
         self.unflushed: list[tuple[Partition, PartitionProduceResponse]] = []
         # Partitions in a cluster whose followers must have the append: its reign, its end, and its result.
         self.replicating: list[tuple[Partition, int, int, PartitionProduceResponse]] = []
-        # One text for each rejected batch. A request of thousands is one line of the log all the same.
-        self.errors: list[str] = []
-        # The fields of that line in the JSON log: where the first rejected batch was to go, and its error.
-        self.error_fields: dict[str, str | int] = {}
+        # How many batches were rejected, and where the first one was to go, with its error. A request of thousands is
+        # one line of the log all the same.
+        self.rejected = 0
+        self.first_error: tuple[str, int, KafkaError] | None = None
 
 
 def handle(
@@ -202,9 +202,8 @@ def _reject(work: _Round, topic: str, result: PartitionProduceResponse, error: K
     work.services.requests.of(ApiKey.PRODUCE).reject(error.code)
     _tell_leader(work, topic, result)
     if error.code not in _EXPECTED:
-        work.errors.append(f"{topic}-{result.index} rejected: {error}")
-        if not work.error_fields:
-            work.error_fields = {"topic": topic, "partition": result.index, "error": error.code.name}
+        work.rejected += 1
+        work.first_error = work.first_error or (topic, result.index, error)
 
 
 def _respond(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse] | None:
@@ -212,13 +211,18 @@ def _respond(work: _Round) -> ProduceResponse | asyncio.Future[ProduceResponse] 
     if work.request.acks == 0:
         _close_if_failed(work.response)
         return None
-    if work.errors:
-        more = f" (and {len(work.errors) - 1} more)" if len(work.errors) > 1 else ""
-        fields = {**work.context.log_fields, **work.error_fields}
-        _log.warning("%s: a batch for %s%s", work.context.connection.name, work.errors[0], more, extra=fields)
+    if work.first_error is not None:
+        _log_rejected(work, *work.first_error)
     if work.unflushed:
         return asyncio.ensure_future(_flush(work))
     return _replicate(work) if work.replicating else work.response
+
+
+def _log_rejected(work: _Round, topic: str, index: int, error: KafkaError) -> None:
+    more = f" (and {work.rejected - 1} more)" if work.rejected > 1 else ""
+    fields = {**work.context.log_fields, "topic": topic, "partition": index, "error": error.code.name}
+    said = f"a batch for {topic}-{index} rejected: {error}{more}"
+    _log.warning("%s: %s", work.context.connection.name, said, extra=fields)
 
 
 async def _flush(work: _Round) -> ProduceResponse:

@@ -436,11 +436,11 @@ class Connection(asyncio.BufferedProtocol):
             self._owner.rejections.warn(_log, "%s: closed: %s", self.name, why, extra=self.log_fields)
             self._close()
             return False
-        if response is not None and not isinstance(response, list):
+        if isinstance(response, list):
+            self._responses.add(response)
+        elif response is not None:
             self._wait(response)
             return True
-        if response is not None:
-            self._responses.add(response)
         if self.muted_ms:
             self._rest()
         return True

@@ -41,7 +41,7 @@ MAX_VALUES_BYTES = 8 * 1024 * 1024
 # (routes.py). Its frame has a buffer of its own, so that its batches are not copied.
 LARGE_BYTES = POOLED_BYTES
 
-# The low bits of an API's count of requests: they are 1 where one is timed.
+# The low bits of the number of requests of an API before this one: they are 0 where it is timed.
 _COUNTED = TIMED_ONE_IN - 1
 
 _key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
@@ -106,11 +106,12 @@ class Dispatcher:
         served = self._served.get(which) or self._prepare(*which, data)
         # Each look into a named tuple costs half a percent of a small request.
         decode, handle, encode, route, counts, max_values = served
-        counts.requests = number = counts.requests + 1
+        number = counts.requests
+        counts.requests = number + 1
         # Zero: this request is not timed.
-        began_ns = perf_counter_ns() if number & _COUNTED == 1 else 0
+        began_ns = 0 if number & _COUNTED else perf_counter_ns()
         size = len(data)
-        if size > MAX_VALUES_BYTES and which[0] != ApiKey.PRODUCE:
+        if size > MAX_VALUES_BYTES and route.key is not ApiKey.PRODUCE:
             why = f"a {_name(*which)} request of {size} bytes: only batches may be more than {MAX_VALUES_BYTES}"
             raise CloseConnection(why)
         try:
@@ -119,7 +120,8 @@ class Dispatcher:
             return self._handle_many(connection, served, data, error)
         except DecodeError as error:
             raise _undecodable(data, error) from error
-        context = self._new_context(*which, correlation_id, client_id or "", connection, size)
+        key, version = which
+        context = self._new_context(key, version, correlation_id, client_id or "", connection, size)
         if end != size or self._logs_requests:
             _log_request(context, data, end)
         if size > LARGE_BYTES and route.portions:
@@ -130,20 +132,34 @@ class Dispatcher:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
             response = _error_response(context, error, counts)
-        if isinstance(response, asyncio.Future):
-            if began_ns:
-                response.add_done_callback(partial(counts.observe_since, began_ns))
-            return Pending(response, partial(self._finish, context, served))
-        if isinstance(response, LargeResponse):
-            return self._respond_large(context, served, response)
+        if not isinstance(response, Message):
+            return self._respond_otherwise(context, served, response, began_ns)
         # As `_encode` does, whose call would be one in thirty.
         try:
-            encoded = encode(correlation_id, response) if response is not None else None
+            encoded = encode(correlation_id, response)
         except EncodeError as error:
             raise _unencodable(context, error) from error
         if began_ns:
             counts.observe_since(began_ns)
         return encoded
+
+    def _respond_otherwise(
+        self,
+        context: RequestContext,
+        served: _Served,
+        response: LargeResponse[Any] | asyncio.Future[Any] | None,
+        began_ns: int,
+    ) -> Pending | None:
+        """Return a response that comes later, or none. `began_ns` zero: the request is not timed."""
+        if isinstance(response, asyncio.Future):
+            if began_ns:
+                response.add_done_callback(partial(served.counts.observe_since, began_ns))
+            return Pending(response, partial(self._finish, context, served))
+        if response is not None:
+            return self._respond_large(context, served, response)
+        if began_ns:
+            served.counts.observe_since(began_ns)
+        return None
 
     def renew_guards(self) -> None:
         """Ask the guard again for each route, because it guards others now."""

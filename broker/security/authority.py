@@ -13,7 +13,9 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -46,10 +48,13 @@ class Authority:
         return cls._make(folder, "Odradek authority", AUTHORITY_DAYS, write_secret)
 
     @classmethod
-    def read(cls, folder: Path) -> Authority:
-        """Read the authority of a folder. OSError, ValueError or BadAuthority where that fails."""
+    def read(cls, folder: Path, password: bytes | None = None) -> Authority:
+        """Read the authority of a folder. OSError, ValueError or BadAuthority where that fails.
+
+        `password` is that of its key; None: it has none.
+        """
         key_file, file = folder / "ca.key", folder / "ca.pem"
-        key = load_pem_private_key(key_file.read_bytes(), None)
+        key = _read_key(key_file, password)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
             raise BadAuthority(f"{key_file} has another kind of key")
         certificate = x509.load_pem_x509_certificate(file.read_bytes())
@@ -58,21 +63,31 @@ class Authority:
         return cls(key, certificate)
 
     @classmethod
-    def make(cls, folder: Path, name: str, days: int = AUTHORITY_DAYS) -> Authority:
-        """Make an authority in a folder that has none. OSError (FileExistsError where it has) or ValueError."""
+    def make(cls, folder: Path, name: str, days: int = AUTHORITY_DAYS, password: bytes | None = None) -> Authority:
+        """Make an authority in a folder that has none. OSError (FileExistsError where it has) or ValueError.
+
+        `password` encrypts its key.
+        """
         if (folder / "ca.pem").exists():
             raise FileExistsError(errno.EEXIST, "exists", str(folder / "ca.pem"))
-        return cls._make(folder, name, days, write_new_secret)
+        return cls._make(folder, name, days, write_new_secret, password)
 
     @classmethod
-    def _make(cls, folder: Path, name: str, days: int, write: Callable[[Path, bytes], None]) -> Authority:
+    def _make(
+        cls,
+        folder: Path,
+        name: str,
+        days: int,
+        write: Callable[[Path, bytes], None],
+        password: bytes | None = None,
+    ) -> Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _common_name(name)
         builder = _builder(subject, subject, key.public_key(), days)
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
         certificate = builder.sign(key, hashes.SHA256())
-        write(folder / "ca.key", _pem(key))
+        write(folder / "ca.key", _pem(key, password))
         _write_beside(folder / "ca.pem", certificate.public_bytes(Encoding.PEM), 0o644).rename(folder / "ca.pem")
         return cls(key, certificate)
 
@@ -175,8 +190,23 @@ def _is_good(certificate: x509.Certificate, names: Sequence[str]) -> bool:
     return is_fresh and set(_alternatives(names)) <= set(found)
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+def _pem(key: ec.EllipticCurvePrivateKey, password: bytes | None = None) -> bytes:
+    encryption = NoEncryption() if password is None else BestAvailableEncryption(password)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+
+
+def _read_key(file: Path, password: bytes | None) -> PrivateKeyTypes:
+    """Read a private key. OSError, ValueError or BadAuthority where that fails."""
+    data = file.read_bytes()
+    try:
+        return load_pem_private_key(data, password)
+    except TypeError as error:
+        why = "is encrypted, and no password was given" if password is None else "is not encrypted: give no password"
+        raise BadAuthority(f"{file} {why}") from error
+    except ValueError as error:
+        if password is None:
+            raise
+        raise BadAuthority(f"{file} cannot be read with this password") from error
 
 
 def write_secret(path: Path, data: bytes) -> None:

@@ -47,7 +47,7 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
 
 @pytest.mark.parametrize(
     ("prepare", "most"),
-    [(_produce, 36), (_metadata, 26.5), (_heartbeat, 32.5)],
+    [(_produce, 36), (_metadata, 25), (_heartbeat, 32.5)],
     ids=["Produce", "Metadata", "Heartbeat"],
 )
 def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: float) -> None:

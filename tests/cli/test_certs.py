@@ -125,6 +125,20 @@ def test_a_key_of_another_authority_signs_nothing(folder: Path) -> None:
     assert "is not the key of" in failure("client", "bob")
 
 
+def test_a_key_with_a_password_signs_for_those_who_know_it(folder: Path) -> None:
+    Path("secret").write_text("of the team\n")
+    Path("guess").write_text("guess\n")
+    assert run("certs", "ca", "--dir", "team", "--ca-password-file", "secret").exit_code == 0
+    assert "BEGIN ENCRYPTED PRIVATE KEY" in Path("team/ca.key").read_text()
+    assert "ca.key is encrypted, and no password was given" in failure("client", "bob", "--dir", "team")
+    guessed = failure("client", "bob", "--dir", "team", "--ca-password-file", "guess")
+    assert "ca.key cannot be read with this password" in guessed
+    assert "is not encrypted: give no password" in failure("server", "host", "--ca-password-file", "secret")
+    words = ("client", "bob", "--dir", "team", "--ca-password-file", "-")
+    assert run("certs", *words, stdin=b"of the team").exit_code == 0
+    assert [each["trusted"] for each in shown("team/bob.pem", "--trust", "team/ca.pem")] == [True]
+
+
 @pytest.mark.parametrize("name", ["", "../up", ".hidden", "a" * 65, "a\nb", "ca"])
 def test_a_name_that_is_none_is_refused(folder: Path, name: str) -> None:
     assert "no certificate was made" in failure("client", name)
