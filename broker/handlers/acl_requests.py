@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
@@ -17,9 +15,7 @@ from ..security.acls import (
     ResourceType,
     known,
 )
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 # Kafka's bound of the ACLs that one request changes.
 MAX_CHANGED = 10_000

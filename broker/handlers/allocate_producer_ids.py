@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import KafkaError
 from ...protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from ..network.request import RequestContext
+from ..services import Services
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 
 def handle(

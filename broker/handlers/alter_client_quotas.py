@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_client_quotas import (
@@ -20,9 +20,7 @@ from ...protocol.messages.alter_client_quotas import (
 from ...protocol.messages.describe_client_quotas import EntityData
 from ..network.request import RequestContext
 from ..quotas.entities import Entity, InvalidQuota, check_quota, entity_of
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 # Quotas are in memory, and each start reads them. Kafka has no such bounds.
 MAX_ENTITIES: Final = 20_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -13,10 +12,8 @@ from ...protocol.messages.alter_configs import (
 )
 from ..configs.alteration import Resource, replace_all
 from ..network.request import RequestContext
+from ..services import Services
 from .config_changes import alter_resources
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

@@ -18,11 +18,11 @@ from ...protocol.messages.alter_partition import (
     TopicData,
 )
 from ..network.request import RequestContext
+from ..services import Services
 
 if TYPE_CHECKING:
     from ..cluster.isr_changes import AlteredState, WantedState
     from ..cluster.member import Member
-    from ..services import Services
 
 FIRST_WITH_IDS = 2
 FIRST_WITH_REPLICA_EPOCHS = 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_partition_reassignments import (
@@ -17,9 +17,7 @@ from ...protocol.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(

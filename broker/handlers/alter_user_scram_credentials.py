@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_user_scram_credentials import (
@@ -21,10 +20,8 @@ from ...protocol.messages.alter_user_scram_credentials import (
 )
 from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
+from ..services import Services
 from ..topics.security_store import missing_password
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}

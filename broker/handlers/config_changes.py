@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..configs.alteration import RequestedResource, Resource, alter_each
+from ..services import Services
 from ..topics.config_resources import CheckedResource, ResourceType, resource_of
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 RequestedT = TypeVar("RequestedT", bound=RequestedResource)
 ResponseT = TypeVar("ResponseT")

@@ -15,10 +15,10 @@ from ...protocol.messages.controlled_shutdown import (
     RemainingPartition,
 )
 from ..network.request import RequestContext
+from ..services import Services
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 
 def handle(

@@ -8,17 +8,14 @@ once more without a change.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from ..network.request import RequestContext
 from ..security.acls import Acl, Operation, mistake_in
+from ..services import Services
 from ..turns import VALUES_PER_TURN
 from .acl_requests import MAX_ACL_CHARS, MAX_ACLS, MAX_CHANGED, check_codes, rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 _TOO_MANY = "Unable to perform excessively large batch operation."
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..security.principals import USER_TYPE, Principal
+from ..services import Services
 from .token_requests import NOT_ALLOWED_MS, rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 FIRST_WITH_REQUESTER = 3
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_partitions import (
@@ -18,11 +17,9 @@ from ...protocol.messages.create_partitions import (
 )
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import check_partition_count
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 3

@@ -21,12 +21,12 @@ from ...protocol.messages.create_topics import (
 from ..configs.description import describe_topic
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 _DEFAULT = -1
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_acls import (
@@ -20,10 +19,8 @@ from ...protocol.messages.delete_acls import (
 )
 from ..network.request import RequestContext
 from ..security.acls import Acl, AclFilter, Operation
+from ..services import Services
 from .acl_requests import MAX_CHANGED, check_codes, matching, mistake_in_filter, rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 _TOO_MANY = f"Cannot remove more than {MAX_CHANGED} acls in a single delete operation."
 # ACLs that the filters of a turn look at: less than a microsecond each.

@@ -20,11 +20,11 @@ from ...protocol.messages.delete_topics import (
 from ...protocol.primitives import ZERO_UUID
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 5

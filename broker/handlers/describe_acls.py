@@ -6,7 +6,6 @@ Without an authorizer it is rejected with SECURITY_DISABLED, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_acls import (
@@ -17,11 +16,9 @@ from ...protocol.messages.describe_acls import (
 )
 from ..network.request import RequestContext
 from ..security.acls import Acl, AclFilter, Operation
+from ..services import Services
 from ..turns import LargeResponse, fill
 from .acl_requests import check_codes, matching, rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # Kafka's own words: without the full stop that CreateAcls and DeleteAcls have.
 NO_AUTHORIZER = "No Authorizer is configured on the broker"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_client_quotas import (
@@ -16,10 +15,8 @@ from ...protocol.messages.describe_client_quotas import (
 )
 from ..network.request import RequestContext
 from ..quotas.entities import CLIENT_ID, DEFAULT, IP, USER, Entity
+from ..services import Services
 from ..turns import LargeResponse, fill
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 _WORDS = {_DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}

@@ -6,8 +6,6 @@ brokers: there are none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -15,10 +13,8 @@ from ...protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ..network.request import RequestContext
+from ..services import Services
 from .metadata import cluster_operations, controller_id, live_brokers
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 BROKERS = 1
 CONTROLLERS = 2

@@ -6,8 +6,6 @@ metrics have no configs here, so their results are empty.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -19,11 +17,9 @@ from ...protocol.messages.describe_configs import (
 )
 from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_group, describe_topic
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.config_resources import ResourceType
 from ..topics.topic_names import check_name
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:

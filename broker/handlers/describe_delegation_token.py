@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
 from ..network.request import RequestContext
+from ..services import Services
 from .token_requests import rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

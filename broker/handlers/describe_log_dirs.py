@@ -8,7 +8,6 @@ response leaves out partitions that do not exist, as in Kafka.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -20,11 +19,9 @@ from ...protocol.messages.describe_log_dirs import (
 from ...storage.errors import StorageError
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_producers import (
@@ -17,14 +16,12 @@ from ...protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ...storage.producers import ProducerStates
+from ..network.request import RequestContext
+from ..services import Services
+from ..topics.topic import Topic
 from ..topics.topic_names import check_name
 from ..turns import LargeResponse, fill
-
-if TYPE_CHECKING:
-    from ...storage.producers import ProducerStates
-    from ..network.request import RequestContext
-    from ..services import Services
-    from ..topics.topic import Topic
 
 Describe = Callable[[int], PartitionResponse]
 

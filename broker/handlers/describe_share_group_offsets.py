@@ -6,7 +6,6 @@ The share coordinator has the states, the leaders of the partitions know where t
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_share_group_offsets import (
@@ -14,9 +13,7 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(

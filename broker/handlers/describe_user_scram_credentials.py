@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_user_scram_credentials import (
@@ -13,10 +12,8 @@ from ...protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 from ..network.request import RequestContext
+from ..services import Services
 from .alter_user_scram_credentials import MECHANISMS
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

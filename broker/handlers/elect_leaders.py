@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.elect_leaders import (
@@ -17,9 +16,7 @@ from ...protocol.messages.elect_leaders import (
     ReplicaElectionResult,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 PREFERRED, UNCLEAN = 0, 1
 FIRST_WITH_TYPES = 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.incremental_alter_configs import (
@@ -15,10 +14,8 @@ from ...protocol.messages.incremental_alter_configs import (
 )
 from ..configs.alteration import Change, Operation, Resource, alter
 from ..network.request import RequestContext
+from ..services import Services
 from .config_changes import alter_resources
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

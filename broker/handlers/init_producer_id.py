@@ -7,14 +7,11 @@ gets a new id. With a transactional id the transaction coordinator says which ep
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
+from ..network.request import RequestContext
+from ..services import Services
 
 
 def handle(

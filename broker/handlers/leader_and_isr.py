@@ -7,14 +7,11 @@ tell a topic from a deleted one of its name.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.leader_and_isr import LeaderAndIsrRequest, LeaderAndIsrResponse
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 FIRST_WITH_IDS = 5
 

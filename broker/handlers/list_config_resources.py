@@ -5,8 +5,6 @@ Version 0 lists client metrics, of which there are none. Version 1 lists the req
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.list_config_resources import (
     ConfigResource,
@@ -14,10 +12,8 @@ from ...protocol.messages.list_config_resources import (
     ListConfigResourcesResponse,
 )
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.config_resources import ResourceType
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

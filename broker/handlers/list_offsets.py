@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.list_offsets import (
@@ -26,12 +26,10 @@ from ...protocol.messages.list_offsets import (
 )
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.disk_reads import read_from_disk
 from ..topics.partition import Partition
 from ..topics.partition_state import READ_TO_END
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 LATEST = -1
 EARLIEST = -2

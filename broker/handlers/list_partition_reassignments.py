@@ -5,8 +5,6 @@ Only the controller of a cluster knows them. Of a broker that is alone none is m
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import KafkaError
 from ...protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -15,9 +13,7 @@ from ...protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(

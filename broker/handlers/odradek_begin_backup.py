@@ -6,16 +6,13 @@ The copy is made by a tool on the same machine (`odradek backup -b ADDRESS`), wh
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest, OdradekBeginBackupResponse
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.live_backup import LiveBackup
 from ..topics.segment_leases import BACKUP_MAX_LIFE_MS
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.messages.odradek_describe_broker import (
     MAX_NAMED,
     DamagedPartition,
@@ -11,11 +9,9 @@ from ...protocol.messages.odradek_describe_broker import (
     OdradekDescribeBrokerResponse,
 )
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # So many are looked at while one value of a response is made.
 _SEGMENTS_PER_VALUE = 50

@@ -7,7 +7,6 @@ by isolation level. The files are found in a thread, and then leased (topics/seg
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_lease_segments import (
@@ -20,12 +19,10 @@ from ...protocol.primitives import ZERO_UUID
 from ...storage.errors import StorageError
 from ...storage.leased_files import Extent, find_extent
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.disk_reads import read_from_disk
 from ..topics.partition import Partition
 from ..topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # Files of one lease. With more, the reader asks again.
 MAX_FILES = 256

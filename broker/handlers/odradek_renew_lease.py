@@ -5,15 +5,11 @@ A reader that may not read the topic any more loses the lease; so does a backup 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(services: Services, context: RequestContext, request: OdradekRenewLeaseRequest) -> OdradekRenewLeaseResponse:

@@ -6,14 +6,11 @@ The group coordinator answers. Version 0 in a cluster keeps offsets in ZooKeeper
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ..coordination.calls import Eventual
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
+from ..network.request import RequestContext
+from ..services import Services
 
 
 def handle(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Eventual[OffsetCommitResponse]:

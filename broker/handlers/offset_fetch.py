@@ -6,14 +6,11 @@ The group coordinator answers. Version 0 in a cluster reads offsets in ZooKeeper
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ..network.request import RequestContext
+from ..services import Services
 from ..turns import LargeResponse
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
 
 
 def handle(

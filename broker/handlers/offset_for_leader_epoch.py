@@ -6,8 +6,6 @@ records that it has read are lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -17,9 +15,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from ..network.request import RequestContext
+from ..services import Services
 from .token_requests import rejection
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

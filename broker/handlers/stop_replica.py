@@ -6,13 +6,10 @@ Only a broker in a cluster serves it.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.messages.stop_replica import StopReplicaRequest, StopReplicaResponse
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ..network.request import RequestContext
+from ..services import Services
 from ..topics.partition import Partition
 from ..topics.topic_names import OFFSETS_TOPIC
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
 
 
 def handle(

@@ -6,14 +6,11 @@ Only a broker in a cluster serves it. A controller older than Kafka 2.8 names no
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 FIRST_WITH_IDS = 7
 

@@ -6,7 +6,6 @@ Version 2 adds the transaction version of each marker. An error concerns one par
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.write_txn_markers import (
@@ -19,10 +18,8 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ...protocol.records.batch import NO_PRODUCER_ID
 from ..coordination.transactions.markers import TransactionEnd
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
+from ..network.request import RequestContext
+from ..services import Services
 
 # Markers that wait for an fsync, and their results.
 Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from ..security.authorizer import Authorizer
+from ..services import Services
 from .access.caller import Caller, logs_allowed
 from .request import RequestContext
 from .routes import Handler, Route
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 class AccessGuard:

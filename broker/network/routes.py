@@ -12,22 +12,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ..security.acls import Operation
+from ..services import Services
 from .access import cluster as cluster_access
 from .access import groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
-if TYPE_CHECKING:
-    from ..services import Services
-
 # Returns the response, or a future of it where the request waits; None where a client expects no response (acks=0).
-Handler = Callable[[RequestContext, Any], "Handled | asyncio.Future[Any]"]
+Handler = Callable[[RequestContext, Any], Handled | asyncio.Future[Any]]
 
 
 @dataclass(frozen=True, slots=True)
