@@ -15,7 +15,7 @@ from odradek.broker.coordination.groups.share import state_work
 from odradek.broker.coordination.share import machine as share_machine
 from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
-    acl_requests,
+    acls,
     alter_client_quotas,
     alter_user_scram_credentials,
     fetch,
@@ -76,9 +76,9 @@ FIXED = {
     "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
     "clients whose use of a quota is counted": client_quotas.MOST_METERS,
     "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
-    "ACLs": acl_requests.MAX_ACLS,
-    "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
-    "ACLs that one request creates or deletes": acl_requests.MAX_CHANGED,
+    "ACLs": acls.MAX_ACLS,
+    "characters of all ACLs together": acls.MAX_ACL_CHARS,
+    "ACLs that one request creates or deletes": acls.MAX_CHANGED,
     "lines of the audit log for one request": caller.MAX_LINES,
     "a batch or message set when decompressed": compression.MAX_DECOMPRESSED_BYTES,
     "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,

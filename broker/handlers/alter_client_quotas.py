@@ -6,7 +6,6 @@ connection. The changes of one entity are made together or not at all.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Final
 
@@ -29,17 +28,13 @@ MAX_NAME_CHARS: Final = 1_024
 _Names = dict[str, "str | None"]
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: AlterClientQuotasRequest
-) -> asyncio.Future[AlterClientQuotasResponse]:
+) -> AlterClientQuotasResponse:
     """Return one result for each entity. An error of one entity does not affect the others.
 
     Of an entity that comes twice the first change is made, and the result is an error.
     """
-    return asyncio.ensure_future(_alter(services, request))
-
-
-async def _alter(services: Services, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     changes: dict[Entity, dict[str, float]] = {}
     of_entities: dict[Entity, EntryResult] = {}
     results: dict[frozenset[tuple[str, str | None]], EntryResult] = {}

@@ -7,7 +7,6 @@ are those of Kafka 3.9: the controller makes one change a user, mechanism and re
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -32,14 +31,10 @@ MAX_SALT_BYTES = 1_024
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> asyncio.Future[AlterUserScramCredentialsResponse]:
+) -> AlterUserScramCredentialsResponse:
     """Make the changes that are right with one write, and return one result a user."""
-    return asyncio.ensure_future(_alter(services, request))
-
-
-async def _alter(services: Services, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
     changes = [*request.deletions, *request.upsertions]
     times = Counter(_target(services, each) for each in changes)
     results: dict[str, AlterUserScramCredentialsResult] = {}

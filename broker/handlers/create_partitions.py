@@ -5,7 +5,6 @@ The existing partitions keep their records, so that a key may go to another part
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -25,19 +24,13 @@ from ..topics.topic_names import check_partition_count
 FIRST_WITH_QUOTA_ERROR = 3
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
-) -> asyncio.Future[CreatePartitionsResponse]:
+) -> CreatePartitionsResponse:
     """Return one result for each topic, in order. An error of one topic does not affect the others.
 
     A name that comes twice is an error.
     """
-    return asyncio.ensure_future(_grow_all(services, context, request))
-
-
-async def _grow_all(
-    services: Services, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}

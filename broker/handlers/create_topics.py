@@ -33,20 +33,12 @@ _DEFAULT = -1
 FIRST_WITH_QUOTA_ERROR = 6
 
 
-def handle(
-    services: Services, context: RequestContext, request: CreateTopicsRequest
-) -> asyncio.Future[CreateTopicsResponse]:
+async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Return one result for each topic, in order. An error of one topic does not affect the others.
 
     A name that comes twice is an error. Other requests get their turns after every topic, and while one with many
     partitions is created.
     """
-    return asyncio.ensure_future(_create_all(services, context, request))
-
-
-async def _create_all(
-    services: Services, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     too_many = _too_many(services, request)

@@ -5,8 +5,6 @@ The share coordinator has the states, the leaders of the partitions know where t
 
 from __future__ import annotations
 
-import asyncio
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -16,9 +14,9 @@ from ..network.request import RequestContext
 from ..services import Services
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> asyncio.Future[DescribeShareGroupOffsetsResponse]:
+) -> DescribeShareGroupOffsetsResponse:
     """Return the offsets of each group."""
 
     async def end_offset(name: str, index: int) -> int:
@@ -31,4 +29,4 @@ def handle(
         partition.check_online()
         return partition.high_watermark
 
-    return asyncio.ensure_future(services.groups.share.describe_offsets(request, end_offset))
+    return await services.groups.share.describe_offsets(request, end_offset)

@@ -5,8 +5,6 @@ The copy is made by a tool on the same machine (`odradek backup -b ADDRESS`), wh
 
 from __future__ import annotations
 
-import asyncio
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest, OdradekBeginBackupResponse
 from ..network.request import RequestContext
@@ -15,15 +13,15 @@ from ..topics.live_backup import LiveBackup
 from ..topics.segment_leases import BACKUP_MAX_LIFE_MS
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: OdradekBeginBackupRequest
-) -> OdradekBeginBackupResponse | asyncio.Future[OdradekBeginBackupResponse]:
+) -> OdradekBeginBackupResponse:
     """Hold the files, or return why that is not possible."""
     try:
         _check(services)
-        return asyncio.ensure_future(_hold(services))
+        return await _hold(services)
     except KafkaError as error:
-        return _error(error)
+        return OdradekBeginBackupResponse(error_code=int(error.code), error_message=error.message)
 
 
 def _check(services: Services) -> None:
@@ -39,20 +37,17 @@ def _check(services: Services) -> None:
 async def _hold(services: Services) -> OdradekBeginBackupResponse:
     leases = services.segment_leases
     paths = services.log_dirs.paths_to_back_up
-    try:
-        lease = leases.begin_backup(paths)
-    except KafkaError as error:
-        return _error(error)
+    lease = leases.begin_backup(paths)
     backup = LiveBackup(
         services.topics, services.metadata, dict(zip(paths, lease.directories, strict=True)),
         services.threads, services.disk,
     )  # fmt: skip
     try:
         await backup.hold()
-    except KafkaError as error:
+    except KafkaError:
         # Where the client has gone instead, a thread may be making links: they go when the lease expires.
         leases.end(lease.id)
-        return _error(error)
+        raise
     return OdradekBeginBackupResponse(
         lease_id=lease.id,
         lease_ms=leases.lease_ms,
@@ -60,7 +55,3 @@ async def _hold(services: Services) -> OdradekBeginBackupResponse:
         cluster_id=services.metadata.cluster_id,
         directories=[str(each.absolute()) for each in lease.directories],
     )
-
-
-def _error(error: KafkaError) -> OdradekBeginBackupResponse:
-    return OdradekBeginBackupResponse(error_code=int(error.code), error_message=error.message)

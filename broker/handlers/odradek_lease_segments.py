@@ -6,8 +6,6 @@ by isolation level. The files are found in a thread, and then leased (topics/seg
 
 from __future__ import annotations
 
-import asyncio
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.odradek_lease_segments import (
     AbortedTransaction,
@@ -30,15 +28,15 @@ MAX_FILES = 256
 MAX_ATTEMPTS = 3
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: OdradekLeaseSegmentsRequest
-) -> OdradekLeaseSegmentsResponse | asyncio.Future[OdradekLeaseSegmentsResponse]:
+) -> OdradekLeaseSegmentsResponse:
     """Find the files and lease them, or return why that is not possible."""
     try:
         services.segment_leases.check_room()
-        return asyncio.ensure_future(_lease(services, request, _find(services, request)))
+        return await _lease(services, request, _find(services, request))
     except KafkaError as error:
-        return _error(error)
+        return OdradekLeaseSegmentsResponse(error_code=int(error.code), error_message=error.message)
 
 
 def _find(services: Services, request: OdradekLeaseSegmentsRequest) -> Partition:
@@ -61,23 +59,20 @@ def _find(services: Services, request: OdradekLeaseSegmentsRequest) -> Partition
 async def _lease(
     services: Services, request: OdradekLeaseSegmentsRequest, partition: Partition
 ) -> OdradekLeaseSegmentsResponse:
-    try:
-        for attempt in range(MAX_ATTEMPTS):
-            response, extent = await _look_up(services, request, partition)
-            if not extent.parts:
-                return response
-            segments = partition.log.segments
-            try:
-                lease = await services.segment_leases.grant(partition.log.directory, extent, partition.topic)
-            except StorageError:
-                if partition.log.segments is segments or attempt + 1 == MAX_ATTEMPTS:
-                    raise
-                continue
-            response.lease_id = lease.id
-            response.directory = str(lease.directories[0].absolute())
+    for attempt in range(MAX_ATTEMPTS):
+        response, extent = await _look_up(services, request, partition)
+        if not extent.parts:
             return response
-    except KafkaError as error:
-        return _error(error)
+        segments = partition.log.segments
+        try:
+            lease = await services.segment_leases.grant(partition.log.directory, extent, partition.topic)
+        except StorageError:
+            if partition.log.segments is segments or attempt + 1 == MAX_ATTEMPTS:
+                raise
+            continue
+        response.lease_id = lease.id
+        response.directory = str(lease.directories[0].absolute())
+        return response
     raise AssertionError("the last attempt raises")
 
 
@@ -115,7 +110,3 @@ async def _look_up(
         AbortedTransaction(each.producer_id, each.first_offset, each.last_offset) for each in extent.aborted
     ]
     return response, extent
-
-
-def _error(error: KafkaError) -> OdradekLeaseSegmentsResponse:
-    return OdradekLeaseSegmentsResponse(error_code=int(error.code), error_message=error.message)

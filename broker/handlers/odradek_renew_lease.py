@@ -13,19 +13,16 @@ from ..services import Services
 
 
 def handle(services: Services, context: RequestContext, request: OdradekRenewLeaseRequest) -> OdradekRenewLeaseResponse:
-    """Renew or end the lease. RESOURCE_NOT_FOUND: it has ended."""
+    """Renew or end the lease. Raises RESOURCE_NOT_FOUND where it has ended."""
     leases = services.segment_leases
-    try:
-        if request.is_end:
-            leases.end(request.lease_id)
-            return OdradekRenewLeaseResponse()
-        topic = leases.topic_of(request.lease_id)
-        if topic is None and not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-            leases.end(request.lease_id)
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        if topic is not None and not context.may(Operation.READ, ResourceType.TOPIC, topic):
-            leases.end(request.lease_id)
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return OdradekRenewLeaseResponse(lease_ms=leases.renew(request.lease_id))
-    except KafkaError as error:
-        return OdradekRenewLeaseResponse(error_code=int(error.code))
+    if request.is_end:
+        leases.end(request.lease_id)
+        return OdradekRenewLeaseResponse()
+    topic = leases.topic_of(request.lease_id)
+    if topic is None and not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        leases.end(request.lease_id)
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if topic is not None and not context.may(Operation.READ, ResourceType.TOPIC, topic):
+        leases.end(request.lease_id)
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return OdradekRenewLeaseResponse(lease_ms=leases.renew(request.lease_id))

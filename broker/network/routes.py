@@ -1,17 +1,19 @@
 """The table of what the broker serves: it *is* the ApiVersions response.
 
 A route serves the versions that its message declares. It names the coordinator's method that handles the requests, or
-leaves them to `handle(services, context, request)` in `handlers/<api>.py`. Messages and handlers are imported when a
-client first needs them, so that a start does not wait for them.
+leaves them to `handle(services, context, request)` in `handlers/<api>.py`; APIs that share a subject have one module,
+with a function for each. A coroutine is started as a task. Messages and handlers are imported when a client first needs
+them, so that a start does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import iscoroutinefunction
 from typing import Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
@@ -37,6 +39,8 @@ class Route:
     access: Access
     # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
     method: Callable[[Services], Handler] | None = None
+    # The handler module that has a function named as the API, for APIs that share a subject.
+    module: str = ""
     # The highest version that is served, where messages/ declares more.
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
@@ -62,8 +66,14 @@ class Route:
         """Return the function that handles the requests."""
         if self.method is not None:
             return self.method(services)
-        module = import_module(f"..handlers.{self.key.name.lower()}", __package__)
-        return partial(module.handle, services)
+        name = self.key.name.lower()
+        module = import_module(f"..handlers.{self.module or name}", __package__)
+        handle = partial(getattr(module, name if self.module else "handle"), services)
+        return _started(handle) if iscoroutinefunction(handle) else handle
+
+
+def _started(handle: Callable[[RequestContext, Any], Coroutine[Any, Any, Handled]]) -> Handler:
+    return lambda context, request: asyncio.ensure_future(handle(context, request))
 
 
 def _by_name_and_id(topic: Any) -> tuple[str, bytes]:
@@ -234,11 +244,12 @@ ROUTES = (
         portions=(Portions("topics", "topics", identity=_by_name_and_id),),
     ),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
-    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
+    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS, module="group_offsets"),
     Route(
         ApiKey.OFFSET_FETCH,
         groups.fetch_offsets(_INDEXES),
         portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
+        module="group_offsets",
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
@@ -273,7 +284,7 @@ ROUTES = (
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
     Route(ApiKey.LIST_GROUPS, groups.list_all(), lambda services: services.groups.list),
-    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
+    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is"), module="late_login"),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
     Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
     Route(
@@ -294,7 +305,13 @@ ROUTES = (
         transactions.write_markers(_MARKERS),
         portions=(_MARKERS,),
     ),
-    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
+    Route(
+        ApiKey.TXN_OFFSET_COMMIT,
+        transactions.commit_offsets(_TOPICS[0]),
+        max_values=1_000,
+        portions=_TOPICS,
+        module="group_offsets",
+    ),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         transactions.add_partitions(_ADDED),
@@ -304,9 +321,9 @@ ROUTES = (
     Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets(), lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, transactions.end(), lambda services: services.transactions.end),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
-    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
-    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
-    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
+    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster"), module="acls"),
+    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True, module="acls"),
+    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True, module="acls"),
     Route(
         ApiKey.DESCRIBE_CONFIGS,
         cluster_access.configs(_DESCRIBED_CONFIGS, Operation.DESCRIBE_CONFIGS),
@@ -318,8 +335,9 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
+        module="config_changes",
     ),
-    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
+    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is"), module="late_login"),
     Route(
         ApiKey.CREATE_PARTITIONS,
         topics.each_topic(_NEW_PARTITIONS, Operation.ALTER),
@@ -331,10 +349,21 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
+        module="config_changes",
     ),
-    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster_access.list_reassignments(_INDEXES), max_values=_MANY),
+    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY, module="replica_placement"),
+    Route(
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        cluster_access.alter_replicas(_REASSIGNED),
+        max_values=_MANY,
+        module="replica_placement",
+    ),
+    Route(
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        cluster_access.list_reassignments(_INDEXES),
+        max_values=_MANY,
+        module="replica_placement",
+    ),
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -343,10 +372,14 @@ ROUTES = (
     ),
     Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        by_handler("CREATE_TOKENS on the USER that is to own it, if another"),
+        module="delegation_tokens",
+    ),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
     Route(
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
@@ -379,12 +412,12 @@ ROUTES = (
 
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
-    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS),
-    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS),
+    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
+    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
+    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS, module="between_brokers"),
+    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS, module="between_brokers"),
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
