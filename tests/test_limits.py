@@ -29,8 +29,8 @@ from odradek.broker.network import (
     connection_limits,
     dispatcher,
     large_messages,
+    line_limit,
     login,
-    rejections,
     routes,
     send_queue,
     tls_door,
@@ -58,7 +58,7 @@ FIXED = {
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
-        rejections.MOST_LINES
+        line_limit.MOST_LINES
     ),
     "a message of SCRAM (bytes)": scram.MAX_MESSAGE_BYTES,
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,

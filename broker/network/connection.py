@@ -28,9 +28,8 @@ from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
 from .connection_memory import ConnectionMemory
 from .first_bytes import guess
-from .line_limit import LineLimit
+from .line_limit import LineLimit, Rejections
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
-from .rejections import Rejections
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 from .small_responses import has_small_response
 
