@@ -162,7 +162,7 @@ SHARE_ROUTES = (
     ),
     Route(
         ApiKey.SHARE_GROUP_DESCRIBE,
-        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
         lambda services: services.groups.share.describe,
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
@@ -279,7 +279,7 @@ ROUTES = (
     ),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
-        groups.describe_consumers(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
         lambda services: services.groups.describe_consumers,
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
