@@ -16,13 +16,15 @@ from odradek.broker.coordination.share import machine as share_machine
 from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
     acls,
-    alter_client_quotas,
-    alter_user_scram_credentials,
     fetch,
     metadata,
-    odradek_lease_segments,
+    scram_credentials,
+    segment_leases,
     share_acknowledge,
     share_fetch,
+)
+from odradek.broker.handlers import (
+    client_quotas as quota_handlers,
 )
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import (
@@ -70,10 +72,10 @@ FIXED = {
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
-    "characters of the name of a user with a password": alter_user_scram_credentials.MAX_NAME_CHARS,
-    "salt of a password (bytes)": alter_user_scram_credentials.MAX_SALT_BYTES,
-    "entities that have quotas": alter_client_quotas.MAX_ENTITIES,
-    "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
+    "characters of the name of a user with a password": scram_credentials.MAX_NAME_CHARS,
+    "salt of a password (bytes)": scram_credentials.MAX_SALT_BYTES,
+    "entities that have quotas": quota_handlers.MAX_ENTITIES,
+    "characters of the names of such an entity": quota_handlers.MAX_NAME_CHARS,
     "clients whose use of a quota is counted": client_quotas.MOST_METERS,
     "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
     "ACLs": acls.MAX_ACLS,
@@ -87,7 +89,7 @@ FIXED = {
     "bytes of a batch that the event loop writes": validation.VERY_LARGE_BYTES,
     "record errors of one rejected batch": validation.MAX_RECORD_ERRORS,
     "producer ids of one partition": producers.PRODUCERS_MAX,
-    "files of one lease": odradek_lease_segments.MAX_FILES,
+    "files of one lease": segment_leases.MAX_FILES,
     "values of one request": BY_KEY[ApiKey.FETCH].max_values,
     "partitions that one turn reads": fetch.PARTITIONS_PER_TURN,
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,

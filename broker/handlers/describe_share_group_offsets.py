@@ -20,8 +20,7 @@ async def handle(
     """Return the offsets of each group."""
 
     async def end_offset(name: str, index: int) -> int:
-        topic = services.topics.get(name)
-        partition = None if topic is None else topic.partition(index)
+        partition = services.topics.partition(name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if services.remote_end_offset is not None and services.topics.is_led_elsewhere(name, index):

@@ -49,8 +49,7 @@ def txn_offset_commit(
     verification, version = services.verification, context.api_version
     if services.replicas is not None:
         index = services.groups.shards.partition_of(request.group_id)
-        topic = services.topics.get(OFFSETS_TOPIC)
-        partition = topic.partition(index) if topic is not None else None
+        partition = services.topics.partition(OFFSETS_TOPIC, index)
         is_here = partition is not None and partition.not_leading is None
         if partition is not None and is_here and verification.is_offset_commit_remote(request, index, version):
             return asyncio.ensure_future(_commit_later(services, context, request, partition))

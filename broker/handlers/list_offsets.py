@@ -76,9 +76,8 @@ def _searches(services: Services, context: RequestContext, request: ListOffsetsR
     """Return the look-ups that memory cannot answer: offsets by time, one for each partition."""
     searches: dict[_Key, _Search] = {}
     for topic in request.topics:
-        found = services.topics.get(topic.name)
         for each in topic.partitions:
-            partition = found.partition(each.partition_index) if found is not None else None
+            partition = services.topics.partition(topic.name, each.partition_index)
             if partition is None or not partition.is_online:
                 continue
             look = _search(partition, each, request, context.api_version)
@@ -135,8 +134,7 @@ def _result(
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
         _check_version(wanted.timestamp, context.api_version)
-        topic = services.topics.get(name)
-        partition = topic.partition(wanted.partition_index) if topic is not None else None
+        partition = services.topics.partition(name, wanted.partition_index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:

@@ -31,8 +31,7 @@ def handle(
 
 def _result(services: Services, name: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        topic = services.topics.get(name)
-        partition = topic.partition(requested.partition) if topic is not None else None
+        partition = services.topics.partition(name, requested.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.check_epoch(requested.current_leader_epoch)

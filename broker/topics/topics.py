@@ -100,6 +100,11 @@ class Topics:
         """Return the names of all topics."""
         return list(self._by_name)
 
+    def partition(self, name: str, index: int) -> Partition | None:
+        """Return a partition, None where there is none."""
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition(index)
+
     def partitions(self) -> list[Partition]:
         """Return every partition that is online."""
         return [each for topic in self._by_name.values() for each in topic.partitions if each.is_online]

@@ -1,4 +1,4 @@
-"""OdradekLeaseSegments, API key 30010, ours: lets a reader on this machine read a range from the files themselves.
+"""OdradekLeaseSegments and OdradekRenewLease: a reader on this machine reads a range from the files themselves.
 
 A client that may fetch the partition may lease it: the same checks of topic, leader epoch and offset, and the same end
 by isolation level. The files are found in a thread, and then leased (topics/segment_leases.py).
@@ -13,10 +13,12 @@ from ...protocol.messages.odradek_lease_segments import (
     OdradekLeaseSegmentsRequest,
     OdradekLeaseSegmentsResponse,
 )
+from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, OdradekRenewLeaseResponse
 from ...protocol.primitives import ZERO_UUID
 from ...storage.errors import StorageError
 from ...storage.leased_files import Extent, find_extent
 from ..network.request import RequestContext
+from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
 from ..topics.disk_reads import read_from_disk
 from ..topics.partition import Partition
@@ -28,10 +30,10 @@ MAX_FILES = 256
 MAX_ATTEMPTS = 3
 
 
-async def handle(
+async def odradek_lease_segments(
     services: Services, context: RequestContext, request: OdradekLeaseSegmentsRequest
 ) -> OdradekLeaseSegmentsResponse:
-    """Find the files and lease them, or return why that is not possible."""
+    """OdradekLeaseSegments, API key 30010, ours: find the files and lease them, or return why that is not possible."""
     try:
         services.segment_leases.check_room()
         return await _lease(services, request, _find(services, request))
@@ -110,3 +112,25 @@ async def _look_up(
         AbortedTransaction(each.producer_id, each.first_offset, each.last_offset) for each in extent.aborted
     ]
     return response, extent
+
+
+def odradek_renew_lease(
+    services: Services, context: RequestContext, request: OdradekRenewLeaseRequest
+) -> OdradekRenewLeaseResponse:
+    """OdradekRenewLease, API key 30011, ours: keep leased files for longer, or end the lease.
+
+    Raises RESOURCE_NOT_FOUND where it has ended. A reader that may not read the topic any more loses it; so does a
+    backup without ALTER on the cluster.
+    """
+    leases = services.segment_leases
+    if request.is_end:
+        leases.end(request.lease_id)
+        return OdradekRenewLeaseResponse()
+    topic = leases.topic_of(request.lease_id)
+    if topic is None and not context.may(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        leases.end(request.lease_id)
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if topic is not None and not context.may(Operation.READ, ResourceType.TOPIC, topic):
+        leases.end(request.lease_id)
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return OdradekRenewLeaseResponse(lease_ms=leases.renew(request.lease_id))
