@@ -54,8 +54,12 @@ def begin_service(listen: str, log_format: str, log_level: str, as_child: bool) 
 
 def run_service(serve: Callable[..., Coroutine[Any, Any, None]], config: Any, *failures: type[Exception]) -> None:
     """Serve until a signal, and print `ready URL`. CliError where that fails, or nobody can listen on the address."""
+
+    def announce(url: str) -> None:
+        click.echo(f"ready {url}")
+
     try:
-        run(serve(config, lambda url: click.echo(f"ready {url}")))
+        run(serve(config, announce))
     except failures as error:
         raise CliError(getattr(error, "message", str(error))) from error
     except OSError as error:

@@ -41,7 +41,7 @@ async def handle(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             await _grow(services, requested, request, mutations)
         except KafkaError as error:
-            result.error_code, result.error_message = int(error.code), error.message or error.code.text
+            result.error_code, result.error_message = int(error.code), error.message
     response = CreatePartitionsResponse(results=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response

@@ -51,7 +51,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
             results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
-            results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
+            results[topic.name] = _error(topic.name, error.code, error.message)
         await asyncio.sleep(0)
     response = CreateTopicsResponse(topics=list(results.values()))
     context.throttle(response, mutations.throttle_ms)

@@ -133,4 +133,4 @@ def _twice() -> KafkaError:
 
 
 def _error(name: str | None, topic_id: bytes, error: KafkaError) -> DeletableTopicResult:
-    return DeletableTopicResult(name, topic_id, int(error.code), error.message or error.code.text)
+    return DeletableTopicResult(name, topic_id, int(error.code), error.message)

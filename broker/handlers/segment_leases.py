@@ -1,4 +1,4 @@
-"""OdradekLeaseSegments and OdradekRenewLease: a reader on this machine reads a range from the files themselves.
+"""OdradekLeaseSegments, OdradekRenewLease and OdradekBeginBackup: tools on this machine read the files themselves.
 
 A client that may fetch the partition may lease it: the same checks of topic, leader epoch and offset, and the same end
 by isolation level. The files are found in a thread, and then leased (topics/segment_leases.py).
@@ -7,6 +7,7 @@ by isolation level. The files are found in a thread, and then leased (topics/seg
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest, OdradekBeginBackupResponse
 from ...protocol.messages.odradek_lease_segments import (
     AbortedTransaction,
     LeasedFile,
@@ -21,8 +22,10 @@ from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
 from ..topics.disk_reads import read_from_disk
+from ..topics.live_backup import LiveBackup
 from ..topics.partition import Partition
 from ..topics.partition_state import READ_COMMITTED, READ_UNCOMMITTED
+from ..topics.segment_leases import BACKUP_MAX_LIFE_MS
 
 # Files of one lease. With more, the reader asks again.
 MAX_FILES = 256
@@ -134,3 +137,50 @@ def odradek_renew_lease(
         leases.end(request.lease_id)
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return OdradekRenewLeaseResponse(lease_ms=leases.renew(request.lease_id))
+
+
+async def odradek_begin_backup(
+    services: Services, context: RequestContext, request: OdradekBeginBackupRequest
+) -> OdradekBeginBackupResponse:
+    """OdradekBeginBackup, API key 30012, ours: links to everything that this broker has on disk at one moment.
+
+    The copy is made by a tool on the same machine (`odradek backup -b ADDRESS`), while the broker goes on.
+    """
+    try:
+        _check(services)
+        return await _hold(services)
+    except KafkaError as error:
+        return OdradekBeginBackupResponse(error_code=int(error.code), error_message=error.message)
+
+
+def _check(services: Services) -> None:
+    """Raise KafkaError where the files of this broker are not everything that there is."""
+    if services.replicas is not None:
+        why = "a broker of a cluster knows no common moment with the others: stop it, then name its directories"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+    for each in services.log_dirs.all:
+        if not each.is_online or each.unread:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{each.path} is offline, or partitions in it are")
+
+
+async def _hold(services: Services) -> OdradekBeginBackupResponse:
+    leases = services.segment_leases
+    paths = services.log_dirs.paths_to_back_up
+    lease = leases.begin_backup(paths)
+    backup = LiveBackup(
+        services.topics, services.metadata, dict(zip(paths, lease.directories, strict=True)),
+        services.threads, services.disk,
+    )  # fmt: skip
+    try:
+        await backup.hold()
+    except KafkaError:
+        # Where the client has gone instead, a thread may be making links: they go when the lease expires.
+        leases.end(lease.id)
+        raise
+    return OdradekBeginBackupResponse(
+        lease_id=lease.id,
+        lease_ms=leases.lease_ms,
+        max_life_ms=BACKUP_MAX_LIFE_MS,
+        cluster_id=services.metadata.cluster_id,
+        directories=[str(each.absolute()) for each in lease.directories],
+    )

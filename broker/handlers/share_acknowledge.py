@@ -19,7 +19,7 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ..network.quota_guard import counted_turns
+from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services

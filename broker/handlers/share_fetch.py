@@ -28,7 +28,7 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ...storage.files import NotCached
-from ..network.quota_guard import counted_turns
+from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services

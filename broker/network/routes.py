@@ -329,13 +329,14 @@ ROUTES = (
         cluster_access.configs(_DESCRIBED_CONFIGS, Operation.DESCRIBE_CONFIGS),
         max_values=_FEW,
         portions=(_DESCRIBED_CONFIGS,),
+        module="configs",
     ),
     Route(
         ApiKey.ALTER_CONFIGS,
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
-        module="config_changes",
+        module="configs",
     ),
     Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is"), module="late_login"),
     Route(
@@ -349,7 +350,7 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
-        module="config_changes",
+        module="configs",
     ),
     Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY, module="replica_placement"),
     Route(
@@ -364,7 +365,7 @@ ROUTES = (
         max_values=_MANY,
         module="replica_placement",
     ),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS), module="configs"),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
@@ -445,7 +446,7 @@ OWN_ROUTES: tuple[Route, ...] = (
         by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster"),
         module="segment_leases",
     ),
-    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER), module="segment_leases"),
     Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
 )
 

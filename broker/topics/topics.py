@@ -26,10 +26,9 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
-from .creation import Creation, Steps
-from .deletion import Deletion
 from .disk_failures import DiskFailures
 from .flusher import Flusher
+from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
 from .partition import Partition

@@ -1,6 +1,6 @@
-"""AlterConfigs and IncrementalAlterConfigs: changes are made here or, in a cluster, written into ZooKeeper.
+"""AlterConfigs, IncrementalAlterConfigs, DescribeConfigs, ListConfigResources: configs of topics, brokers and groups.
 
-In a cluster the brokers concerned act on what is written.
+Changes are made here or, in a cluster, written into ZooKeeper: the brokers concerned act on what is written.
 """
 
 from __future__ import annotations
@@ -12,10 +12,25 @@ from typing import TYPE_CHECKING, TypeVar
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import alter_configs as all_of
 from ...protocol.messages import incremental_alter_configs as some_of
+from ...protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from ...protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from ..configs.alteration import Change, Operation, RequestedResource, Resource, alter, alter_each, replace_all
+from ..configs.description import ConfigEntry, describe_broker, describe_cluster, describe_group, describe_topic
 from ..network.request import RequestContext
 from ..services import Services
 from ..topics.config_resources import CheckedResource, ResourceType, resource_of
+from ..topics.topic_names import check_name
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
@@ -138,3 +153,92 @@ async def _write(member: Member, asked: RequestedResource, configs: dict[str, st
     except KafkaError as error:
         return int(error.code), error.message
     return 0, None
+
+
+def describe_configs(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    """DescribeConfigs, API key 32: the configs, each with the source of its value.
+
+    A broker is named by its number; the empty name stands for the configs that were changed for every broker. Client
+    metrics have no configs here, so their results are empty. An error of one resource does not affect the others. A
+    resource that a request names twice has one result: a result is a thousand times larger than its request.
+    """
+    results: list[DescribeConfigsResult] = []
+    for resource in {(each.resource_type, each.resource_name): each for each in request.resources}.values():
+        result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
+        try:
+            entries = _entries(services, resource)
+            result.configs = [_row(entry, request) for entry in entries]
+        except KafkaError as error:
+            result.error_code, result.error_message = int(error.code), error.message
+        results.append(result)
+    return DescribeConfigsResponse(results=results)
+
+
+def _entries(services: Services, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+    # An empty list asks for all configs, as null does.
+    names = list(dict.fromkeys(resource.configuration_keys or ())) or None
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ResourceType.TOPIC:
+        check_name(name)
+        topic = services.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return describe_topic(services.config, topic.record.configs, names)
+    if kind == ResourceType.BROKER:
+        if name == "":
+            return describe_cluster(services.config, names)
+        if name != str(services.config.node_id):
+            why = f"Unexpected broker id, expected {services.config.node_id} or empty string, but received {name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
+        return describe_broker(services.config, names)
+    if kind in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the name of the resource must not be empty")
+        overrides = services.reconfiguration.groups.get(name, {})
+        return describe_group(services.config, overrides, names) if kind == ResourceType.GROUP else []
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"configs of resource type {kind} are not served")
+
+
+def _row(entry: ConfigEntry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    hidden = entry.is_sensitive
+    synonyms = [
+        DescribeConfigsSynonym(each.name, None if hidden else each.value, int(each.source)) for each in entry.synonyms
+    ]
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=None if hidden else entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=hidden,
+        synonyms=synonyms if request.include_synonyms else [],
+        config_type=int(entry.type),
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+
+
+def list_config_resources(
+    services: Services, context: RequestContext, request: ListConfigResourcesRequest
+) -> ListConfigResourcesResponse:
+    """ListConfigResources, API key 74: the resources that can have configs.
+
+    Version 0 lists client metrics, of which there are none. Version 1 lists the requested types, or all.
+    UNSUPPORTED_VERSION for a type that does not exist.
+    """
+    kinds = dict.fromkeys(request.resource_types or ResourceType)
+    if context.api_version == 0:
+        kinds = dict.fromkeys([ResourceType.CLIENT_METRICS])
+    if not all(kind in list(ResourceType) for kind in kinds):
+        return ListConfigResourcesResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
+    resources = [ConfigResource(name, int(kind)) for kind in kinds for name in _names(services, kind)]
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _names(services: Services, kind: int) -> list[str]:
+    """Return the names of a type. Groups are listed if they have configs, and client metrics never have any here."""
+    if kind == ResourceType.TOPIC:
+        return [topic.name for topic in services.topics.all()]
+    if kind == ResourceType.GROUP:
+        return list(services.reconfiguration.groups)
+    return [str(services.config.node_id)] if kind == ResourceType.BROKER else []
