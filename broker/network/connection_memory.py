@@ -155,8 +155,8 @@ class _Waiter:
 
 # -- The APIs whose responses are no larger than their requests, but for a factor
 #
-# Any other small request may have a large response: of all topics, groups, members or configs. It waits while clients do
-# not read what they asked for. These never wait, so producing, fetching and groups go on.
+# Any other small request may have a large response: of all topics, groups, members or configs. It waits while clients
+# do not read what they asked for. These never wait, so producing, fetching and groups go on.
 
 # From this version on batches go out as ranges of files. Older ones are converted in memory.
 _FETCH_BY_RANGES = 4

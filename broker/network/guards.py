@@ -1,9 +1,9 @@
 """The guards before the handlers: the access guard asks the authorizer, and the quota guard counts what requests use.
 
-A client that has used too much waits after its response. A Produce request counts with its bytes, every request with the
-time of its handler in its first turn on the event loop. What one does after it has waited is not counted, unless its
-handler does all of its work in turns (`counted_turns`). Requests of other brokers are not limited. What a Fetch or a
-ShareFetch sends is counted where it is known (handlers/fetch.py, handlers/share_fetch.py).
+A client that has used too much waits after its response. A Produce request counts with its bytes, every request with
+the time of its handler in its first turn on the event loop. What one does after it has waited is not counted, unless
+its handler does all of its work in turns (`counted_turns`). Requests of other brokers are not limited. What a Fetch
+or a ShareFetch sends is counted where it is known (handlers/fetch.py, handlers/share_fetch.py).
 """
 
 from __future__ import annotations
