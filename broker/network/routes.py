@@ -298,12 +298,13 @@ ROUTES = (
     ),
     Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5),
+    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5, module="producers"),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
     Route(
         ApiKey.WRITE_TXN_MARKERS,
         transactions.write_markers(_MARKERS),
         portions=(_MARKERS,),
+        module="producers",
     ),
     Route(
         ApiKey.TXN_OFFSET_COMMIT,
@@ -371,7 +372,7 @@ ROUTES = (
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY, module="descriptions"),
     # Answered as by a Kafka without delegation.token.secret.key.
     Route(
         ApiKey.CREATE_DELEGATION_TOKEN,
@@ -404,8 +405,12 @@ ROUTES = (
     Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials(), module="scram_credentials"),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials(), module="scram_credentials"),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
-    Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
-    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
+    Route(
+        ApiKey.DESCRIBE_CLUSTER,
+        by_handler("nothing; DESCRIBE on the cluster to see the authorized operations"),
+        module="descriptions",
+    ),
+    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,), module="producers"),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
         transactions.describe(_DESCRIBED_TRANSACTIONS),
@@ -447,7 +452,7 @@ OWN_ROUTES: tuple[Route, ...] = (
         module="segment_leases",
     ),
     Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER), module="segment_leases"),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE), module="descriptions"),
 )
 
 
