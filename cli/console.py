@@ -6,15 +6,21 @@ connect; logs go to standard error. SIGTERM and SIGINT end it with status 0.
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from .child import end_with_parent, read_configs
+from .connection_options import connection_options, note_configs
 from .errors import CliError
-from .registry import begin_service, login_of, run_service, service_options, tls_context
-from .session import client_options
+from .registry import login_of, tls_context
+from .serve import FORMATS, LEVELS, check_listen, set_up_logging
+from .session import client_options, run
+from .values import OneOf
 
 if TYPE_CHECKING:
     from ..client import Acl, Admin
@@ -53,7 +59,10 @@ if TYPE_CHECKING:
     "--registry-login-file", metavar="FILE", type=click.Path(path_type=Path), help="NAME:PASSWORD for the registry."
 )
 @click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS.")
-@service_options
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --console`: end with standard input.")
+@click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
+@click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
+@connection_options("admin", "consumer", "producer")
 def command(
     listen: str,
     read_only: bool,
@@ -84,7 +93,11 @@ def command(
       odradek console --listen 0.0.0.0:8080 --login-file login.txt
       odradek console --history-file history.msgpack
     """
-    begin_service(listen, log_format, log_level, as_child)
+    check_listen(listen)
+    set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     if login_file is not None and cluster_login:
         raise click.UsageError("--login-file and --cluster-login are two ways to log in: choose one")
     config = _config(listen, bootstrap_server)
@@ -137,4 +150,9 @@ def _run(config: ConsoleConfig) -> None:
     from ..console.history.history import HistoryFileError
     from ..console.server import UnsafeConsole, serve
 
-    run_service(serve, config, HistoryFileError, UnsafeConsole)
+    try:
+        run(serve(config, lambda url: click.echo(f"ready {url}")))
+    except (HistoryFileError, UnsafeConsole) as error:
+        raise CliError(str(error)) from error
+    except OSError as error:
+        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error

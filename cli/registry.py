@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import ssl
-from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,45 +24,6 @@ from .values import OneOf, WholeNumber
 
 if TYPE_CHECKING:
     from ..registry import LogOptions, RegistryConfig
-
-
-def service_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command that serves until a signal the options of its log and of its clients."""
-    for option in (
-        connection_options("admin", "consumer", "producer"),
-        click.option("--as-child", is_flag=True, hidden=True, help="Of `odradek serve`: end with standard input."),
-        click.option(
-            "--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log."
-        ),
-        click.option(
-            "--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines."
-        ),
-    ):
-        function = option(function)
-    return function
-
-
-def begin_service(listen: str, log_format: str, log_level: str, as_child: bool) -> None:
-    """Check the address, begin to log, and live no longer than the parent of a child."""
-    check_listen(listen)
-    set_up_logging(log_format, log_level)
-    if as_child:
-        note_configs(click.get_current_context(), read_configs())
-        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
-
-
-def run_service(serve: Callable[..., Coroutine[Any, Any, None]], config: Any, *failures: type[Exception]) -> None:
-    """Serve until a signal, and print `ready URL`. CliError where that fails, or nobody can listen on the address."""
-
-    def announce(url: str) -> None:
-        click.echo(f"ready {url}")
-
-    try:
-        run(serve(config, announce))
-    except failures as error:
-        raise CliError(getattr(error, "message", str(error))) from error
-    except OSError as error:
-        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error
 
 
 @click.command(short_help="Run a schema registry.")
@@ -87,7 +47,10 @@ def run_service(serve: Callable[..., Coroutine[Any, Any, None]], config: Any, *f
 )  # fmt: skip
 @click.option("--tls-cert", metavar="FILE", help="Speak TLS with this certificate (PEM).")
 @click.option("--tls-key", metavar="FILE", help="The key of --tls-cert, where it is not in the same file.")
-@service_options
+@click.option("--log-format", type=OneOf(FORMATS), default="human", show_default=True, help="Text, or JSON lines.")
+@click.option("--log-level", type=OneOf(LEVELS), default="info", show_default=True, help="The lowest level to log.")
+@click.option("--as-child", is_flag=True, hidden=True, help="Of `serve --registry`: end with standard input.")
+@connection_options("admin", "consumer", "producer")
 def command(
     listen: str,
     topic: str,
@@ -115,7 +78,11 @@ def command(
       odradek registry --listen 0.0.0.0:8081 --login-file login.txt
       odradek registry --read-only
     """
-    begin_service(listen, log_format, log_level, as_child)
+    check_listen(listen)
+    set_up_logging(log_format, log_level)
+    if as_child:
+        note_configs(click.get_current_context(), read_configs())
+        end_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     config = _config(listen, login_file, tls_cert, tls_key)
     log = replace(
         config.log, bootstrap_servers=bootstrap_server, topic=topic, replication_factor=replication_factor or -1,
@@ -170,4 +137,9 @@ def _run(config: RegistryConfig) -> None:
     from ..registry.errors import RegistryError
     from ..registry.server import serve
 
-    run_service(serve, config, RegistryError)
+    try:
+        run(serve(config, lambda url: click.echo(f"ready {url}")))
+    except RegistryError as error:
+        raise CliError(error.message) from error
+    except OSError as error:
+        raise CliError(f"cannot listen on {config.host}:{config.port}: {error.strerror or error}") from error
