@@ -29,6 +29,27 @@ from .request import RequestContext
 # Returns the response, or a future of it where the request waits; None where a client expects no response (acks=0).
 Handler = Callable[[RequestContext, Any], Handled | asyncio.Future[Any]]
 
+# The handler modules of APIs that share a subject: each has a function named as the API.
+_SHARED = {
+    "acls": "create_acls delete_acls describe_acls",
+    "between_brokers": (
+        "allocate_producer_ids alter_partition controlled_shutdown leader_and_isr stop_replica update_metadata"
+    ),
+    "client_quotas": "alter_client_quotas describe_client_quotas",
+    "configs": "alter_configs describe_configs incremental_alter_configs list_config_resources",
+    "delegation_tokens": (
+        "create_delegation_token describe_delegation_token expire_delegation_token renew_delegation_token"
+    ),
+    "descriptions": "describe_cluster describe_log_dirs odradek_describe_broker",
+    "group_offsets": "offset_commit offset_fetch txn_offset_commit",
+    "late_login": "sasl_authenticate sasl_handshake",
+    "producers": "describe_producers init_producer_id write_txn_markers",
+    "replica_placement": "alter_partition_reassignments elect_leaders list_partition_reassignments",
+    "scram_credentials": "alter_user_scram_credentials describe_user_scram_credentials",
+    "segment_leases": "odradek_begin_backup odradek_lease_segments odradek_renew_lease",
+}
+_MODULE_OF = {api: module for module, apis in _SHARED.items() for api in apis.split()}
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -39,8 +60,6 @@ class Route:
     access: Access
     # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
     method: Callable[[Services], Handler] | None = None
-    # The handler module that has a function named as the API, for APIs that share a subject.
-    module: str = ""
     # The highest version that is served, where messages/ declares more.
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
@@ -61,6 +80,11 @@ class Route:
         """The versions that are served."""
         declared = message(self.key, "request").VERSIONS
         return declared if self.max_version is None else range(declared.start, self.max_version + 1)
+
+    @property
+    def module(self) -> str:
+        """The handler module that it shares with others; empty where it has one of its own, or none."""
+        return _MODULE_OF.get(self.key.name.lower(), "")
 
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
@@ -244,12 +268,11 @@ ROUTES = (
         portions=(Portions("topics", "topics", identity=_by_name_and_id),),
     ),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
-    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS, module="group_offsets"),
+    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.OFFSET_FETCH,
         groups.fetch_offsets(_INDEXES),
         portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
-        module="group_offsets",
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
@@ -284,7 +307,7 @@ ROUTES = (
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
     Route(ApiKey.LIST_GROUPS, groups.list_all(), lambda services: services.groups.list),
-    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is"), module="late_login"),
+    Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
     Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
     Route(
@@ -298,21 +321,14 @@ ROUTES = (
     ),
     Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5, module="producers"),
+    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
     Route(
         ApiKey.WRITE_TXN_MARKERS,
         transactions.write_markers(_MARKERS),
         portions=(_MARKERS,),
-        module="producers",
     ),
-    Route(
-        ApiKey.TXN_OFFSET_COMMIT,
-        transactions.commit_offsets(_TOPICS[0]),
-        max_values=1_000,
-        portions=_TOPICS,
-        module="group_offsets",
-    ),
+    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         transactions.add_partitions(_ADDED),
@@ -322,24 +338,22 @@ ROUTES = (
     Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets(), lambda services: services.transactions.add_offsets),
     Route(ApiKey.END_TXN, transactions.end(), lambda services: services.transactions.end),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
-    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster"), module="acls"),
-    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True, module="acls"),
-    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True, module="acls"),
+    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
+    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
+    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DESCRIBE_CONFIGS,
         cluster_access.configs(_DESCRIBED_CONFIGS, Operation.DESCRIBE_CONFIGS),
         max_values=_FEW,
         portions=(_DESCRIBED_CONFIGS,),
-        module="configs",
     ),
     Route(
         ApiKey.ALTER_CONFIGS,
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
-        module="configs",
     ),
-    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is"), module="late_login"),
+    Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
     Route(
         ApiKey.CREATE_PARTITIONS,
         topics.each_topic(_NEW_PARTITIONS, Operation.ALTER),
@@ -351,37 +365,22 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
-        module="configs",
     ),
-    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY, module="replica_placement"),
-    Route(
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        cluster_access.alter_replicas(_REASSIGNED),
-        max_values=_MANY,
-        module="replica_placement",
-    ),
-    Route(
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        cluster_access.list_reassignments(_INDEXES),
-        max_values=_MANY,
-        module="replica_placement",
-    ),
-    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS), module="configs"),
+    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster_access.list_reassignments(_INDEXES), max_values=_MANY),
+    Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY, module="descriptions"),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
-    Route(
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        by_handler("CREATE_TOKENS on the USER that is to own it, if another"),
-        module="delegation_tokens",
-    ),
-    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
-    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
-    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens"), module="delegation_tokens"),
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
+    Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
+    Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
@@ -395,22 +394,13 @@ ROUTES = (
         lambda services: services.groups.delete_offsets,
         portions=_TOPICS,
     ),
-    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS), module="client_quotas"),
-    Route(
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        cluster_access.alter_quotas(),
-        portions=(Portions("entries", "entries"),),
-        module="client_quotas",
-    ),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials(), module="scram_credentials"),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials(), module="scram_credentials"),
+    Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas(), portions=(Portions("entries", "entries"),)),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
-    Route(
-        ApiKey.DESCRIBE_CLUSTER,
-        by_handler("nothing; DESCRIBE on the cluster to see the authorized operations"),
-        module="descriptions",
-    ),
-    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,), module="producers"),
+    Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
+    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
         transactions.describe(_DESCRIBED_TRANSACTIONS),
@@ -423,12 +413,12 @@ ROUTES = (
 
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
-    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
-    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
-    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
-    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS, module="between_brokers"),
-    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES, module="between_brokers"),
-    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS, module="between_brokers"),
+    Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.STOP_REPLICA, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.UPDATE_METADATA, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.CONTROLLED_SHUTDOWN, _AMONG_BROKERS),
+    Route(ApiKey.ALTER_PARTITION, _AMONG_BROKERS, max_values=MAX_VALUES),
+    Route(ApiKey.ALLOCATE_PRODUCER_IDS, _AMONG_BROKERS),
 )
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
@@ -445,14 +435,12 @@ OWN_ROUTES: tuple[Route, ...] = (
         transactions.describe_queries(),
         lambda services: services.transactions.queries.describe,
     ),
-    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease(), module="segment_leases"),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
     Route(
-        OwnApiKey.ODRADEK_RENEW_LEASE,
-        by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster"),
-        module="segment_leases",
+        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
     ),
-    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER), module="segment_leases"),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE), module="descriptions"),
+    Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
 )
 
 
