@@ -32,12 +32,11 @@ from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_director
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
 from .network.acceptor import Acceptor
-from .network.access_guard import AccessGuard
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
 from .network.dispatcher import Dispatcher, Guard, NewContext
-from .network.quota_guard import QuotaGuard
+from .network.guards import AccessGuard, QuotaGuard
 from .network.request import RequestContext
 from .network.routes import load_messages
 from .network.watchdog import Watchdog

@@ -15,22 +15,24 @@ from odradek.broker.coordination.groups.share import state_work
 from odradek.broker.coordination.share import machine as share_machine
 from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
-    acl_requests,
-    alter_client_quotas,
-    alter_user_scram_credentials,
+    acls,
     fetch,
     metadata,
-    odradek_lease_segments,
+    scram_credentials,
+    segment_leases,
     share_acknowledge,
     share_fetch,
+)
+from odradek.broker.handlers import (
+    client_quotas as quota_handlers,
 )
 from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
 from odradek.broker.network import (
     connection_limits,
     dispatcher,
     large_messages,
+    line_limit,
     login,
-    rejections,
     routes,
     send_queue,
     tls_door,
@@ -58,7 +60,7 @@ FIXED = {
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
-        rejections.MOST_LINES
+        line_limit.MOST_LINES
     ),
     "a message of SCRAM (bytes)": scram.MAX_MESSAGE_BYTES,
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
@@ -70,15 +72,15 @@ FIXED = {
     "requests of one connection that are handled at a time": 1,
     "responses that wait for one client": send_queue.GATHER_BYTES,
     "large requests at a time, and large responses": large_messages.AT_ONCE,
-    "characters of the name of a user with a password": alter_user_scram_credentials.MAX_NAME_CHARS,
-    "salt of a password (bytes)": alter_user_scram_credentials.MAX_SALT_BYTES,
-    "entities that have quotas": alter_client_quotas.MAX_ENTITIES,
-    "characters of the names of such an entity": alter_client_quotas.MAX_NAME_CHARS,
+    "characters of the name of a user with a password": scram_credentials.MAX_NAME_CHARS,
+    "salt of a password (bytes)": scram_credentials.MAX_SALT_BYTES,
+    "entities that have quotas": quota_handlers.MAX_ENTITIES,
+    "characters of the names of such an entity": quota_handlers.MAX_NAME_CHARS,
     "clients whose use of a quota is counted": client_quotas.MOST_METERS,
     "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
-    "ACLs": acl_requests.MAX_ACLS,
-    "characters of all ACLs together": acl_requests.MAX_ACL_CHARS,
-    "ACLs that one request creates or deletes": acl_requests.MAX_CHANGED,
+    "ACLs": acls.MAX_ACLS,
+    "characters of all ACLs together": acls.MAX_ACL_CHARS,
+    "ACLs that one request creates or deletes": acls.MAX_CHANGED,
     "lines of the audit log for one request": caller.MAX_LINES,
     "a batch or message set when decompressed": compression.MAX_DECOMPRESSED_BYTES,
     "messages of a message set (clients before 0.11)": legacy.MAX_MESSAGES,
@@ -87,7 +89,7 @@ FIXED = {
     "bytes of a batch that the event loop writes": validation.VERY_LARGE_BYTES,
     "record errors of one rejected batch": validation.MAX_RECORD_ERRORS,
     "producer ids of one partition": producers.PRODUCERS_MAX,
-    "files of one lease": odradek_lease_segments.MAX_FILES,
+    "files of one lease": segment_leases.MAX_FILES,
     "values of one request": BY_KEY[ApiKey.FETCH].max_values,
     "partitions that one turn reads": fetch.PARTITIONS_PER_TURN,
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from demo_broker import DemoBroker, DemoFailed, console
 from demo_parts import (
     PARTITIONS,
     TOPIC,
+    DemoBroker,
+    DemoFailed,
     check,
+    console,
     delays,
     java_is_there,
     member_of_group,

@@ -25,11 +25,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo_broker import DemoFailed, console
 from demo_parts import (
     PARTITIONS,
     TOPIC,
+    DemoFailed,
     check,
+    console,
     delays,
     java_is_there,
     member_of_group,

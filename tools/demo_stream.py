@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from demo_broker import DemoBroker, DemoFailed, console
+from demo_parts import DemoBroker, DemoFailed, console
 from flights import COUNT
 from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 

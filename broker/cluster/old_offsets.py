@@ -27,6 +27,7 @@ from ...protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
 )
 from ...zookeeper.operations import Create, Failure, Put, SessionExpired, Steps, read_all, write_all
+from ..configs.broker_config import BrokerConfig
 from ..coordination.groups.offset_commit import metadata_length
 from ..coordination.interfaces import Topics
 from .znodes import CONSUMERS
@@ -84,19 +85,10 @@ class ZooKeeperDoor(Protocol):
         ...
 
 
-class OldOffsetsConfig(Protocol):
-    """What is needed of the broker's configuration."""
-
-    @property
-    def offset_metadata_max_bytes(self) -> int: ...
-    @property
-    def zookeeper_session_timeout_ms(self) -> int: ...
-
-
 class OldOffsets:
     """Answers version 0 of both requests. ZooKeeper has `zookeeper.session.timeout.ms` to answer."""
 
-    def __init__(self, zookeeper: ZooKeeperDoor, topics: Topics, config: OldOffsetsConfig) -> None:
+    def __init__(self, zookeeper: ZooKeeperDoor, topics: Topics, config: BrokerConfig) -> None:
         self._zookeeper = zookeeper
         self._topics = topics
         self._config = config

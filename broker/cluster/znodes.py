@@ -424,16 +424,10 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, tuple[int, .
         return {_place(each): _brokers(each["replicas"]) for each in entries}
 
 
-def decode_election(data: bytes | None) -> list[TopicPartition]:
-    """Return the partitions of `/admin/preferred_replica_election`. Raises BadZnode."""
-    path = PREFERRED_REPLICA_ELECTION
-    entries = get_field(path, read_fields(path, data), "partitions", list)
-    with _taking_apart(path, entries):
-        return [_place(each) for each in entries]
-
-
-def decode_isr_change(path: str, data: bytes | None) -> list[TopicPartition]:
-    """Return the partitions of a notification under `/isr_change_notification`. Raises BadZnode."""
+def decode_places(path: str, data: bytes | None) -> list[TopicPartition]:
+    """Return the partitions of `/admin/preferred_replica_election`, or of a notification under
+    `/isr_change_notification`. Raises BadZnode.
+    """
     entries = get_field(path, read_fields(path, data), "partitions", list)
     with _taking_apart(path, entries):
         return [_place(each) for each in entries]

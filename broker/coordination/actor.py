@@ -38,10 +38,6 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     unload: EventT
     # The events that timers bring.
     timer_events: tuple[type, ...]
-    # Whether events must wait until the records of this outcome are committed.
-    locks: Callable[[OutcomeT], bool]
-    # Whether this event must wait for all appends, even for one that does not lock.
-    waits: Callable[[EventT], bool]
     # The coordinator's error for an error of the log, and the event that tells the machine of it.
     append_error: Callable[[ErrorCode], ErrorCode]
     append_failed: Callable[[OutcomeT, ErrorCode], EventT]
@@ -49,6 +45,10 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     reject: Callable[[EventT, ErrorCode], None]
     # An answer of the same kind that carries an error.
     error_answer: Callable[[Any, ErrorCode], Any]
+    # Whether events must wait until the records of this outcome are committed.
+    locks: Callable[[OutcomeT], bool] = lambda _: True
+    # Whether this event must wait for all appends, even for one that does not lock.
+    waits: Callable[[EventT], bool] = lambda _: False
 
 
 class Runtime(NamedTuple):

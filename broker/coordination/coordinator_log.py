@@ -128,8 +128,7 @@ class CoordinatorLog:
 
     def _online(self, name: str, index: int) -> Partition | None:
         """Return a partition, None if it was deleted or another broker leads it. Raises KAFKA_STORAGE_ERROR."""
-        topic = self._topics.get(name)
-        partition = topic.partition(index) if topic is not None else None
+        partition = self._topics.partition(name, index)
         if partition is None or isinstance(partition, RemotePartition):
             return None
         if not partition.is_online and self._topics.is_led_elsewhere(name, index):
@@ -188,8 +187,7 @@ class CoordinatorLog:
             _log.warning("%s-%d: old records are not deleted: %s", self._name, partition, error.message)
 
     def _find(self, index: int) -> Partition | None:
-        topic = self._topics.get(self._name)
-        return topic.partition(index) if topic is not None else None
+        return self._topics.partition(self._name, index)
 
     def _partition(self, index: int) -> Partition:
         topic = self._topics.get(self._name)

@@ -20,12 +20,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
-
-if TYPE_CHECKING:
-    from ..topics.metadata_journal import Metadata
+from ..topics.metadata_journal import Metadata
 
 TRANSACTION_VERSION = "transaction.version"
 GROUP_VERSION = "group.version"

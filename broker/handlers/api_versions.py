@@ -10,8 +10,6 @@ Kafka's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.apis import ApiKey
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.api_versions import (
@@ -24,10 +22,7 @@ from ...protocol.messages.api_versions import (
 from ..coordination.features import SUPPORTED
 from ..network.request import RequestContext
 from ..network.routes import routes_of
-
-if TYPE_CHECKING:
-    from ..services import Services
-
+from ..services import Services
 
 # Since this version a feature may begin at level 0. Clients of an older one could not read such a range.
 _ZERO_LEVEL_VERSION = 4

@@ -5,9 +5,7 @@ The existing partitions keep their records, so that a key may go to another part
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.create_partitions import (
@@ -18,29 +16,21 @@ from ...protocol.messages.create_partitions import (
 )
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import check_partition_count
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 3
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
-) -> asyncio.Future[CreatePartitionsResponse]:
+) -> CreatePartitionsResponse:
     """Return one result for each topic, in order. An error of one topic does not affect the others.
 
     A name that comes twice is an error.
     """
-    return asyncio.ensure_future(_grow_all(services, context, request))
-
-
-async def _grow_all(
-    services: Services, context: RequestContext, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatePartitionsTopicResult] = {}
@@ -51,7 +41,7 @@ async def _grow_all(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             await _grow(services, requested, request, mutations)
         except KafkaError as error:
-            result.error_code, result.error_message = int(error.code), error.message or error.code.text
+            result.error_code, result.error_message = int(error.code), error.message
     response = CreatePartitionsResponse(results=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response

@@ -21,32 +21,24 @@ from ...protocol.messages.create_topics import (
 from ..configs.description import describe_topic
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 _DEFAULT = -1
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 6
 
 
-def handle(
-    services: Services, context: RequestContext, request: CreateTopicsRequest
-) -> asyncio.Future[CreateTopicsResponse]:
+async def handle(services: Services, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     """Return one result for each topic, in order. An error of one topic does not affect the others.
 
     A name that comes twice is an error. Other requests get their turns after every topic, and while one with many
     partitions is created.
     """
-    return asyncio.ensure_future(_create_all(services, context, request))
-
-
-async def _create_all(
-    services: Services, context: RequestContext, request: CreateTopicsRequest
-) -> CreateTopicsResponse:
     mutations = services.quotas.mutations(*context.client, context.api_version >= FIRST_WITH_QUOTA_ERROR)
     times = Counter(topic.name for topic in request.topics)
     too_many = _too_many(services, request)
@@ -59,7 +51,7 @@ async def _create_all(
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, too_many)
             results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
-            results[topic.name] = _error(topic.name, error.code, error.message or error.code.text)
+            results[topic.name] = _error(topic.name, error.code, error.message)
         await asyncio.sleep(0)
     response = CreateTopicsResponse(topics=list(results.values()))
     context.throttle(response, mutations.throttle_ms)

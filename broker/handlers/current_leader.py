@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ..network.request import RequestContext
+from ..services import Services
 from .metadata import live_brokers
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 class Endpoint(Protocol):

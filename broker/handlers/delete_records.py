@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_records import (
@@ -21,10 +21,8 @@ from ...protocol.messages.delete_records import (
 )
 from ...storage.errors import StorageError
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.partition import Partition
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 _log = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from ...protocol.messages.delete_topics import (
 from ...protocol.primitives import ZERO_UUID
 from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
+from ..services import Services
 from ..topics.topic import Topic
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
-    from ..services import Services
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 5
@@ -133,4 +133,4 @@ def _twice() -> KafkaError:
 
 
 def _error(name: str | None, topic_id: bytes, error: KafkaError) -> DeletableTopicResult:
-    return DeletableTopicResult(name, topic_id, int(error.code), error.message or error.code.text)
+    return DeletableTopicResult(name, topic_id, int(error.code), error.message)

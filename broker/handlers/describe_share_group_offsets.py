@@ -5,28 +5,22 @@ The share coordinator has the states, the leaders of the partitions know where t
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
-def handle(
+async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> asyncio.Future[DescribeShareGroupOffsetsResponse]:
+) -> DescribeShareGroupOffsetsResponse:
     """Return the offsets of each group."""
 
     async def end_offset(name: str, index: int) -> int:
-        topic = services.topics.get(name)
-        partition = None if topic is None else topic.partition(index)
+        partition = services.topics.partition(name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if services.remote_end_offset is not None and services.topics.is_led_elsewhere(name, index):
@@ -34,4 +28,4 @@ def handle(
         partition.check_online()
         return partition.high_watermark
 
-    return asyncio.ensure_future(services.groups.share.describe_offsets(request, end_offset))
+    return await services.groups.share.describe_offsets(request, end_offset)

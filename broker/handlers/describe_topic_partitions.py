@@ -7,7 +7,6 @@ The cursor in the response says where the next page begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_topic_partitions import (
@@ -21,12 +20,10 @@ from ...protocol.messages.metadata import MetadataResponsePartition
 from ..network.access.access import split
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
+from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from .metadata import known, partition_states
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 
 def handle(

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ..coordination.share.coordinator import key_of
+from ..network.request import RequestContext
+from ..services import Services
 from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-
-if TYPE_CHECKING:
-    from ..network.request import RequestContext
-    from ..services import Services
 
 # The topic in which the coordinators of each key type keep their state.
 TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC, 2: SHARE_STATE_TOPIC}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.list_offsets import (
@@ -26,12 +26,10 @@ from ...protocol.messages.list_offsets import (
 )
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
+from ..services import Services
 from ..topics.disk_reads import read_from_disk
 from ..topics.partition import Partition
 from ..topics.partition_state import READ_TO_END
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 LATEST = -1
 EARLIEST = -2
@@ -78,9 +76,8 @@ def _searches(services: Services, context: RequestContext, request: ListOffsetsR
     """Return the look-ups that memory cannot answer: offsets by time, one for each partition."""
     searches: dict[_Key, _Search] = {}
     for topic in request.topics:
-        found = services.topics.get(topic.name)
         for each in topic.partitions:
-            partition = found.partition(each.partition_index) if found is not None else None
+            partition = services.topics.partition(topic.name, each.partition_index)
             if partition is None or not partition.is_online:
                 continue
             look = _search(partition, each, request, context.api_version)
@@ -137,8 +134,7 @@ def _result(
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a partition is asked for twice")
         _check_version(wanted.timestamp, context.api_version)
-        topic = services.topics.get(name)
-        partition = topic.partition(wanted.partition_index) if topic is not None else None
+        partition = services.topics.partition(name, wanted.partition_index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if context.api_version == 0:

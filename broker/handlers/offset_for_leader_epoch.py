@@ -6,8 +6,6 @@ records that it has read are lost.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -17,9 +15,7 @@ from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(
@@ -35,8 +31,7 @@ def handle(
 
 def _result(services: Services, name: str, requested: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        topic = services.topics.get(name)
-        partition = topic.partition(requested.partition) if topic is not None else None
+        partition = services.topics.partition(name, requested.partition)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition.check_epoch(requested.current_leader_epoch)

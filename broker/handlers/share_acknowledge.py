@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import (
@@ -19,16 +19,14 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from ..network.quota_guard import counted_turns
+from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
+from ..services import Services
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
 from .current_leader import current_leader, tell_address
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 FIRST_WITH_RENEWALS = 2
 # As long as the text of a UUID.

@@ -15,7 +15,7 @@ Version 2 brought the limit on records that is never exceeded (KIP-1206), and re
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_fetch import (
@@ -28,9 +28,10 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ...storage.files import NotCached
-from ..network.quota_guard import counted_turns
+from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
+from ..services import Services
 from ..share.actor import Actor
 from ..share.log_batches import LogBatches, Wanted, read_cached, read_cold
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, ShareSession
@@ -39,9 +40,6 @@ from ..share.share_partitions import Place
 from ..topics.partition import Partition
 from ..turns import LargeResponse
 from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # How records are counted: whole batches of the log, or never more than the limit.
 BATCH_OPTIMIZED = 0

@@ -5,8 +5,6 @@ In version 0 the client must allow a downgrade; from version 1 on it must reques
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.update_features import (
     UpdatableFeatureResult,
@@ -15,9 +13,7 @@ from ...protocol.messages.update_features import (
 )
 from ..coordination.features import FeatureUpdate, UpgradeType, updated_levels
 from ..network.request import RequestContext
-
-if TYPE_CHECKING:
-    from ..services import Services
+from ..services import Services
 
 
 def handle(services: Services, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:

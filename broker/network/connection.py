@@ -26,13 +26,11 @@ from ..quotas.connection_rates import Entry
 from ..security.listener_tls import Unmapped
 from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
-from .connection_memory import ConnectionMemory
+from .connection_memory import ConnectionMemory, has_small_response
 from .first_bytes import guess
-from .line_limit import LineLimit
+from .line_limit import LineLimit, Rejections
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
-from .rejections import Rejections
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
-from .small_responses import has_small_response
 
 # A connection handles this many requests before others get their turn: about a millisecond of work.
 FRAMES_PER_TURN = 64

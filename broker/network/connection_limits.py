@@ -8,8 +8,8 @@ clients that only connect would stop the writes of all others.
 from __future__ import annotations
 
 import resource
-from typing import Protocol
 
+from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import parse_address_limits
 from ..quotas.connection_rates import AT_ONCE, ConnectionRates, Entry
 from ..security.principals import address_text
@@ -18,21 +18,10 @@ from ..security.principals import address_text
 KEPT_FOR_FILES = 10
 
 
-class LimitsConfig(Protocol):
-    """The configs that limit connections; all may change while the broker runs."""
-
-    @property
-    def max_connections(self) -> int: ...
-    @property
-    def max_connections_per_ip(self) -> int: ...
-    @property
-    def max_connections_per_ip_overrides(self) -> str: ...
-
-
 class ConnectionLimits:
     """The number of open connections, in total and by client address."""
 
-    def __init__(self, config: LimitsConfig, rates: ConnectionRates | None = None) -> None:
+    def __init__(self, config: BrokerConfig, rates: ConnectionRates | None = None) -> None:
         self._config = config
         self._rates = rates
         # What `_overrides` was made of.

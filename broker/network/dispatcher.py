@@ -12,7 +12,7 @@ from functools import partial
 from struct import Struct
 from struct import error as StructError
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ...protocol import frame
 from ...protocol.apis import AnyKey, ApiKey, key_of, message
@@ -21,6 +21,7 @@ from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message, span
 from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
+from ..services import Services
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
@@ -30,9 +31,6 @@ from .request import RequestContext
 from .routes import Handler, Route, routes_of
 from .send_queue import EncodedResponse
 from .watchdog import Watchdog
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # All requests but Produce carry values alone. The largest that clients send are assignments and commits of very large
 # groups, a few MB.

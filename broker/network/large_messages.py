@@ -14,22 +14,20 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.schema import Message, Struct
 from ..threads import DiskThreads, Work
 from ..turns import LargeResponse
 from .connection_memory import ConnectionMemory
-
-if TYPE_CHECKING:
-    from .send_queue import EncodedResponse
+from .send_queue import EncodedResponse
 
 Result = TypeVar("Result")
 Shaped = TypeVar("Shaped", bound=Struct)
 # What a handler returns: the response, one that is made in turns, or a future of either.
 Handled = Message | LargeResponse[Any] | None
-Encode = Callable[[Message | None], "EncodedResponse"]
+Encode = Callable[[Message | None], EncodedResponse]
 
 # The most values of one request. They take some 200 bytes each, so a request costs 20 MB beside its own bytes.
 MAX_VALUES = 100_000

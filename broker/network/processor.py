@@ -19,8 +19,8 @@ from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
+from .line_limit import Rejections
 from .receive_buffer import SCRATCH_BYTES, BufferPool
-from .rejections import Rejections
 from .send_queue import ReadPiece
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.

@@ -1,33 +1,54 @@
 """The table of what the broker serves: it *is* the ApiVersions response.
 
 A route serves the versions that its message declares. It names the coordinator's method that handles the requests, or
-leaves them to `handle(services, context, request)` in `handlers/<api>.py`. Messages and handlers are imported when a
-client first needs them, so that a start does not wait for them.
+leaves them to `handle(services, context, request)` in `handlers/<api>.py`; APIs that share a subject have one module,
+with a function for each. A coroutine is started as a task. Messages and handlers are imported when a client first needs
+them, so that a start does not wait for them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from inspect import iscoroutinefunction
+from typing import Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ..security.acls import Operation
+from ..services import Services
 from .access import cluster as cluster_access
 from .access import groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
 from .request import RequestContext
 
-if TYPE_CHECKING:
-    from ..services import Services
-
 # Returns the response, or a future of it where the request waits; None where a client expects no response (acks=0).
-Handler = Callable[[RequestContext, Any], "Handled | asyncio.Future[Any]"]
+Handler = Callable[[RequestContext, Any], Handled | asyncio.Future[Any]]
+
+# The handler modules of APIs that share a subject: each has a function named as the API.
+_SHARED = {
+    "acls": "create_acls delete_acls describe_acls",
+    "between_brokers": (
+        "allocate_producer_ids alter_partition controlled_shutdown leader_and_isr stop_replica update_metadata"
+    ),
+    "client_quotas": "alter_client_quotas describe_client_quotas",
+    "configs": "alter_configs describe_configs incremental_alter_configs list_config_resources",
+    "delegation_tokens": (
+        "create_delegation_token describe_delegation_token expire_delegation_token renew_delegation_token"
+    ),
+    "descriptions": "describe_cluster describe_log_dirs odradek_describe_broker",
+    "group_offsets": "offset_commit offset_fetch txn_offset_commit",
+    "late_login": "sasl_authenticate sasl_handshake",
+    "producers": "describe_producers init_producer_id write_txn_markers",
+    "replica_placement": "alter_partition_reassignments elect_leaders list_partition_reassignments",
+    "scram_credentials": "alter_user_scram_credentials describe_user_scram_credentials",
+    "segment_leases": "odradek_begin_backup odradek_lease_segments odradek_renew_lease",
+}
+_MODULE_OF = {api: module for module, apis in _SHARED.items() for api in apis.split()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +81,23 @@ class Route:
         declared = message(self.key, "request").VERSIONS
         return declared if self.max_version is None else range(declared.start, self.max_version + 1)
 
+    @property
+    def module(self) -> str:
+        """The handler module that it shares with others; empty where it has one of its own, or none."""
+        return _MODULE_OF.get(self.key.name.lower(), "")
+
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
         if self.method is not None:
             return self.method(services)
-        module = import_module(f"..handlers.{self.key.name.lower()}", __package__)
-        return partial(module.handle, services)
+        name = self.key.name.lower()
+        module = import_module(f"..handlers.{self.module or name}", __package__)
+        handle = partial(getattr(module, name if self.module else "handle"), services)
+        return _started(handle) if iscoroutinefunction(handle) else handle
+
+
+def _started(handle: Callable[[RequestContext, Any], Coroutine[Any, Any, Handled]]) -> Handler:
+    return lambda context, request: asyncio.ensure_future(handle(context, request))
 
 
 def _by_name_and_id(topic: Any) -> tuple[str, bytes]:
@@ -154,7 +186,7 @@ SHARE_ROUTES = (
     ),
     Route(
         ApiKey.SHARE_GROUP_DESCRIBE,
-        share_groups.describe(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
         lambda services: services.groups.share.describe,
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
@@ -270,7 +302,7 @@ ROUTES = (
     ),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
-        groups.describe_consumers(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
         lambda services: services.groups.describe_consumers,
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),

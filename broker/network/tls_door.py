@@ -23,7 +23,7 @@ from ..timers import TimerHandle, Timers
 from .connection import Connection
 from .connection_limits import ConnectionLimits
 from .first_bytes import HEADER_BYTES, HELLO, guess, record_bytes
-from .rejections import Rejections
+from .line_limit import Rejections
 
 HANDSHAKES_PER_TURN = 4
 MOST_HANDSHAKES = 200

@@ -1,9 +1,16 @@
-"""What requests of the controller name: partitions that may exist, and those to stop, whatever the version."""
+"""What requests of the controller name: partitions that may exist, those to stop, and everything there is.
+
+LeaderAndIsr and UpdateMetadata can be full: what such a request does not name is gone. One with more values than a
+request may have comes in pieces, one behind the other. Where a piece is missing, the others say what is there and not
+what is gone: the controller sends all again.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 from ...protocol.errors import KafkaError
 from ...protocol.messages.stop_replica import StopReplicaRequest
@@ -50,3 +57,47 @@ def partitions_to_stop(request: StopReplicaRequest) -> list[tuple[str, int, int,
             for each in topic.partition_states
         ),
     ]
+
+
+# Types of the pieces. Kafka has none: its brokers take a type that they do not know for a request that is not full.
+BEGINS, GOES_ON, ENDS = 11, 12, 13
+
+T = TypeVar("T")
+
+
+class FullNames(Generic[T]):
+    """Gathers the names of one kind of request that may be full."""
+
+    def __init__(self, full: int) -> None:
+        """`full` is the type of a request that is full by itself."""
+        self._full = full
+        # None: no first piece, or one behind it is missing.
+        self._gathered: set[T] | None = None
+        # Whether a full request has begun, and none has been carried out to its end since.
+        self.is_partial = False
+
+    def take(self, kind: int, names: set[T]) -> set[T] | None:
+        """Note the names of a request of this type. Return all names where it completes a full one."""
+        gathered, self._gathered = self._gathered, None
+        whole: set[T] | None = None
+        if kind == self._full:
+            whole = names
+        elif kind == BEGINS:
+            self._gathered = names
+        elif gathered is not None and kind == GOES_ON:
+            self._gathered = gathered | names
+        elif gathered is not None and kind == ENDS:
+            whole = gathered | names
+        self.is_partial = whole is None and (self.is_partial or kind in (BEGINS, GOES_ON, ENDS))
+        return whole
+
+    @contextmanager
+    def losing(self) -> Generator[None]:
+        """Forget the pieces where a request is not carried out, because of an error."""
+        was_partial = self.is_partial
+        try:
+            yield
+        except BaseException:
+            self._gathered = None
+            self.is_partial |= was_partial
+            raise

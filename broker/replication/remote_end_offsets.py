@@ -10,9 +10,8 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ..configs.broker_config import BrokerConfig
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
-from .peers import Peers
 
 VERSION = 7
 TIMEOUT_S = 10.0

@@ -19,9 +19,8 @@ from ...protocol.messages.write_txn_markers import (
 )
 from ..configs.broker_config import BrokerConfig
 from ..coordination.transactions.markers import TransactionEnd
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
-from .peers import Peers
 
 VERSION = 2
 TIMEOUT_S = 30.0

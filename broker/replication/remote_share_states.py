@@ -17,10 +17,9 @@ from ..coordination.share.coordinator import key_text
 from ..coordination.share.kept_state import state_batches
 from ..coordination.share.persister import UNKNOWN_COUNT, ShareKey, ShareState
 from ..topics.topic_names import SHARE_STATE_TOPIC
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import BrokerView, MetadataCache
 from .peer import PeerLost
-from .peers import Peers
 
 # A member's acknowledgement waits for it.
 TIMEOUT_S = 10.0

@@ -14,10 +14,9 @@ from ...protocol.messages.add_partitions_to_txn import (
 from ...protocol.topic_partition import TopicPartition
 from ..configs.broker_config import BrokerConfig
 from ..topics.topic_names import TRANSACTIONS_TOPIC
-from .inter_broker import InterBroker
+from .inter_broker import InterBroker, Peers
 from .metadata_cache import MetadataCache
 from .peer import PeerLost
-from .peers import Peers
 
 # The first that may say TRANSACTION_ABORTABLE.
 VERSION = 5

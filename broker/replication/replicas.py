@@ -44,11 +44,10 @@ from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
-from .full_names import FullNames
 from .inter_broker import InterBroker
 from .leadership import Role
 from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
-from .named_partitions import ANY_EPOCH, may_exist, partitions_to_stop, why_impossible
+from .named_partitions import ANY_EPOCH, FullNames, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .throttle import Rate, Throttle
 
@@ -193,8 +192,7 @@ class Replicas:
     async def give_up_lost(self, places: Iterable[tuple[str, int]]) -> None:
         """Cut partitions before the first record that is lost, because other replicas have it."""
         for name, index in places:
-            topic = self._topics.get(name)
-            partition = topic.partition(index) if topic is not None else None
+            partition = self._topics.partition(name, index)
             if partition is None or not partition.is_online:
                 continue
             try:

@@ -13,25 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TypeVar, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.fetch import PartitionData
 from ...protocol.records.conversion import Converted, down_converted
 from ...protocol.records.errors import RecordError
 from ...storage.errors import CorruptBatch, DiskError, is_unreadable
+from ...storage.files import FileRange
 from ..threads import DiskThreads, Work
 from .disk_reads import note_unreadable, read
+from .fetch_sessions import FetchedPartition
+from .partition import Partition
 from .partition_state import READ_UNCOMMITTED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ...protocol.messages.fetch import PartitionData
-    from ...storage.files import FileRange
-    from .fetch_sessions import FetchedPartition
-    from .partition import Partition
 
 # Batches that are rewritten at the same time. One may have 128 MiB decompressed (MAX_DECOMPRESSED_BYTES) and as much
 # again in its new form. More would not be faster, because everything but the codecs holds Python's lock.

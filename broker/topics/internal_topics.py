@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 
 from ..configs.broker_config import BrokerConfig
-from .creation import Creation
+from .lifecycle import Creation
 from .metadata_journal import Metadata
 from .topic import Topic
 from .topic_names import INTERNAL_TOPICS, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC

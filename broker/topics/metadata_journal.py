@@ -28,7 +28,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from ...storage.errors import StorageError
 from ...storage.files import DISK, Disk
@@ -45,6 +45,8 @@ SNAPSHOT_RECORDS = 1000
 PRODUCER_ID_BLOCK = 1000
 
 JournalRecord = dict[str, Any]
+K = TypeVar("K")
+V = TypeVar("V")
 
 _log = logging.getLogger(__name__)
 
@@ -225,15 +227,9 @@ class Metadata:
             case "topic_deleted":
                 self.topics.pop(str(record["name"]), None)
             case "broker_configs":
-                configs = dict(cast("dict[str, str]", record["configs"]))
-                self.broker_configs.pop(str(record["node"]), None)
-                if configs:
-                    self.broker_configs[str(record["node"])] = configs
+                _replace(self.broker_configs, str(record["node"]), record["configs"])
             case "group_configs":
-                configs = dict(cast("dict[str, str]", record["configs"]))
-                self.group_configs.pop(str(record["group"]), None)
-                if configs:
-                    self.group_configs[str(record["group"])] = configs
+                _replace(self.group_configs, str(record["group"]), record["configs"])
             case "features":
                 self.features_epoch = int(record["epoch"])
                 self.features = dict(cast("dict[str, int]", record["levels"]))
@@ -244,10 +240,7 @@ class Metadata:
                     self.acls.pop(Acl(*acl), None)
                 self.acls.update(dict.fromkeys(Acl(*acl) for acl in cast("list[list[Any]]", record["added"])))
             case "quotas":
-                entity = Entity(*cast("list[str | None]", record["entity"]))
-                self.quotas.pop(entity, None)
-                if values := dict(cast("dict[str, float]", record["values"])):
-                    self.quotas[entity] = values
+                _replace(self.quotas, Entity(*cast("list[str | None]", record["entity"])), record["values"])
             case other:
                 raise UnknownMetadata(
                     f"the metadata journal has a record of type {other!r}, which a newer Odradek wrote"
@@ -292,6 +285,13 @@ class Metadata:
 
 class UnknownMetadata(Exception):
     """The journal has a record that this version does not know. The broker refuses to start rather than guess."""
+
+
+def _replace(kept: dict[K, dict[str, V]], key: K, values: dict[str, V]) -> None:
+    """Replace what is kept under a key, last of all. Nothing is kept of an empty value."""
+    kept.pop(key, None)
+    if values:
+        kept[key] = dict(values)
 
 
 def _scram_record(user: str, mechanism: str, credential: Credential | None) -> JournalRecord:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Never
 
 from ...protocol.errors import ErrorCode, KafkaError
-from .partition import Partition
 from .topics import Topics
 
 Place = tuple[str, int]
@@ -28,7 +27,7 @@ class SingleReplica:
         failed = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         errors: dict[Place, ErrorCode] = {}
         for place in places or ():
-            partition = self._find(place)
+            partition = self._topics.partition(*place)
             if partition is None:
                 errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
@@ -41,7 +40,7 @@ class SingleReplica:
         """Return the errors of reassignments to anything but this broker, and of those that are to be cancelled."""
         errors: dict[Place, KafkaError] = {}
         for place, target in wanted.items():
-            if self._find(place) is None:
+            if self._topics.partition(*place) is None:
                 errors[place] = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
             elif target is None:
                 errors[place] = KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -53,8 +52,3 @@ class SingleReplica:
     def reassignments(self) -> dict[Place, Never]:
         """Return the partitions that are moving: none."""
         return {}
-
-    def _find(self, place: Place) -> Partition | None:
-        name, index = place
-        topic = self._topics.get(name)
-        return None if topic is None else topic.partition(index)

@@ -26,10 +26,9 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
-from .creation import Creation, Steps
-from .deletion import Deletion
 from .disk_failures import DiskFailures
 from .flusher import Flusher
+from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
 from .offline_partition import OfflinePartition
 from .partition import Partition
@@ -99,6 +98,11 @@ class Topics:
     def names(self) -> list[str]:
         """Return the names of all topics."""
         return list(self._by_name)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """Return a partition, None where there is none."""
+        topic = self._by_name.get(name)
+        return None if topic is None else topic.partition(index)
 
     def partitions(self) -> list[Partition]:
         """Return every partition that is online."""

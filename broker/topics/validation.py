@@ -16,10 +16,11 @@ Nothing here has a clock or a log, so that a thread may validate a large batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch, conversion, legacy
+from ...protocol.records.batch import BatchHeader
 from ...protocol.records.compression import Compression, exceeds
 from ...protocol.records.errors import (
     CorruptCompression,
@@ -31,9 +32,6 @@ from ...protocol.records.errors import (
 from ...protocol.records.record import NO_TIMESTAMP
 from ..configs.definition import INT_MAX, LONG_MAX
 from ..configs.topic_config import TopicConfig
-
-if TYPE_CHECKING:
-    from ...protocol.records.batch import BatchHeader
 
 _COMPRESSIONS = {
     "uncompressed": Compression.NONE,

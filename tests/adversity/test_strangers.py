@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("trustme", reason="the certificates are trustme's")
 
 from odradek.broker import BrokerConfig
-from odradek.broker.network.rejections import MOST_LINES
+from odradek.broker.network.line_limit import MOST_LINES
 from odradek.protocol.apis import ApiKey
 from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker

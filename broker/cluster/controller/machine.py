@@ -33,9 +33,8 @@ from ..znodes import (
     config_path,
     decode_assignment,
     decode_config,
-    decode_election,
-    decode_isr_change,
     decode_log_dir_event,
+    decode_places,
     decode_registration,
     decode_state,
     encode_assignment,
@@ -386,7 +385,7 @@ class ControllerMachine:
         """Elect the preferred leaders that `/admin/preferred_replica_election` asks for."""
         znode = yield from read(PREFERRED_REPLICA_ELECTION, watch=True)
         if znode is not None:
-            yield from self.elect(sound(decode_election, znode.data) or (), unclean=False)
+            yield from self.elect(sound(decode_places, PREFERRED_REPLICA_ELECTION, znode.data) or (), unclean=False)
             yield from write(Delete(PREFERRED_REPLICA_ELECTION))
 
     def elect(self, places: Iterable[TopicPartition], *, unclean: bool) -> Steps[dict[TopicPartition, ErrorCode]]:
@@ -444,7 +443,7 @@ class ControllerMachine:
         paths = [f"{ISR_CHANGES}/{each}" for each in names]
         znodes = yield from read_all(paths)
         found = [(path, znode) for path, znode in zip(paths, znodes, strict=True) if znode is not None]
-        places = {each for path, znode in found for each in sound(decode_isr_change, path, znode.data) or ()}
+        places = {each for path, znode in found for each in sound(decode_places, path, znode.data) or ()}
         known = [each for each in sorted(places) if each in self.cluster.replicas]
         yield from self._states.refresh(known)
         yield from write_all((Delete(path),) for path in paths)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from ....zookeeper import operations
-from ...replication.full_names import BEGINS, ENDS, GOES_ON
+from ...replication.named_partitions import BEGINS, ENDS, GOES_ON
 from ..znodes import LEADER_DURING_DELETE, LeaderAndIsr, Registration, Replicas, TopicPartition
 from .cluster_state import ClusterState
 

@@ -57,7 +57,7 @@ class Reassignment:
             self._asked_by_znode |= set(wanted)
             errors = yield from self.begin(wanted)
             for place, error in errors.items():
-                _log.error("%s cannot be reassigned: %s", place, error.message or error.code.text)
+                _log.error("%s cannot be reassigned: %s", place, error.message)
                 self._asked_by_znode.discard(place)
         yield from self.complete((yield from self.moving()))
         yield from self._tidy_znode()

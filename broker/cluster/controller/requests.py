@@ -44,13 +44,17 @@ def request_of(
 ) -> tuple[ProtocolMessage, int, type[ProtocolMessage]]:
     """Return the request for a message, its version, and the type of its response."""
     if isinstance(message, BecomeLeaderOrFollower):
-        roles = _leader_and_isr(message, controller_id, controller_epoch, broker_epoch)
-        return roles, LEADER_AND_ISR_VERSION, LeaderAndIsrResponse
-    if isinstance(message, TellMetadata):
-        metadata = _update_metadata(message, controller_id, controller_epoch, broker_epoch)
-        return metadata, UPDATE_METADATA_VERSION, UpdateMetadataResponse
-    stop = _stop_replica(message, controller_id, controller_epoch, broker_epoch)
-    return stop, STOP_REPLICA_VERSION, StopReplicaResponse
+        request, version, response = _leader_and_isr(message), LEADER_AND_ISR_VERSION, LeaderAndIsrResponse
+    elif isinstance(message, TellMetadata):
+        request, version, response = _update_metadata(message), UPDATE_METADATA_VERSION, UpdateMetadataResponse
+    else:
+        request, version, response = _stop_replica(message), STOP_REPLICA_VERSION, StopReplicaResponse
+    request.controller_id, request.controller_epoch, request.broker_epoch = (
+        controller_id,
+        controller_epoch,
+        broker_epoch,
+    )
+    return request, version, response
 
 
 def _type(message: BecomeLeaderOrFollower | TellMetadata, full: int) -> int:
@@ -64,25 +68,16 @@ def _by_topic(updates: Iterable[PartitionUpdate]) -> Iterable[tuple[str, list[Pa
         yield topic, list(found)
 
 
-def _leader_and_isr(
-    message: BecomeLeaderOrFollower, controller_id: int, controller_epoch: int, broker_epoch: int
-) -> LeaderAndIsrRequest:
-    topics = [
-        LeaderAndIsrTopicState(
-            topic_name=topic,
-            topic_id=updates[0].topic_id,
-            partition_states=[_role(each) for each in updates],
-        )
-        for topic, updates in _by_topic(message.updates)
-    ]
-    leaders = [LeaderAndIsrLiveLeader(each.broker_id, *each.address) for each in message.leaders]
+def _leader_and_isr(message: BecomeLeaderOrFollower) -> LeaderAndIsrRequest:
     return LeaderAndIsrRequest(
-        controller_id=controller_id,
-        controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch,
         type=_type(message, _FULL),
-        topic_states=topics,
-        live_leaders=leaders,
+        topic_states=[
+            LeaderAndIsrTopicState(
+                topic_name=topic, topic_id=updates[0].topic_id, partition_states=list(map(_role, updates))
+            )
+            for topic, updates in _by_topic(message.updates)
+        ],
+        live_leaders=[LeaderAndIsrLiveLeader(each.broker_id, *each.address) for each in message.leaders],
     )
 
 
@@ -102,24 +97,16 @@ def _role(update: PartitionUpdate) -> LeaderAndIsrPartitionState:
     )
 
 
-def _update_metadata(
-    message: TellMetadata, controller_id: int, controller_epoch: int, broker_epoch: int
-) -> UpdateMetadataRequest:
-    topics = [
-        UpdateMetadataTopicState(
-            topic_name=topic,
-            topic_id=updates[0].topic_id,
-            partition_states=[_metadata(each) for each in updates],
-        )
-        for topic, updates in _by_topic(message.updates)
-    ]
+def _update_metadata(message: TellMetadata) -> UpdateMetadataRequest:
     return UpdateMetadataRequest(
-        controller_id=controller_id,
         type=_type(message, FULL_METADATA),
-        controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch,
-        topic_states=topics,
-        live_brokers=[_broker(each) for each in message.brokers],
+        topic_states=[
+            UpdateMetadataTopicState(
+                topic_name=topic, topic_id=updates[0].topic_id, partition_states=list(map(_metadata, updates))
+            )
+            for topic, updates in _by_topic(message.updates)
+        ],
+        live_brokers=list(map(_broker, message.brokers)),
     )
 
 
@@ -144,19 +131,12 @@ def _broker(broker: Registration) -> UpdateMetadataBroker:
     return UpdateMetadataBroker(id=broker.broker_id, endpoints=endpoints, rack=broker.rack)
 
 
-def _stop_replica(
-    message: StopReplicas, controller_id: int, controller_epoch: int, broker_epoch: int
-) -> StopReplicaRequest:
+def _stop_replica(message: StopReplicas) -> StopReplicaRequest:
     topics: dict[str, StopReplicaTopicState] = {}
     for place, (leader_epoch, delete) in sorted(message.partitions.items()):
         topic = topics.setdefault(place.topic, StopReplicaTopicState(place.topic, []))
         topic.partition_states.append(StopReplicaPartitionState(place.partition, leader_epoch, delete))
-    return StopReplicaRequest(
-        controller_id=controller_id,
-        controller_epoch=controller_epoch,
-        broker_epoch=broker_epoch,
-        topic_states=list(topics.values()),
-    )
+    return StopReplicaRequest(topic_states=list(topics.values()))
 
 
 def errors_of(message: Message, response: ProtocolMessage) -> dict[TopicPartition, int]:

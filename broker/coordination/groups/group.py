@@ -10,6 +10,7 @@ log change it through `apply`, now or while the log is replayed.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
@@ -20,7 +21,7 @@ from .committed_offsets import CommittedOffsets
 from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
 from .limits import GroupLimits
-from .records import ClassicEnded, OffsetRecord, PartRecord, Record
+from .records import ClassicEnded, GroupRecord, OffsetRecord, PartRecord, Record
 from .roster import Member, Roster
 from .states import LEGAL, GroupState, IllegalMove
 
@@ -159,3 +160,19 @@ class Group:
         self.leader = value.leader
         self.first_round = False
         self.move_to(GroupState.STABLE if members else GroupState.EMPTY, value.current_state_timestamp)
+
+
+def generation_record(
+    group: Group, generation: int, members: Collection[tuple[Member, bytes]], leader: str | None, now_ms: int
+) -> GroupRecord:
+    """Return the record of a generation. `members` holds each member with its assignment."""
+    protocol = group.protocol if members else None
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=generation,
+        protocol=protocol,
+        leader=leader,
+        current_state_timestamp=now_ms,
+        members=[member.record(protocol or "", assignment) for member, assignment in members],
+    )
+    return GroupRecord(group.group_id, value)

@@ -43,6 +43,22 @@ class CauseKind(Enum):
     DOWNGRADED = "downgraded"
 
 
+_CAUSES = {
+    CauseKind.JOINED: "{who} joined",
+    CauseKind.CAME_BACK: "{who} came back under a new id",
+    CauseKind.LEADER_REJOINED: "leader {who} joined again",
+    CauseKind.CHANGED_SUBSCRIPTION: "{who} changed its subscription",
+    CauseKind.CHANGED_METADATA: "{who} changed its metadata",
+    CauseKind.LEFT: "{who} left",
+    CauseKind.EXPIRED: "{who} expired, {heard}",
+    CauseKind.NOT_SYNCED: "{who} did not fetch its assignment in time",
+    CauseKind.TOO_MANY: "more members than group.max.size allows",
+    CauseKind.NOT_WRITTEN: "the assignment could not be written",
+    CauseKind.REQUESTED: "a test asked for a rebalance",
+    CauseKind.DOWNGRADED: "the last member of the consumer protocol is gone",
+}
+
+
 class Ending(Enum):
     """The way in which a rebalance ended."""
 
@@ -81,33 +97,9 @@ class Cause:
         """Return the cause in a few words, for people."""
         who = self.member_id if self.instance_id is None else f"{self.member_id} ({self.instance_id})"
         tail = f" ({self.detail})" if self.detail else ""
-        match self.kind:
-            case CauseKind.JOINED:
-                return f"{who} joined{tail}"
-            case CauseKind.CAME_BACK:
-                return f"{who} came back under a new id{tail}"
-            case CauseKind.LEADER_REJOINED:
-                return f"leader {who} joined again{tail}"
-            case CauseKind.CHANGED_SUBSCRIPTION:
-                return f"{who} changed its subscription{tail}"
-            case CauseKind.CHANGED_METADATA:
-                return f"{who} changed its metadata{tail}"
-            case CauseKind.LEFT:
-                return f"{who} left{tail}"
-            case CauseKind.EXPIRED:
-                ago = f"last heard of {self.silent_ms} ms ago"
-                heard = "not heard of since this broker started" if self.silent_ms < 0 else ago
-                return f"{who} expired, {heard}{tail}"
-            case CauseKind.NOT_SYNCED:
-                return f"{who} did not fetch its assignment in time{tail}"
-            case CauseKind.TOO_MANY:
-                return f"more members than group.max.size allows{tail}"
-            case CauseKind.NOT_WRITTEN:
-                return f"the assignment could not be written{tail}"
-            case CauseKind.REQUESTED:
-                return f"a test asked for a rebalance{tail}"
-            case CauseKind.DOWNGRADED:
-                return f"the last member of the consumer protocol is gone{tail}"
+        ago = f"last heard of {self.silent_ms} ms ago"
+        heard = "not heard of since this broker started" if self.silent_ms < 0 else ago
+        return _CAUSES[self.kind].format(who=who, heard=heard) + tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,7 @@ from .events import (
     TimerEvent,
 )
 from .events import Rebalance as RebalanceEvent
-from .generation_record import generation_record
-from .group import Group
+from .group import Group, generation_record
 from .history import Cause, CauseKind, Ending, Fate, Rebalance
 from .roster import Member, elect_protocol
 from .sessions import remove_member, start_session

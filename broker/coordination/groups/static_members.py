@@ -8,8 +8,7 @@ from __future__ import annotations
 from ....protocol.errors import ErrorCode
 from . import rebalance
 from .events import CancelTimer, Join, Joined, Outcome, SessionExpired, Synced
-from .generation_record import generation_record
-from .group import Group
+from .group import Group, generation_record
 from .history import CauseKind
 from .roster import Member, elect_protocol
 from .sessions import start_session

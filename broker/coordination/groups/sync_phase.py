@@ -8,8 +8,7 @@ from __future__ import annotations
 from ....protocol.errors import ErrorCode
 from . import rebalance
 from .events import CancelTimer, Outcome, Sync, Synced, SyncTimeout
-from .generation_record import generation_record
-from .group import Group
+from .group import Group, generation_record
 from .history import Ending
 from .sessions import renew_session, start_session
 from .states import GroupState

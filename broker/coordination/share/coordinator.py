@@ -11,9 +11,10 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
+from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
 from ..actor import Actor, Machine, Runtime, append_error
 from ..alarms import Sweep
@@ -37,17 +38,6 @@ MAX_SNAPSHOTS = 300
 StateActor = Actor[KeptState, events.Event, events.Outcome]
 
 
-class ShareConfig(Protocol):
-    """What the coordinator needs of the broker's configuration."""
-
-    @property
-    def share_coordinator_snapshot_update_records_per_snapshot(self) -> int: ...
-    @property
-    def share_coordinator_state_topic_prune_interval_ms(self) -> int: ...
-    @property
-    def share_coordinator_cold_partition_snapshot_interval_ms(self) -> int: ...
-
-
 def key_text(key: ShareKey) -> str:
     """Return a key as FindCoordinator names it. Its hash decides on the partition of `__share_group_state`."""
     topic_id = base64.urlsafe_b64encode(key.topic_id).decode().rstrip("=")
@@ -59,7 +49,7 @@ class ShareCoordinator:
 
     def __init__(
         self,
-        config: ShareConfig,
+        config: BrokerConfig,
         log: PrunableLog,
         timers: Timers,
         clock: Clock,
@@ -176,14 +166,6 @@ def _decode(written: Written, partition: int) -> tuple[str, StateRecord] | None:
     return None if record is None else (key_text(record.key), record)
 
 
-def _locks(outcome: events.Outcome) -> bool:
-    return True
-
-
-def _waits(event: events.Event) -> bool:
-    return False
-
-
 def _reject(event: events.Event, error: ErrorCode) -> None:
     if isinstance(event, events.Request):
         event.token.answer(KafkaError(error))
@@ -201,8 +183,6 @@ _STATES: Machine[KeptState, events.Event, events.Outcome] = Machine(
     is_blank=KeptState.is_blank,
     unload=events.Unload(),
     timer_events=(),
-    locks=_locks,
-    waits=_waits,
     append_error=partial(append_error, default=None),
     append_failed=events.AppendFailed,
     reject=_reject,

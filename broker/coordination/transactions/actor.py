@@ -32,18 +32,6 @@ class WriteMarker(Protocol):
     def __call__(self, topic_name: str, index: int, end: TransactionEnd, /) -> asyncio.Future[None] | None: ...
 
 
-def _locks(outcome: Outcome) -> bool:
-    return True
-
-
-def _waits(event: Event) -> bool:
-    return False
-
-
-def _append_error(error: ErrorCode) -> ErrorCode:
-    return append_error(error, ErrorCode.UNKNOWN_SERVER_ERROR)
-
-
 def _reject(event: Event, error: ErrorCode) -> None:
     match event:
         case events.Initialize() | events.EndTransaction():
@@ -62,9 +50,7 @@ _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
     is_blank=Transaction.is_blank,
     unload=events.Unload(),
     timer_events=(events.RetryMarkers,),
-    locks=_locks,
-    waits=_waits,
-    append_error=_append_error,
+    append_error=partial(append_error, default=ErrorCode.UNKNOWN_SERVER_ERROR),
     append_failed=events.AppendFailed,
     reject=_reject,
     error_answer=events.error_answer,

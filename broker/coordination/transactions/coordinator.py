@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -22,6 +21,7 @@ from ....protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ....protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ....protocol.topic_partition import TopicPartition
+from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...turns import LargeResponse
 from ..actor import Runtime
@@ -40,25 +40,12 @@ from .transaction import TransactionLimits
 _log = logging.getLogger(__name__)
 
 
-class TransactionsConfig(Protocol):
-    """What the coordinator needs of the broker's configuration."""
-
-    @property
-    def transaction_max_timeout_ms(self) -> int: ...
-    @property
-    def transactional_id_expiration_ms(self) -> int: ...
-    @property
-    def transaction_abort_timed_out_transaction_cleanup_interval_ms(self) -> int: ...
-    @property
-    def transaction_remove_expired_transaction_cleanup_interval_ms(self) -> int: ...
-
-
 class TransactionCoordinator:
     """The transactional ids of one broker, from `start` to `stop`."""
 
     def __init__(
         self,
-        config: TransactionsConfig,
+        config: BrokerConfig,
         log: StateLog,
         timers: Timers,
         clock: Clock,
@@ -86,8 +73,14 @@ class TransactionCoordinator:
         self.queries = Queries(log, clock, shards.actors, shards.check, shards.partition_of, logger)
         shards.companion = self.queries
         self._sweeps = (
-            Sweep(timers, clock, lambda: _timeout_interval_ms(config), self._look_for_timeouts),
-            Sweep(timers, clock, lambda: _expiry_interval_ms(config), self._expire),
+            Sweep(
+                *(timers, clock, lambda: config.transaction_abort_timed_out_transaction_cleanup_interval_ms),
+                self._look_for_timeouts,
+            ),
+            Sweep(
+                *(timers, clock, lambda: config.transaction_remove_expired_transaction_cleanup_interval_ms),
+                self._expire,
+            ),
         )
 
     def start(self, *, load: bool = True) -> None:
@@ -287,11 +280,3 @@ def _verification_error(answer: events.Verified | ErrorCode) -> ErrorCode:
     if isinstance(answer, events.Verified):
         return ErrorCode.NONE if answer.added else ErrorCode.TRANSACTION_ABORTABLE
     return answer
-
-
-def _timeout_interval_ms(config: TransactionsConfig) -> int:
-    return config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-
-
-def _expiry_interval_ms(config: TransactionsConfig) -> int:
-    return config.transaction_remove_expired_transaction_cleanup_interval_ms

@@ -94,8 +94,7 @@ class MarkerWriter:
         return self._write_here(self._find(topic_name, index), end)
 
     def _find(self, topic_name: str, index: int) -> Partition:
-        topic = self._topics.get(topic_name)
-        partition = topic.partition(index) if topic is not None else None
+        partition = self._topics.partition(topic_name, index)
         if partition is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic_name}-{index} does not exist")
         return partition

@@ -19,6 +19,7 @@ from typing import Protocol, TypeVar
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ....protocol.records.batch import BatchHeader
+from ...configs.broker_config import BrokerConfig
 from ...topics.partition import FIRST_IMPLICIT, Partition, VerifyTransaction
 from ...topics.topic_names import OFFSETS_TOPIC
 from ..interfaces import TopicPartition
@@ -33,13 +34,6 @@ _FIRST_IMPLICIT_OFFSETS = 5
 _COORDINATOR_ERRORS = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 )
-
-
-class VerificationConfig(Protocol):
-    """The one config of verification."""
-
-    @property
-    def transaction_partition_verification_enable(self) -> bool: ...
 
 
 class OffsetsLog(Protocol):
@@ -69,7 +63,7 @@ class Verification:
 
     def __init__(
         self,
-        config: VerificationConfig,
+        config: BrokerConfig,
         transactions: TransactionCoordinator,
         offsets_log: OffsetsLog,
         ask_remotely: AskRemotely | None,

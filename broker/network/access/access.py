@@ -51,13 +51,18 @@ def by_handler(needs: str) -> Access:
     return Access(needs, lambda caller, request, proceed: proceed(request))
 
 
-def cluster(operation: Operation) -> Access:
-    """Return the access of an API that needs one operation on the cluster. A denial is an error of the response."""
+def _reject(caller: Caller, request: Any) -> Any:
+    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+def cluster(operation: Operation, deny: Callable[[Caller, Any], Any] = _reject) -> Access:
+    """Return the access of an API that needs one operation on the cluster.
+
+    `deny` returns the response that is a denial, or raises its error.
+    """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if not caller.may_cluster(operation):
-            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return proceed(request)
+        return proceed(request) if caller.may_cluster(operation) else deny(caller, request)
 
     return Access(f"{operation.name} on the cluster", check)
 
@@ -154,6 +159,29 @@ async def _amended_later(result: asyncio.Future[Any], amend: Callable[[Any], Ite
 def _steps(response: Any, amend: Callable[[Any], Iterator[int] | None]) -> Iterator[int]:
     # A generator, so that `amend` begins when the response is whole.
     yield from amend(response) or ()
+
+
+def amending(access: Access, amend: Callable[[Caller, Any, Any], Iterator[int] | None], also: str = "") -> Access:
+    """Return an access after which `amend` changes the response, given the caller and the request. `also` says why."""
+    check_before = access.check
+    assert check_before is not None
+
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        return amended(check_before(caller, request, proceed), lambda response: amend(caller, request, response))
+
+    return Access(access.needs + also, check)
+
+
+def only_seen(items: str, name: str, resource_type: ResourceType, what: str) -> Access:
+    """Return the access of a list, in which a client sees what it may describe: the elements have names."""
+
+    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+        def may_see(item: Any) -> bool:
+            return caller.may(Operation.DESCRIBE, resource_type, getattr(item, name), audited=False)
+
+        return keep_allowed(getattr(response, items), may_see)
+
+    return amending(by_handler(f"nothing: only {what} are listed"), amend)
 
 
 def keep_allowed(items: list[Any], may: Callable[[Any], bool]) -> Iterator[int]:

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ....protocol.apis import key_of
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...security.authorizer import Authorizer, Decision
+from ...services import Services
 from ..connection import Connection
 from ..line_limit import LineLimit
 from ..request import RequestContext
-
-if TYPE_CHECKING:
-    from ...services import Services
 
 # A request may name thousands of resources: so many lines of one request say enough.
 MAX_LINES = 20

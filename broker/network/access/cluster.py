@@ -9,7 +9,7 @@ from ....protocol.errors import ErrorCode, KafkaError
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...topics.config_resources import ResourceType as ConfigResourceType
 from ..large_messages import Portions
-from .access import Access, Result, all_denied, amended, denied, with_field
+from .access import Access, Result, all_denied, amended, cluster, denied, with_field
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -50,9 +50,7 @@ def _config_error(caller: Caller, operation: Operation, item: Any) -> ErrorCode 
 def alter_replicas(portions: Portions) -> Access:
     """Return the access of ElectLeaders and AlterPartitionReassignments. Each partition has the error, too."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.ALTER):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         response = all_denied(caller, request, portions, _DENIED, _DENIED.text)
         if _has_error(caller):
             response.error_code = int(_DENIED)
@@ -60,7 +58,7 @@ def alter_replicas(portions: Portions) -> Access:
             response.error_message = _DENIED.text
         return response
 
-    return Access("ALTER on the cluster", check)
+    return cluster(Operation.ALTER, deny)
 
 
 def _has_error(caller: Caller) -> bool:
@@ -70,37 +68,31 @@ def _has_error(caller: Caller) -> bool:
 def list_reassignments(portions: Portions) -> Access:
     """Return the access of ListPartitionReassignments. A denial names the partitions, without their replicas."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.DESCRIBE):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         response = all_denied(caller, request, portions, _DENIED)
         response.error_code, response.error_message = int(_DENIED), _DENIED.text
         return response
 
-    return Access("DESCRIBE on the cluster", check)
+    return cluster(Operation.DESCRIBE, deny)
 
 
 def log_dirs() -> Access:
     """Return the access of DescribeLogDirs."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.DESCRIBE):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         if caller.api_version >= _FIRST_LOG_DIRS_WITH_ERROR:
             raise KafkaError(_DENIED)
         from ....protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 
         return DescribeLogDirsResponse()
 
-    return Access("DESCRIBE on the cluster", check)
+    return cluster(Operation.DESCRIBE, deny)
 
 
 def describe_credentials() -> Access:
     """Return the access of DescribeUserScramCredentials. A denial has a result of no user, as in Kafka."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.DESCRIBE):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         from ....protocol.messages import describe_user_scram_credentials as messages
 
         nobody = messages.DescribeUserScramCredentialsResult("", int(_DENIED), None)
@@ -108,33 +100,29 @@ def describe_credentials() -> Access:
             error_code=int(_DENIED), error_message=None, results=[nobody]
         )
 
-    return Access("DESCRIBE on the cluster", check)
+    return cluster(Operation.DESCRIBE, deny)
 
 
 def alter_credentials() -> Access:
     """Return the access of AlterUserScramCredentials. A denial is an error of each user, by name."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.ALTER):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         from ....protocol.messages import alter_user_scram_credentials as messages
 
         users = sorted({each.name for each in (*request.deletions, *request.upsertions)})
         results = [messages.AlterUserScramCredentialsResult(name, int(_DENIED), _DENIED.text) for name in users]
         return messages.AlterUserScramCredentialsResponse(results=results)
 
-    return Access("ALTER on the cluster", check)
+    return cluster(Operation.ALTER, deny)
 
 
 def alter_quotas() -> Access:
     """Return the access of AlterClientQuotas. A denial is an error of each entity."""
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.ALTER_CONFIGS):
-            return proceed(request)
+    def deny(caller: Caller, request: Any) -> Any:
         from ....protocol.messages import alter_client_quotas as messages
 
         results = [messages.EntryResult(int(_DENIED), _DENIED.text, each.entity) for each in request.entries]
         return messages.AlterClientQuotasResponse(entries=results)
 
-    return Access("ALTER_CONFIGS on the cluster", check)
+    return cluster(Operation.ALTER_CONFIGS, deny)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -13,6 +14,7 @@ from .access import (
     Result,
     all_denied,
     amended,
+    amending,
     both,
     denied,
     each,
@@ -60,19 +62,17 @@ def each_group(portions: Portions, operation: Operation) -> Access:
 
 def describe(portions: Portions) -> Access:
     """Return the access of DescribeGroups, which tells what else the client may do to a group."""
-    by_group = each_group(portions, Operation.DESCRIBE)
-    check_groups = by_group.check
-    assert check_groups is not None
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        def amend(response: Any) -> None:
-            for group in response.groups:
-                if request.include_authorized_operations and not group.error_code:
-                    group.authorized_operations = caller.operations(_GROUP, group.group_id)
+    def amend(caller: Caller, request: Any, response: Any) -> None:
+        for group in response.groups:
+            _tell_operations(caller, request, group)
 
-        return amended(check_groups(caller, request, proceed), amend)
+    return amending(each_group(portions, Operation.DESCRIBE), amend)
 
-    return Access(by_group.needs, check)
+
+def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
+    if request.include_authorized_operations and not group.error_code:
+        group.authorized_operations = caller.operations(_GROUP, group.group_id)
 
 
 def consumer_member() -> Access:
@@ -99,30 +99,27 @@ def share_member() -> Access:
     return Access("READ on the GROUP; READ on each TOPIC", check)
 
 
-def describe_consumers(portions: Portions) -> Access:
-    """Return the access of ConsumerGroupDescribe. A group with a topic that is denied is denied as a whole."""
-    by_group = each_group(portions, Operation.DESCRIBE)
-    check_groups = by_group.check
-    assert check_groups is not None
+def describe_members(portions: Portions) -> Access:
+    """Return the access of ConsumerGroupDescribe and ShareGroupDescribe.
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        def amend(response: Any) -> Any:
-            for group in response.groups:
-                yield from _hide_consumers(caller, group)
-                if request.include_authorized_operations and not group.error_code:
-                    group.authorized_operations = caller.operations(_GROUP, group.group_id)
+    A group with a topic that is denied is denied as a whole.
+    """
 
-        return amended(check_groups(caller, request, proceed), amend)
+    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+        for group in response.groups:
+            yield from _hide_members(caller, group)
+            _tell_operations(caller, request, group)
 
-    return Access(f"{by_group.needs}; DESCRIBE on each TOPIC of its members", check)
+    return amending(each_group(portions, Operation.DESCRIBE), amend, "; DESCRIBE on each TOPIC of its members")
 
 
-def _hide_consumers(caller: Caller, group: Any) -> Any:
+def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
     """Deny a group whose members have a topic that the client may not describe."""
     for each_member in group.members:
         topics = {*each_member.subscribed_topic_names}
-        for assignment in (each_member.assignment, each_member.target_assignment):
-            topics |= {topic.topic_name for topic in assignment.topic_partitions}
+        for field in ("assignment", "target_assignment"):
+            assignment = getattr(each_member, field, None)  # a share group has no target
+            topics |= {topic.topic_name for topic in assignment.topic_partitions} if assignment is not None else set()
         for name in topics:
             if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
                 group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ...security.acls import Operation, ResourceType
 from ..large_messages import Portions
 from .access import (
-    NOT_ASKED,
     Access,
     Result,
     all_denied,
     amended,
+    amending,
     both,
+    cluster,
     denied,
     each,
     keep_allowed,
@@ -22,68 +24,32 @@ from .access import (
     with_field,
 )
 from .caller import Caller, Proceed
-from .groups import each_group
 
 _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP, _TOPIC = ResourceType.GROUP, ResourceType.TOPIC
 
 
-def describe(portions: Portions) -> Access:
-    """Return the access of ShareGroupDescribe. A group with a topic that is denied is denied as a whole."""
-    by_group = each_group(portions, Operation.DESCRIBE)
-    check_groups = by_group.check
-    assert check_groups is not None
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        def amend(response: Any) -> Any:
-            for group in response.groups:
-                yield from _hide(caller, group)
-                if request.include_authorized_operations and not group.error_code:
-                    group.authorized_operations = caller.operations(_GROUP, group.group_id)
-
-        return amended(check_groups(caller, request, proceed), amend)
-
-    return Access(f"{by_group.needs}; DESCRIBE on each TOPIC of its members", check)
-
-
-def _hide(caller: Caller, group: Any) -> Any:
-    """Deny a group whose members have a topic that the client may not describe."""
-    for member in group.members:
-        topics = {*member.subscribed_topic_names, *(each.topic_name for each in member.assignment.topic_partitions)}
-        for name in topics:
-            if not caller.may(Operation.DESCRIBE, _TOPIC, name, audited=False):
-                group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
-                group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
-                return
-        yield 1 + len(topics)
-
-
 def describe_offsets() -> Access:
     """Return the access of DescribeShareGroupOffsets. Where all topics are asked for, others are left out."""
     by_group = each(Portions("groups", "groups"), Operation.DESCRIBE, _GROUP, _DENIED, lambda _, group: group.group_id)
-    check_groups = by_group.check
-    assert check_groups is not None
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
         are_all = {group.group_id for group in request.groups if group.topics is None}
 
         def may_see(topic: Any) -> bool:
             return caller.may(Operation.DESCRIBE, _TOPIC, topic.topic_name, audited=False)
 
-        def amend(response: Any) -> Any:
-            for group in response.groups:
-                if group.group_id in are_all:
-                    yield from keep_allowed(group.topics, may_see)
-                    continue
-                for topic in group.topics:
-                    if not may_see(topic):
-                        _deny_offsets(topic)
-                    yield 1
+        for group in response.groups:
+            if group.group_id in are_all:
+                yield from keep_allowed(group.topics, may_see)
+                continue
+            for topic in group.topics:
+                if not may_see(topic):
+                    _deny_offsets(topic)
+                yield 1
 
-        return amended(check_groups(caller, request, proceed), amend)
-
-    return Access(f"{by_group.needs}; DESCRIBE on each TOPIC", check)
+    return amending(by_group, amend, "; DESCRIBE on each TOPIC")
 
 
 def _deny_offsets(topic: Any) -> None:
@@ -112,11 +78,7 @@ def change_offsets(portions: Portions, operation: Operation) -> Access:
 
 def states(portions: Portions) -> Access:
     """Return the access of what brokers ask the share coordinator. A denial is an error of each partition."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.CLUSTER_ACTION):
-            return proceed(request)
-        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return all_denied(caller, request, portions, code, code.text)
-
-    return Access("CLUSTER_ACTION on the cluster", check)
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return cluster(
+        Operation.CLUSTER_ACTION, lambda caller, request: all_denied(caller, request, portions, code, code.text)
+    )

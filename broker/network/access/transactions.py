@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ...security.acls import Operation, ResourceType
 from ..large_messages import Portions
-from .access import Access, Result, all_denied, amended, both, denied, each, keep_allowed, split, whole, with_field
+from .access import (
+    Access,
+    Result,
+    all_denied,
+    amending,
+    both,
+    denied,
+    each,
+    keep_allowed,
+    only_seen,
+    split,
+    whole,
+    with_field,
+)
 from .caller import Caller, Proceed
 from .topics import each_topic
 
@@ -97,32 +111,20 @@ def write_markers(portions: Portions) -> Access:
 def describe(portions: Portions) -> Access:
     """Return the access of DescribeTransactions."""
     by_id = each(portions, Operation.DESCRIBE, _ID, _DENIED, lambda caller, name: name)
-    check_ids = by_id.check
-    assert check_ids is not None
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
         def may_see(topic: Any) -> bool:
             return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, audited=False)
 
-        def amend(response: Any) -> Any:
-            for state in response.transaction_states:
-                yield from keep_allowed(state.topics, may_see)
+        for state in response.transaction_states:
+            yield from keep_allowed(state.topics, may_see)
 
-        return amended(check_ids(caller, request, proceed), amend)
-
-    return Access(f"{by_id.needs}; TOPICs without DESCRIBE are left out", check)
+    return amending(by_id, amend, "; TOPICs without DESCRIBE are left out")
 
 
 def list_all() -> Access:
     """Return the access of ListTransactions: those that the client may describe."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        def may_see(state: Any) -> bool:
-            return caller.may(Operation.DESCRIBE, _ID, state.transactional_id, audited=False)
-
-        return amended(proceed(request), lambda response: keep_allowed(response.transaction_states, may_see))
-
-    return Access("nothing: only TRANSACTIONAL_IDs with DESCRIBE are listed", check)
+    return only_seen("transaction_states", "transactional_id", _ID, "TRANSACTIONAL_IDs with DESCRIBE")
 
 
 # -- Queries
@@ -147,11 +149,4 @@ def end_query_batch() -> Access:
 
 def describe_queries() -> Access:
     """Return the access of the list of queries: those that the client may describe."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        def may_see(query: Any) -> bool:
-            return caller.may(Operation.DESCRIBE, _ID, query.query_id, audited=False)
-
-        return amended(proceed(request), lambda response: keep_allowed(response.queries, may_see))
-
-    return Access("nothing: only query ids with DESCRIBE as a TRANSACTIONAL_ID are listed", check)
+    return only_seen("queries", "query_id", _ID, "query ids with DESCRIBE as a TRANSACTIONAL_ID")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.share.coordinator import key_text
 from odradek.broker.coordination.share.persister import ShareKey
 from odradek.protocol.apis import ApiKey
@@ -153,7 +154,8 @@ async def test_a_topic_that_is_needed_is_asked_of_the_controller(cluster: Member
         assert len(view(second, topic).replicas) == 2
         assert second.topics.get(topic).config.cleanup_policy == (policy,)  # type: ignore[union-attr]
         answer = await raw.ask(ApiKey.FIND_COORDINATOR, 6, asked)
-        assert answer.coordinators[0].node_id == view(second, topic).leader
+        index = partition_for(key, second.topics.get(topic).partition_count)  # type: ignore[union-attr]
+        assert answer.coordinators[0].node_id == view(second, topic, index).leader
     for topic in ("__transaction_state", "__share_group_state"):
         assert second.topics.get(topic).config.min_insync_replicas == 2  # type: ignore[union-attr]
     ids = [(await (await cluster.raw(each)).ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest(None))).producer_id

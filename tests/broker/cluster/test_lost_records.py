@@ -16,7 +16,7 @@ from odradek.broker.cluster.znodes import (
     ISR_CHANGES,
     LeaderAndIsr,
     TopicPartition,
-    decode_isr_change,
+    decode_places,
     decode_state,
     encode_state,
     partition_path,
@@ -106,7 +106,7 @@ def test_a_member_leaves_the_isr_and_tells_the_controller(before: LeaderAndIsr, 
     assert run(zookeeper, leave_isrs(1, [PLACE])) == [PLACE]
     assert state_of(zookeeper) == after
     (name,) = zookeeper.children_of(ISR_CHANGES)
-    assert decode_isr_change(name, zookeeper.get(f"{ISR_CHANGES}/{name}")) == [PLACE]
+    assert decode_places(name, zookeeper.get(f"{ISR_CHANGES}/{name}")) == [PLACE]
 
 
 @pytest.mark.parametrize(("isr", "held_by_others"), [((1,), []), ((2,), [PLACE])])

@@ -40,8 +40,7 @@ DECODERS: list[Callable[[bytes], object]] = [
     lambda data: znodes.decode_config_change("/config/changes/c", data),
     znodes.decode_producer_ids,
     znodes.decode_reassignment,
-    znodes.decode_election,
-    lambda data: znodes.decode_isr_change("/isr_change_notification/i", data),
+    lambda data: znodes.decode_places("/isr_change_notification/i", data),
     lambda data: znodes.decode_log_dir_event("/log_dir_event_notification/l", data),
 ]
 NAMES = (
@@ -97,7 +96,7 @@ def test_what_is_read_fits_into_every_request_of_the_controller(odd: dict[int, i
 
 def test_what_cannot_be_read_is_logged_and_left_out(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        assert sound(znodes.decode_election, b"{") is None
+        assert sound(znodes.decode_places, znodes.PREFERRED_REPLICA_ELECTION, b"{") is None
     assert "/admin/preferred_replica_election cannot be read" in caplog.text
 
 

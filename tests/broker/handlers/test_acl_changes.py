@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.handlers import acl_requests, create_acls, delete_acls
+from odradek.broker.handlers import acls as handlers
 from odradek.broker.security.acls import Acl, Operation, ResourceType
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -83,17 +83,17 @@ async def test_only_who_may_alter_the_cluster_changes_acls(guarded: Broker) -> N
 
 
 async def test_acls_have_bounds(guarded: Broker, admin: Raw, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(create_acls, "MAX_CHANGED", 2)
+    monkeypatch.setattr(handlers, "MAX_CHANGED", 2)
     assert await create(admin, *map(creation, "abc")) == [ErrorCode.POLICY_VIOLATION] * 3
-    monkeypatch.setattr(create_acls, "MAX_ACLS", 2)
+    monkeypatch.setattr(handlers, "MAX_ACLS", 2)
     assert await create(admin, creation("a"), creation("b")) == [0, 0]
     assert await create(admin, creation("c")) == [ErrorCode.POLICY_VIOLATION]
     assert await create(admin, creation("a")) == [0]
-    monkeypatch.setattr(create_acls, "MAX_ACLS", 100)
-    monkeypatch.setattr(create_acls, "MAX_ACL_CHARS", 40)
+    monkeypatch.setattr(handlers, "MAX_ACLS", 100)
+    monkeypatch.setattr(handlers, "MAX_ACL_CHARS", 40)
     assert await create(admin, creation("c" * 40)) == [ErrorCode.POLICY_VIOLATION]
     assert len(guarded.services.security.acls) == 2
-    monkeypatch.setattr(delete_acls, "MAX_CHANGED", 1)
+    monkeypatch.setattr(handlers, "MAX_CHANGED", 1)
     deleted = await admin.ask(ApiKey.DELETE_ACLS, 3, DeleteAclsRequest([every()]))
     assert deleted.filter_results[0].error_code == ErrorCode.INVALID_REQUEST
     assert len(guarded.services.security.acls) == 2
@@ -101,10 +101,10 @@ async def test_acls_have_bounds(guarded: Broker, admin: Raw, monkeypatch: pytest
 
 async def test_ten_thousand_acls_are_one_request_and_survive_a_restart(config: BrokerConfig) -> None:
     async with Broker(secured(config)) as broker, await connect_as(broker, "admin") as raw:
-        acls = [creation(f"topic-{at}") for at in range(acl_requests.MAX_CHANGED)]
+        acls = [creation(f"topic-{at}") for at in range(handlers.MAX_CHANGED)]
         assert set(await create(raw, *acls)) == {0}
         allow(broker, "bob", Operation.READ, ResourceType.TOPIC, "orders")
     async with Broker(secured(config)) as broker:
         kept = list(broker.services.security.acls)
-        assert len(kept) == acl_requests.MAX_CHANGED + 1
+        assert len(kept) == handlers.MAX_CHANGED + 1
         assert kept[0] == Acl(2, "topic-0", LITERAL, "User:alice", "*", 3, 3)

@@ -336,13 +336,13 @@ async def test_client_ids_without_end_cost_a_bounded_memory(broker: Broker, raw:
 async def test_without_a_quota_requests_take_the_way_they_took(broker: Broker, raw: Raw) -> None:
     await raw.ask(ApiKey.METADATA, 9, MetadataRequest([]))
     served = broker._parts.dispatch._served
-    assert served[3, 9].handle.__module__ != "odradek.broker.network.quota_guard"
+    assert served[3, 9].handle.__module__ != "odradek.broker.network.guards"
     await limit(broker, request_percentage=1e6)
     await raw.ask(ApiKey.METADATA, 9, MetadataRequest([]))
-    assert served[3, 9].handle.__module__ == "odradek.broker.network.quota_guard"
+    assert served[3, 9].handle.__module__ == "odradek.broker.network.guards"
     await limit(broker, request_percentage=None)
     await raw.ask(ApiKey.METADATA, 9, MetadataRequest([]))
-    assert served[3, 9].handle.__module__ != "odradek.broker.network.quota_guard"
+    assert served[3, 9].handle.__module__ != "odradek.broker.network.guards"
 
 
 async def test_a_quota_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:

@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.endpoint import SecurityProtocol
-from odradek.broker.handlers import (
-    create_delegation_token,
-    describe_delegation_token,
-    expire_delegation_token,
-    renew_delegation_token,
-)
+from odradek.broker.handlers import delegation_tokens as handlers
 from odradek.broker.security.principals import ANONYMOUS, Principal, user
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -38,7 +33,7 @@ class Context:
 
 def create(context: Context, **fields: Any) -> Any:
     request = CreateDelegationTokenRequest(**fields)
-    made: Any = create_delegation_token.handle(None, context, request)  # type: ignore[arg-type]
+    made: Any = handlers.create_delegation_token(None, context, request)  # type: ignore[arg-type]
     owner, requester = f"{made.principal_type}:{made.principal_name}", made.token_requester_principal_name
     assert made.issue_timestamp_ms == made.expiry_timestamp_ms == made.max_timestamp_ms
     return made.error_code, made.expiry_timestamp_ms, owner, requester
@@ -51,11 +46,11 @@ def test_who_has_proved_nothing_may_not_ask(protocol: SecurityProtocol) -> None:
     other = {"owner_principal_type": "Group", "owner_principal_name": "o", "renewers": [CreatableRenewers("Group")]}
     assert create(context, **other) == (NOT_ALLOWED, -1, "Group:o", "ANONYMOUS")
     none: Any = None
-    renewed = renew_delegation_token.handle(none, context, RenewDelegationTokenRequest(b"x"))
-    expired = expire_delegation_token.handle(none, context, ExpireDelegationTokenRequest(b"x"))
+    renewed = handlers.renew_delegation_token(none, context, RenewDelegationTokenRequest(b"x"))
+    expired = handlers.expire_delegation_token(none, context, ExpireDelegationTokenRequest(b"x"))
     assert (renewed.error_code, renewed.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
     assert (expired.error_code, expired.expiry_timestamp_ms) == (NOT_ALLOWED, -1)
-    assert describe_delegation_token.handle(none, context, DescribeDelegationTokenRequest()).error_code == NOT_ALLOWED
+    assert handlers.describe_delegation_token(none, context, DescribeDelegationTokenRequest()).error_code == NOT_ALLOWED
 
 
 @pytest.mark.parametrize("protocol", [SecurityProtocol.SSL, SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL])
@@ -70,11 +65,11 @@ def test_who_has_proved_a_name_learns_that_there_are_no_tokens(protocol: Securit
     assert create(stranger, **other) == (NOT_AUTHORIZED, -1, "User:bob", "alice")
     assert create(stranger) == (DISABLED, 0, "User:alice", "alice")
     none: Any = None
-    renewed = renew_delegation_token.handle(none, context, RenewDelegationTokenRequest(b"x"))
-    expired = expire_delegation_token.handle(none, context, ExpireDelegationTokenRequest(b"x"))
+    renewed = handlers.renew_delegation_token(none, context, RenewDelegationTokenRequest(b"x"))
+    expired = handlers.expire_delegation_token(none, context, ExpireDelegationTokenRequest(b"x"))
     assert (renewed.error_code, renewed.expiry_timestamp_ms) == (DISABLED, 0)
     assert (expired.error_code, expired.expiry_timestamp_ms) == (DISABLED, 0)
-    assert describe_delegation_token.handle(none, context, DescribeDelegationTokenRequest()).error_code == DISABLED
+    assert handlers.describe_delegation_token(none, context, DescribeDelegationTokenRequest()).error_code == DISABLED
 
 
 async def test_every_version_is_served(config: BrokerConfig) -> None:

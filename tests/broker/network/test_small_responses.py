@@ -5,7 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from odradek.broker.network.small_responses import SMALL_REQUEST_BYTES, has_small_response
+from odradek.broker.network.connection_memory import SMALL_REQUEST_BYTES, has_small_response
 from odradek.protocol.apis import ApiKey
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.replication.full_names import BEGINS, ENDS, GOES_ON, FullNames
+from odradek.broker.replication.named_partitions import BEGINS, ENDS, GOES_ON, FullNames
 from odradek.broker.replication.replicas import FULL
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import commits, deletion, events, expiry
+from .. import events, offset_steps
 from ..group import Group
 from ..modern.events import MemberSilent, TargetComputed
 from . import changes, classic_members, departure, heartbeat, offsets, regexes
@@ -71,10 +71,10 @@ STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     events.CommitOffsets: offsets.commit_offsets,
     events.CommitInTransaction: offsets.commit_in_transaction,
     events.Delete: offsets.delete,
-    events.DeleteOffsets: deletion.delete_offsets,
-    events.ExpireOffsets: expiry.expire_offsets,
-    events.DropTopic: expiry.drop_topic,
-    events.EndTransaction: commits.end_transaction,
+    events.DeleteOffsets: offset_steps.delete_offsets,
+    events.ExpireOffsets: offset_steps.expire_offsets,
+    events.DropTopic: offset_steps.drop_topic,
+    events.EndTransaction: offset_steps.end_transaction,
     events.Loaded: _loaded,
     events.Unload: _nothing,
     events.AppendFailed: _append_failed,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .....protocol.errors import ErrorCode
-from .. import commits, deletion
+from .. import offset_steps
 from ..events import CommitInTransaction, CommitOffsets, Delete, Outcome
 from ..group import Group
 from ..records import OffsetRecord, Record
@@ -18,7 +18,7 @@ def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms:
     """Write the offsets of a member, or of a tool while the group has no members."""
     error = commit_error(group, event)
     if error is ErrorCode.NONE:
-        commits.commit_offsets(group, event, outcome, now_ms)
+        offset_steps.commit_offsets(group, event, outcome, now_ms)
     else:
         outcome.reply(event.token, error)
 
@@ -28,7 +28,7 @@ def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Out
     is_unnamed = event.generation < 0 and not event.member_id and event.instance_id is None
     error = ErrorCode.NONE if is_unnamed else commit_error(group, event)
     if error is ErrorCode.NONE:
-        commits.commit_in_transaction(group, event, outcome, now_ms)
+        offset_steps.commit_in_transaction(group, event, outcome, now_ms)
     else:
         # Producers know the errors of the classic protocol alone.
         is_stale = error is ErrorCode.STALE_MEMBER_EPOCH
@@ -85,6 +85,6 @@ def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
         outcome.reply(event.token, ErrorCode.NON_EMPTY_GROUP)
         return
     outcome.reply(event.token, ErrorCode.NONE)
-    outcome.records += deletion.offset_tombstones(group)
+    outcome.records += offset_steps.offset_tombstones(group)
     outcome.records += changes.group_gone(group.group_id, body)
     outcome.notes.append(f"group {group.group_id} is deleted by request, with {len(group.offsets)} committed offsets")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .....protocol.errors import ErrorCode
-from .. import commits, events, expiry
+from .. import events, offset_steps
 from ..group import Group
 from ..modern.events import MemberSilent, Rejection
 from . import changes, heartbeat, states
@@ -97,8 +97,8 @@ _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     StatesDeleted: states.deleted,
     ForgetTopic: states.forget_topic,
     events.Delete: _delete,
-    events.DropTopic: expiry.drop_topic,
-    events.EndTransaction: commits.end_transaction,
+    events.DropTopic: offset_steps.drop_topic,
+    events.EndTransaction: offset_steps.end_transaction,
     events.Loaded: _loaded,
     events.AppendFailed: _append_failed,
     events.ConsumerHeartbeat: _reject_consumer,

@@ -11,7 +11,7 @@ from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import BecomeLeaderOrFollower, PartitionUpdate, TellMetadata
 from odradek.broker.cluster.controller.requests import _type
 from odradek.broker.cluster.znodes import LEADER_DURING_DELETE, TopicPartition
-from odradek.broker.replication.full_names import FullNames
+from odradek.broker.replication.named_partitions import FullNames
 from odradek.broker.replication.replicas import FULL as FULL_ROLES
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
 from odradek.zookeeper.operations import Steps

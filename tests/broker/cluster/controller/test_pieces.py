@@ -17,7 +17,7 @@ from odradek.broker.cluster.controller.requests import request_of
 from odradek.broker.cluster.znodes import LeaderAndIsr, Registration, Replicas, TopicPartition
 from odradek.broker.network.dispatcher import MAX_VALUES_BYTES
 from odradek.broker.network.large_messages import MAX_VALUES
-from odradek.broker.replication.full_names import BEGINS, ENDS, GOES_ON
+from odradek.broker.replication.named_partitions import BEGINS, ENDS, GOES_ON
 from odradek.protocol import frame
 
 BROKERS = tuple(Registration(each, (f"PLAINTEXT://h:{each}",), {"PLAINTEXT": "PLAINTEXT"}) for each in range(1, 101))

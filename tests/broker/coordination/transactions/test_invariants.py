@@ -141,8 +141,9 @@ class Invariants(RuleBasedStateMachine):
     def all_is_well_again(self) -> None:
         late, self.stage.late, self.stage.refused = self.stage.late, set(), set()
         self.stage.lines = []
-        if late & self.stage.transaction.unmarked - self.stage.transaction.to_retry:
-            self.stage.step(events.MarkersWritten(late & self.stage.transaction.unmarked))
+        # A marker that was refused is not under way any more.
+        if under_way := late & (self.stage.transaction.unmarked - self.stage.transaction.to_retry):
+            self.stage.step(events.MarkersWritten(under_way))
         # The actor's timer waits, too, while the machine may not be stepped.
         if self.is_free:
             self.stage.run("wait 1000")

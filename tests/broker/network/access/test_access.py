@@ -163,12 +163,12 @@ async def test_a_client_that_is_denied_again_and_again_fills_no_log(
     clock = FakeClock()
     async with Broker(secured(config), clock=clock) as broker, await connect_as(broker, "alice") as raw:
         with caplog.at_level(logging.INFO, "odradek.authorizer"):
-            for _ in range(line_limit.LINES_PER_SECOND + 5):
+            for _ in range(line_limit.DENIALS_PER_SECOND + 5):
                 await raw.fetch("orders", 0)
             clock.advance(1000)
             await raw.fetch("orders", 0)
     lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
-    assert len(lines) == line_limit.LINES_PER_SECOND + 1
+    assert len(lines) == line_limit.DENIALS_PER_SECOND + 1
     assert lines[-1].endswith("based on rule DefaultDeny (5 denials of this connection before it are not listed)")
 
 

@@ -1,9 +1,9 @@
-"""The quota guard: counts what requests use, and lets the client wait after its response where that is too much.
+"""The guards before the handlers: the access guard asks the authorizer, and the quota guard counts what requests use.
 
-A Produce request counts with its bytes, every request with the time of its handler in its first turn on the event loop.
-What one does after it has waited is not counted, unless its handler does all of its work in turns (`counted_turns`).
-Requests of other brokers are not limited. What a Fetch or a ShareFetch sends is counted where it is known
-(handlers/fetch.py, handlers/share_fetch.py).
+A client that has used too much waits after its response. A Produce request counts with its bytes, every request with
+the time of its handler in its first turn on the event loop. What one does after it has waited is not counted, unless
+its handler does all of its work in turns (`counted_turns`). Requests of other brokers are not limited. What a Fetch
+or a ShareFetch sends is counted where it is known (handlers/fetch.py, handlers/share_fetch.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from typing import Any, TypeVar, cast
 from ...protocol.apis import ApiKey
 from ..quotas.client_quotas import ClientQuotas
 from ..quotas.entities import PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE
+from ..security.authorizer import Authorizer
+from ..services import Services
 from ..turns import LargeResponse
+from .access.caller import Caller, logs_allowed
 from .request import RequestContext
 from .routes import CLUSTER_ROUTES, Handler, Route
 
@@ -126,3 +129,22 @@ def _told(context: RequestContext, response: Any, delay_ms: int) -> object:
 
 async def _told_later(context: RequestContext, response: asyncio.Future[Any], delay_ms: int) -> Any:
     return _told(context, await response, delay_ms)
+
+
+class AccessGuard:
+    """Asks the authorizer before each request, as the access of its route says."""
+
+    def __init__(self, services: Services, authorizer: Authorizer) -> None:
+        # Makes the context of a request.
+        self.new_caller = partial(Caller, authorizer, services, logs_allowed())
+
+    def __call__(self, route: Route, handle: Handler) -> Handler:
+        """Return what asks before the handler. It takes the callers of `new_caller`."""
+        check = route.access.check
+        if check is None:
+            return handle
+
+        def guarded(context: RequestContext, request: Any) -> Any:
+            return check(cast(Caller, context), request, partial(handle, context))
+
+        return guarded

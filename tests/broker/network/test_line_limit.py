@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from odradek.broker.network.rejections import MOST_LINES, WINDOW_MS, Rejections
+from odradek.broker.network.line_limit import MOST_LINES, WINDOW_MS, Rejections
 from odradek.broker.timers import Timers
 from odradek.tests.support.clock import FakeClock
 

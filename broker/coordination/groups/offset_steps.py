@@ -1,7 +1,12 @@
-"""Committed offsets that expire, and offsets of a deleted topic. An empty group goes with its last offset to expire.
+"""Committed offsets in the group machine: how they are committed, deleted and expire, and the end of a group with them.
 
-A group that lost its last offset otherwise (OffsetDelete, a deleted topic, an aborted transaction) goes with the next
-sweep, as in Kafka.
+The guards decide whether a commit may be written, and whether the group may be deleted. Offsets in a transaction
+(KIP-98, KIP-447) are ordinary records, but count only once the transaction's commit marker follows them in the log. The
+marker is no record of the group: its writer feeds EndTransaction, and a replay reads it from the log.
+
+Offsets of a topic that a member subscribes are not deleted: without them the member would go on from another place. An
+empty group goes with its last offset to expire. A group that lost its last offset otherwise (OffsetDelete, a deleted
+topic, an aborted transaction) goes with the next sweep, as in Kafka.
 
 The time in `offsets.retention.minutes` counts
 
@@ -17,14 +22,82 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
 from .committed_offsets import is_of
 from .consumer.changes import group_gone
-from .events import DropTopic, ExpireOffsets, Outcome
+from .events import (
+    CommitInTransaction,
+    CommitOffsets,
+    Delete,
+    DeleteOffsets,
+    DropTopic,
+    EndTransaction,
+    ExpireOffsets,
+    OffsetsDeleted,
+    Outcome,
+)
 from .group import Group
 from .records import GroupRecord, OffsetRecord, Record
+from .sessions import renew_session
 from .states import GroupState
 from .subscriptions import CONSUMER, subscribed_topics
+
+
+def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms: int) -> None:
+    """Write the offsets. A commit renews the member's session."""
+    outcome.reply(event.token, ErrorCode.NONE)
+    outcome.records.extend(event.records)
+    member = group.roster.members.get(event.member_id)
+    if member is not None:
+        renew_session(member, outcome, now_ms)
+
+
+def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Outcome, now_ms: int) -> None:
+    """Write the offsets as part of a transaction. A producer does not renew a member's session."""
+    error = event.verify()
+    outcome.reply(event.token, error)
+    if error is not ErrorCode.NONE:
+        return
+    outcome.records.extend(event.records)
+    outcome.producer = event.producer
+
+
+def end_transaction(group: Group, event: EndTransaction, outcome: Outcome, now_ms: int) -> None:
+    """Make the offsets of a transaction count, or drop them. This needs no record: the marker is written."""
+    group.offsets.end(event.producer_id, event.commit)
+
+
+def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:
+    """Write a tombstone for every offset and for the group itself. One batch holds them all, so all go or none."""
+    outcome.reply(event.token, ErrorCode.NONE)
+    outcome.records.extend(offset_tombstones(group))
+    outcome.records.append(GroupRecord(group.group_id, None))
+    outcome.notes.append(f"group {group.group_id} is deleted by request, with {len(group.offsets)} committed offsets")
+
+
+def offset_tombstones(group: Group) -> list[OffsetRecord]:
+    """Return a tombstone for every offset that the group has, or will have if a transaction commits."""
+    topics = ((topic, group.offsets.with_pending(topic)) for topic in group.offsets.topics())
+    return [OffsetRecord(group.group_id, topic, index, None) for topic, indexes in topics for index in indexes]
+
+
+def delete_offsets(group: Group, event: DeleteOffsets, outcome: Outcome, now_ms: int) -> None:
+    """Write a tombstone for each offset of the request that exists. One that does not exist counts as deleted."""
+    subscribed = frozenset(event.partitions) & _subscribed(group, event)
+    for topic, indexes in event.partitions.items():
+        if topic not in subscribed:
+            known = set(group.offsets.with_pending(topic))
+            there = dict.fromkeys(index for index in indexes if index in known)
+            outcome.records.extend(OffsetRecord(group.group_id, topic, index, None) for index in there)
+    outcome.reply(event.token, OffsetsDeleted(subscribed))
+
+
+def _subscribed(group: Group, event: DeleteOffsets) -> frozenset[str]:
+    """Return the topics that the members subscribe, or all topics of the request if that cannot be read."""
+    topics = subscribed_topics(group)
+    return frozenset(event.partitions if topics is None else topics)
+
 
 NO_EXPIRY = -1
 NO_TIMESTAMP = -1

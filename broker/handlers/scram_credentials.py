@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials, API key 51: set and delete the SCRAM passwords of users (KIP-554).
+"""AlterUserScramCredentials and DescribeUserScramCredentials: the SCRAM passwords of users (KIP-554).
 
 The client sends a password salted. The broker keeps two keys that it derives from it, in the metadata journal or in
 ZooKeeper, before it answers. The rules and texts are those of Kafka 4: one change a user and request. In a cluster they
@@ -7,9 +7,7 @@ are those of Kafka 3.9: the controller makes one change a user, mechanism and re
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_user_scram_credentials import (
@@ -19,12 +17,16 @@ from ...protocol.messages.alter_user_scram_credentials import (
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from ...protocol.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from ..network.request import RequestContext
 from ..security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, Credential, credential_of
+from ..services import Services
 from ..topics.security_store import missing_password
-
-if TYPE_CHECKING:
-    from ..services import Services
 
 # By their numbers in the requests.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -35,14 +37,13 @@ MAX_SALT_BYTES = 1_024
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
-def handle(
+async def alter_user_scram_credentials(
     services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
-) -> asyncio.Future[AlterUserScramCredentialsResponse]:
-    """Make the changes that are right with one write, and return one result a user."""
-    return asyncio.ensure_future(_alter(services, request))
+) -> AlterUserScramCredentialsResponse:
+    """AlterUserScramCredentials, API key 51: set and delete passwords.
 
-
-async def _alter(services: Services, request: AlterUserScramCredentialsRequest) -> AlterUserScramCredentialsResponse:
+    Make the changes that are right with one write, and return one result a user.
+    """
     changes = [*request.deletions, *request.upsertions]
     times = Counter(_target(services, each) for each in changes)
     results: dict[str, AlterUserScramCredentialsResult] = {}
@@ -91,3 +92,31 @@ def _checked(services: Services, change: _Change, times: int) -> tuple[str, str,
     if change.iterations > MAX_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
     return change.name, mechanism, credential_of(mechanism, change.salted_password, change.salt, change.iterations)
+
+
+def describe_user_scram_credentials(
+    services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """DescribeUserScramCredentials, API key 50: which mechanisms users have a password for. Never the password.
+
+    Return the requested users, or all for null and for an empty list.
+    """
+    names = [each.name for each in request.users or ()]
+    times = Counter(names or list(services.security.passwords))
+    return DescribeUserScramCredentialsResponse(results=[_describe(services, name, times[name]) for name in times])
+
+
+def _describe(services: Services, name: str, times: int) -> DescribeUserScramCredentialsResult:
+    result = DescribeUserScramCredentialsResult(name)
+    found = services.security.passwords.get(name)
+    if times > 1:
+        result.error_code = int(ErrorCode.DUPLICATE_RESOURCE)
+        why = "Cannot describe SCRAM credentials for the same user twice in a single request"
+        result.error_message = f"{why}: {name}"
+    elif found is None:
+        result.error_code = int(ErrorCode.RESOURCE_NOT_FOUND)
+        result.error_message = f"Attempt to describe a user credential that does not exist: {name}"
+    else:
+        numbers = {name: number for number, name in MECHANISMS.items()}
+        result.credential_infos = [CredentialInfo(numbers[each], found[each].iterations) for each in sorted(found)]
+    return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from odradek.broker.topics.creation import Creation, Steps
+from odradek.broker.topics.lifecycle import Creation, Steps
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 WAIT_S = 20

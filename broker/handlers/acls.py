@@ -1,0 +1,246 @@
+"""CreateAcls, DescribeAcls and DeleteAcls: who may do what to which resources.
+
+ACLs are on disk, or in ZooKeeper, when the response goes out, and count for the next request of every connection.
+Without an authorizer the requests are rejected with SECURITY_DISABLED, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from ...protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ...protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ..network.connection import CloseConnection
+from ..network.request import RequestContext
+from ..security.acls import (
+    CLUSTER_NAME,
+    Acl,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    known,
+    mistake_in,
+)
+from ..services import Services
+from ..turns import VALUES_PER_TURN, LargeResponse, fill
+
+# Kafka's bound of the ACLs that one request changes.
+MAX_CHANGED = 10_000
+# ACLs are in memory, and each start reads them. Kafka has no such bounds.
+MAX_ACLS = 20_000
+MAX_ACL_CHARS = 8 * 1024 * 1024
+# ACLs that the filters of a turn look at: less than a microsecond each.
+_LOOKS_PER_TURN = 20_000
+NO_AUTHORIZER = "No Authorizer is configured."
+# Kafka's own words: without the full stop.
+_NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
+_TOO_MANY_CREATED = "Unable to perform excessively large batch operation."
+_TOO_MANY_DELETED = f"Cannot remove more than {MAX_CHANGED} acls in a single delete operation."
+
+
+async def create_acls(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+    """CreateAcls, API key 30: create all that are valid, together. Raises CloseConnection for an UNKNOWN element.
+
+    An ACL that is there already is created once more without a change.
+    """
+    for each in request.creations:
+        _check_codes("CreateAcls", each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
+    if (error := _rejection(services, context, Operation.ALTER)) is not None:
+        return _none_created(request, error.code, error.message)
+    if len(request.creations) > MAX_CHANGED:
+        return _none_created(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CREATED)
+    acls: list[Acl] = []
+    results: list[AclCreationResult] = []
+    for first in range(0, len(request.creations), VALUES_PER_TURN):
+        if first:
+            await asyncio.sleep(0)
+        some = list(map(_created, request.creations[first : first + VALUES_PER_TURN]))
+        acls += some
+        results += (_result(services, acl) for acl in some)
+    added = dict.fromkeys(acl for acl, result in zip(acls, results, strict=True) if not result.error_code)
+    new = [acl for acl in added if acl not in services.security.acls]
+    if why := _too_many(services, new):
+        return _none_created(request, ErrorCode.POLICY_VIOLATION, why)
+    errors = await services.security.change_acls(new)
+    for number, acl in enumerate(acls):
+        if (error := errors.get(acl)) is not None and not results[number].error_code:
+            results[number] = AclCreationResult(int(error.code), error.message)
+    return CreateAclsResponse(results=results)
+
+
+def _none_created(request: CreateAclsRequest, code: ErrorCode, why: str) -> CreateAclsResponse:
+    return CreateAclsResponse(results=[AclCreationResult(int(code), why)] * len(request.creations))
+
+
+def _created(sent: AclCreation) -> Acl:
+    return Acl(
+        sent.resource_type,
+        sent.resource_name,
+        sent.resource_pattern_type,
+        sent.principal,
+        sent.host,
+        sent.operation,
+        sent.permission_type,
+    )
+
+
+def _result(services: Services, acl: Acl) -> AclCreationResult:
+    why = mistake_in(acl)
+    if not why:
+        try:
+            services.security.check_name(acl.resource_name)
+        except KafkaError as error:
+            why = error.message
+    return AclCreationResult(int(ErrorCode.INVALID_REQUEST), why) if why else AclCreationResult(0, "")
+
+
+def _too_many(services: Services, new: list[Acl]) -> str:
+    """Return why the whole request is too much; empty where it is not."""
+    acls = services.security.acls
+    if len(acls) + len(new) > MAX_ACLS:
+        return f"There are {len(acls)} ACLs, and at most {MAX_ACLS} can be. A prefixed ACL may stand for many."
+    chars = sum(len(acl.resource_name) + len(acl.principal) + len(acl.host) for each in (acls, new) for acl in each)
+    return f"The ACLs would have more than {MAX_ACL_CHARS} characters together." if chars > MAX_ACL_CHARS else ""
+
+
+def describe_acls(
+    services: Services, context: RequestContext, request: DescribeAclsRequest
+) -> DescribeAclsResponse | LargeResponse[DescribeAclsResponse]:
+    """DescribeAcls, API key 29: the ACLs that a filter means, resource by resource.
+
+    Raises CloseConnection for a filter with an UNKNOWN element.
+    """
+    wanted = _filter("DescribeAcls", request)
+    if (error := _rejection(services, context, Operation.DESCRIBE)) is not None:
+        text = _NO_AUTHORIZER_TO_DESCRIBE if error.code is ErrorCode.SECURITY_DISABLED else error.message
+        return DescribeAclsResponse(error_code=int(error.code), error_message=text)
+    # A code that Kafka does not know finds nothing, and is no error here.
+    response = DescribeAclsResponse()
+    found = _matching(services, wanted)
+    return fill(response, _add(response, found), len(found))
+
+
+def _add(response: DescribeAclsResponse, acls: list[Acl]) -> Iterator[int]:
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in acls:
+        pattern = acl.resource_type, acl.resource_name, acl.pattern_type
+        resource = resources.get(pattern)
+        if resource is None:
+            resource = resources[pattern] = DescribeAclsResource(*pattern)
+            response.resources.append(resource)
+        resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
+        yield 1
+
+
+async def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """DeleteAcls, API key 31: remove the ACLs that filters mean, together. Raises CloseConnection for an UNKNOWN
+    element.
+
+    An ACL that two filters mean stands in both results, as in Kafka.
+    """
+    filters = [_filter("DeleteAcls", each) for each in request.filters]
+    if (error := _rejection(services, context, Operation.ALTER)) is not None:
+        return _none_deleted(request, error.code, error.message)
+    if len(filters) > MAX_CHANGED:
+        return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
+    results: list[DeleteAclsFilterResult] = []
+    removed: dict[Acl, None] = {}
+    filters_per_turn = max(1, _LOOKS_PER_TURN // (1 + len(services.security.acls)))
+    shown = 0
+    for at, wanted in enumerate(filters):
+        if at and at % filters_per_turn == 0:
+            await asyncio.sleep(0)
+        if why := _mistake_in_filter(wanted):
+            results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), why))
+            continue
+        found = _matching(services, wanted)
+        removed.update(dict.fromkeys(found))
+        shown += len(found)
+        if shown > MAX_CHANGED:
+            return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
+        results.append(DeleteAclsFilterResult(0, None, [DeleteAclsMatchingAcl(0, None, *acl) for acl in found]))
+    if errors := await services.security.change_acls((), removed):
+        _note_errors(results, errors)
+    return DeleteAclsResponse(filter_results=results)
+
+
+def _none_deleted(request: DeleteAclsRequest, code: ErrorCode, why: str) -> DeleteAclsResponse:
+    return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(int(code), why)] * len(request.filters))
+
+
+def _note_errors(results: list[DeleteAclsFilterResult], errors: Mapping[Acl, KafkaError]) -> None:
+    for result in results:
+        for match in result.matching_acls:
+            error = errors.get(_matched(match))
+            if error is not None:
+                match.error_code, match.error_message = int(error.code), error.message
+
+
+def _matched(match: DeleteAclsMatchingAcl) -> Acl:
+    return Acl(
+        match.resource_type,
+        match.resource_name,
+        match.pattern_type,
+        match.principal,
+        match.host,
+        match.operation,
+        match.permission_type,
+    )
+
+
+def _filter(api: str, sent: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
+    """Return what a client's filter means. Raises CloseConnection for an UNKNOWN element."""
+    _check_codes(api, sent.resource_type_filter, sent.pattern_type_filter, sent.operation, sent.permission_type)
+    return AclFilter(
+        sent.resource_type_filter,
+        sent.resource_name_filter,
+        sent.pattern_type_filter,
+        sent.principal_filter,
+        sent.host_filter,
+        sent.operation,
+        sent.permission_type,
+    )
+
+
+def _check_codes(api: str, resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
+    """Raise CloseConnection for the code that clients send for what they cannot name. Kafka does not read it either."""
+    if 0 in (resource_type, pattern_type, operation, permission):
+        raise CloseConnection(f"{api} with an UNKNOWN element")
+
+
+def _rejection(services: Services, context: RequestContext, operation: Operation) -> KafkaError | None:
+    """Return why nothing of a request is done, if so: no right on the cluster, or no authorizer."""
+    if not context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+        why = f"Request {context.connection.name} needs {operation.name} permission."
+        return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, why)
+    return None if services.authorizer is not None else KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+
+
+def _matching(services: Services, wanted: AclFilter) -> list[Acl]:
+    """Return the ACLs that a filter means."""
+    return [acl for acl in services.security.acls if wanted.matches(acl)]
+
+
+def _mistake_in_filter(wanted: AclFilter) -> str:
+    """Return why a filter cannot be used, in Kafka's words; empty where it can be."""
+    if not (known(ResourceType, wanted.resource_type) and known(PatternType, wanted.pattern_type)):
+        return "Unknown patternFilter."
+    if not (known(Operation, wanted.operation) and known(Permission, wanted.permission)):
+        return "Unknown entryFilter."
+    return ""

@@ -1,0 +1,130 @@
+"""DescribeCluster, DescribeLogDirs and OdradekDescribeBroker: what a cluster and a broker of it are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from ...protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from ...protocol.messages.odradek_describe_broker import (
+    MAX_NAMED,
+    DamagedPartition,
+    OdradekDescribeBrokerRequest,
+    OdradekDescribeBrokerResponse,
+)
+from ...storage.errors import StorageError
+from ..log_dirs.log_dirs import LogDir
+from ..network.request import RequestContext
+from ..services import Services
+from ..topics.partition import Partition
+from ..turns import LargeResponse, fill
+from .metadata import cluster_operations, controller_id, live_brokers
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def describe_cluster(
+    services: Services, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """DescribeCluster, API key 60: the live brokers with their addresses, the controller and the id of the cluster.
+
+    Version 1 can request the controllers' endpoint, which a broker rejects, as Kafka's does. Version 2 can request
+    fenced brokers: there are none.
+    """
+    if request.endpoint_type != BROKERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        if request.endpoint_type != CONTROLLERS:
+            code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return DescribeClusterResponse(error_code=int(code), error_message=code.text)
+    response = DescribeClusterResponse(
+        cluster_id=services.metadata.cluster_id,
+        controller_id=controller_id(services),
+        brokers=[DescribeClusterBroker(*each) for each in live_brokers(services, context)],
+    )
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = cluster_operations(context)
+    return response
+
+
+# So many are looked at while one value of a response is made.
+_SEGMENTS_PER_VALUE = 50
+
+
+def odradek_describe_broker(
+    services: Services, context: RequestContext, request: OdradekDescribeBrokerRequest
+) -> OdradekDescribeBrokerResponse | LargeResponse[OdradekDescribeBrokerResponse]:
+    """OdradekDescribeBroker, API key 30013, ours: the clock of this broker, and the damage found in its logs."""
+    response = OdradekDescribeBrokerResponse(time_ms=services.clock.now_ms())
+
+    def add(partition: Partition) -> int:
+        if partition.is_online and (places := partition.log.damaged_places):
+            response.damaged_places += places
+            if len(response.damaged) < MAX_NAMED:
+                response.damaged.append(DamagedPartition(partition.topic, partition.index, places))
+        return _cost(partition)
+
+    partitions = services.topics.partitions()
+    return fill(response, map(add, partitions), sum(map(_cost, partitions)))
+
+
+def _cost(partition: Partition) -> int:
+    """Return what a look at a partition costs, in values of a response."""
+    return 1 + len(partition.log.segments) // _SEGMENTS_PER_VALUE if partition.is_online else 1
+
+
+def describe_log_dirs(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse | LargeResponse[DescribeLogDirsResponse]:
+    """DescribeLogDirs, API key 35: the data directories, their partitions, and how much room there is.
+
+    Version 2 has tagged fields, 3 adds an error for the whole request, 4 the size of the volume and its free space, 5
+    whether the directory is cordoned (none is). An offline directory is KAFKA_STORAGE_ERROR without partitions. The
+    response leaves out partitions that do not exist, as in Kafka; null requests all of them.
+    """
+    results = {each.path: _describe(services, each) for each in services.log_dirs.all}
+    # By data directory and topic: the partitions of a topic may lie in several.
+    topics: dict[tuple[Path, str], DescribeLogDirsTopic] = {}
+
+    def add(partition: Partition) -> int:
+        if not partition.is_online:
+            return 1  # since an earlier turn
+        path = partition.log.directory.parent
+        if results[path].error_code:
+            return 1
+        topic = topics.get((path, partition.topic))
+        if topic is None:
+            topic = topics[path, partition.topic] = DescribeLogDirsTopic(partition.topic)
+            results[path].topics.append(topic)
+        # The offset lag is how far a replica's log ends before the high watermark that it knows itself. No log does: so
+        # a follower, too, answers 0, as in Kafka.
+        topic.partitions.append(DescribeLogDirsPartition(partition.index, partition.log.size_bytes, 0, False))
+        return 1
+
+    partitions = services.topics.partitions()
+    if request.topics is not None:
+        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        partitions = [each for each in partitions if (each.topic, each.index) in asked]
+    return fill(DescribeLogDirsResponse(results=list(results.values())), map(add, partitions), len(partitions))
+
+
+def _describe(services: Services, log_dir: LogDir) -> DescribeLogDirsResult:
+    """Return the result of a data directory, without its partitions."""
+    try:
+        if not log_dir.is_online:
+            raise StorageError(f"{log_dir.path} is offline")
+        total_bytes, usable_bytes = services.disk.space(log_dir.path)
+    except StorageError as error:
+        return DescribeLogDirsResult(int(error.code), str(log_dir.path))
+    return DescribeLogDirsResult(0, str(log_dir.path), [], total_bytes, usable_bytes)

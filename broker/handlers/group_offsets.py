@@ -1,0 +1,68 @@
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit: how far a group has come. The group coordinator answers.
+
+Version 0 in a cluster keeps offsets in ZooKeeper, apart from those of the coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from ...protocol.errors import ErrorCode
+from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ..coordination.calls import Eventual
+from ..network.request import RequestContext
+from ..services import Services
+from ..topics.partition import Partition
+from ..topics.topic_names import OFFSETS_TOPIC
+from ..turns import LargeResponse
+
+
+def offset_commit(
+    services: Services, context: RequestContext, request: OffsetCommitRequest
+) -> Eventual[OffsetCommitResponse]:
+    """OffsetCommit, API key 8: writes down how far a group has come."""
+    if context.api_version == 0 and services.cluster is not None:
+        return asyncio.ensure_future(services.cluster.old_offsets.commit(request))
+    return services.groups.commit_offsets(context, request)
+
+
+def offset_fetch(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> LargeResponse[OffsetFetchResponse] | Eventual[OffsetFetchResponse]:
+    """OffsetFetch, API key 9: returns how far groups have come."""
+    if context.api_version == 0 and services.cluster is not None:
+        return asyncio.ensure_future(services.cluster.old_offsets.fetch(request))
+    return services.groups.fetch_offsets(context, request)
+
+
+def txn_offset_commit(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+    """TxnOffsetCommit, API key 28: writes down how far a group has come, once the producer's transaction commits.
+
+    The group coordinator answers once the group's partition is part of the transaction. Versions 0-5 (2 leader epochs,
+    3 members and generations, 4 TRANSACTION_ABORTABLE, 5 takes the group into the transaction).
+    """
+    verification, version = services.verification, context.api_version
+    if services.replicas is not None:
+        index = services.groups.shards.partition_of(request.group_id)
+        partition = services.topics.partition(OFFSETS_TOPIC, index)
+        is_here = partition is not None and partition.not_leading is None
+        if partition is not None and is_here and verification.is_offset_commit_remote(request, index, version):
+            return asyncio.ensure_future(_commit_later(services, context, request, partition))
+    return services.groups.commit_in_transaction(context, request, verification.of_offsets(request, version))
+
+
+async def _commit_later(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, partition: Partition
+) -> TxnOffsetCommitResponse:
+    """Commit with the word of a transaction coordinator on another broker."""
+
+    async def commit(verify: Callable[[int], ErrorCode]) -> TxnOffsetCommitResponse:
+        response = services.groups.commit_in_transaction(context, request, verify)
+        return await response if isinstance(response, asyncio.Future) else response
+
+    return await services.verification.commit_with_remote(request, partition, context.api_version, commit)

@@ -1,0 +1,180 @@
+"""InitProducerId, DescribeProducers and WriteTxnMarkers: producers with an id, and the ends of their transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from ...protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ...protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from ...protocol.records.batch import NO_PRODUCER_ID
+from ...storage.producers import ProducerStates
+from ..coordination.transactions.markers import TransactionEnd
+from ..network.request import RequestContext
+from ..services import Services
+from ..topics.topic import Topic
+from ..topics.topic_names import check_name
+from ..turns import LargeResponse, fill
+
+Describe = Callable[[int], PartitionResponse]
+
+
+def describe_producers(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse | LargeResponse[DescribeProducersResponse]:
+    """DescribeProducers, API key 61: the producers of a partition, and their open transactions (KIP-664).
+
+    Operators use it to find hanging transactions. Version 0 is the only one. Each partition is described on its own,
+    and once: an error concerns one partition.
+    """
+    response = DescribeProducersResponse()
+    values = 0
+    steps: list[Iterator[int]] = []
+    for asked in request.topics:
+        topic = services.topics.get(asked.name)
+        describe = _unknown_topic(asked.name) if topic is None else _partitions_of(topic)
+        partitions = [describe(index) for index in dict.fromkeys(asked.partition_indexes)]
+        response.topics.append(TopicResponse(asked.name, partitions))
+        values += len(partitions)
+        for each in partitions:
+            if topic is not None and not each.error_code:
+                producers = topic.partitions[each.partition_index].log.producers
+                values += len(producers)
+                steps.append(_add_states(each, producers))
+    return fill(response, chain.from_iterable(steps), values)
+
+
+def _unknown_topic(name: str) -> Describe:
+    """Describe partitions of an unknown topic. They get an error message; in Kafka an unknown partition gets none."""
+    error = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+    try:
+        check_name(name)
+    except KafkaError as wrong:
+        error = wrong
+    return lambda index: PartitionResponse(index, int(error.code), error.message)
+
+
+def _partitions_of(topic: Topic) -> Describe:
+    def describe(index: int) -> PartitionResponse:
+        partition = topic.partition(index)
+        if partition is None:
+            return PartitionResponse(index, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        try:
+            partition.check_leading()
+        except KafkaError as error:
+            return PartitionResponse(index, int(error.code), error.message)
+        return PartitionResponse(index)
+
+    return describe
+
+
+def _add_states(response: PartitionResponse, producers: ProducerStates) -> Iterator[int]:
+    """Add the producers of a partition, as they are in the turn in which they are added."""
+    for producer_id, each in list(producers.items()):
+        state = ProducerState(
+            producer_id,
+            each.epoch,
+            each.last_sequence,
+            each.last_timestamp_ms,
+            each.coordinator_epoch,
+            each.current_txn_first_offset,
+        )
+        response.active_producers.append(state)
+        yield 1
+
+
+def init_producer_id(
+    services: Services, context: RequestContext, request: InitProducerIdRequest
+) -> InitProducerIdResponse | asyncio.Future[InitProducerIdResponse]:
+    """InitProducerId, API key 22: an id that tells a producer's batches from their repetitions. Versions 0-5.
+
+    Version 3 lets a producer that lost its way ask for more with its old id and epoch (KIP-360): an idempotent producer
+    gets a new id. With a transactional id the transaction coordinator says which epoch it gets.
+    """
+    if services.cluster is not None and not services.cluster.producer_ids.can_give:
+        code = int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
+    if request.transactional_id is not None:
+        return services.transactions.initialize(context, request)
+    if (request.producer_id == -1) != (request.producer_epoch == -1):
+        return InitProducerIdResponse(error_code=int(ErrorCode.INVALID_REQUEST), producer_id=-1, producer_epoch=-1)
+    member = services.cluster
+    try:
+        producer_id = services.metadata.new_producer_id() if member is None else member.producer_ids.new_id()
+    except KafkaError as error:
+        return InitProducerIdResponse(error_code=int(error.code), producer_id=-1, producer_epoch=-1)
+    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+# Markers that wait for an fsync, and their results.
+Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]
+
+
+def write_txn_markers(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
+    """WriteTxnMarkers, API key 27: ends transactions in partitions, on behalf of another broker's coordinator.
+
+    All markers are written, then the fsyncs of those that need one are waited for. Version 2 adds the transaction
+    version of each marker. An error concerns one partition.
+    """
+    response = WriteTxnMarkersResponse()
+    waiting: Waiting = []
+    for marker in request.markers:
+        result = WritableTxnMarkerResult(marker.producer_id)
+        for topic in marker.topics:
+            partitions = [_write(services, marker, topic.name, index, waiting) for index in topic.partition_indexes]
+            result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+        response.markers.append(result)
+    return asyncio.ensure_future(_flushed(waiting, response)) if waiting else response
+
+
+def _write(
+    services: Services, marker: WritableTxnMarker, topic: str, index: int, waiting: Waiting
+) -> WritableTxnMarkerPartitionResult:
+    result = WritableTxnMarkerPartitionResult(index)
+    if marker.producer_id == NO_PRODUCER_ID:
+        # Kafka's answer, too.
+        result.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+        return result
+    try:
+        end = TransactionEnd(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.transaction_result,
+            marker.transaction_version,
+        )
+        written = services.markers.write_here(topic, index, end)
+    except KafkaError as error:
+        result.error_code = int(error.code)
+        return result
+    if written is not None:
+        waiting.append((written, result))
+    return result
+
+
+async def _flushed(waiting: Waiting, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
+    outcomes = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
+    for outcome, (_, result) in zip(outcomes, waiting, strict=True):
+        if isinstance(outcome, KafkaError):
+            result.error_code = int(outcome.code)
+        elif outcome is not None:
+            result.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    return response

@@ -1,0 +1,118 @@
+"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments: who leads partitions, and who has copies.
+
+Only the controller of a cluster does it. A broker that is alone leads all of its partitions and moves none: it elects
+nobody, and rejects every replica elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from ...protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ...protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from ..network.request import RequestContext
+from ..services import Services
+
+PREFERRED, UNCLEAN = 0, 1
+FIRST_ELECTION_WITH_TYPES = 1
+
+
+async def elect_leaders(
+    services: Services, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    """ElectLeaders, API key 43: preferred leaders, or any living replica where the whole ISR is dead (KIP-460).
+
+    Of all partitions, those that need no election are left out of the response.
+    """
+    version, places = context.api_version, request.topic_partitions
+    named = None if places is None else [(topic.topic, index) for topic in places for index in topic.partitions]
+    kind = request.election_type if version >= FIRST_ELECTION_WITH_TYPES else PREFERRED
+    try:
+        if kind not in (PREFERRED, UNCLEAN):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        errors = await services.replica_admin.elect(named, unclean=kind == UNCLEAN, timeout_ms=request.timeout_ms)
+    except KafkaError as error:
+        if version >= FIRST_ELECTION_WITH_TYPES:
+            raise
+        errors = dict.fromkeys(named or [], error.code)
+    topics: dict[str, list[PartitionResult]] = defaultdict(list)
+    for (topic, index), code in errors.items():
+        topics[topic].append(PartitionResult(index, int(code), code.text if code else None))
+    return ElectLeadersResponse(
+        replica_election_results=[ReplicaElectionResult(topic, results) for topic, results in topics.items()]
+    )
+
+
+async def alter_partition_reassignments(
+    services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    """AlterPartitionReassignments, API key 45: give partitions other replicas, or cancel that (KIP-455).
+
+    The response does not wait for the end of what it begins. Each partition has its own error.
+    """
+    wanted = {
+        (topic.name, each.partition_index): None if each.replicas is None else tuple(each.replicas)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    may_change_factor = request.allow_replication_factor_change
+    try:
+        errors = await services.replica_admin.reassign(wanted, may_change_factor=may_change_factor)
+    except KafkaError as error:
+        return AlterPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
+    return AlterPartitionReassignmentsResponse(
+        error_message=None,
+        allow_replication_factor_change=may_change_factor,
+        responses=[
+            ReassignableTopicResponse(
+                topic.name, [_result(topic.name, each.partition_index, errors) for each in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _result(topic: str, index: int, errors: Mapping[Any, KafkaError]) -> ReassignablePartitionResponse:
+    error = errors.get((topic, index))
+    if error is None:
+        return ReassignablePartitionResponse(index, int(ErrorCode.NONE), None)
+    return ReassignablePartitionResponse(index, int(error.code), error.message)
+
+
+def list_partition_reassignments(
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """ListPartitionReassignments, API key 46: the partitions that are moving to other replicas (KIP-455)."""
+    try:
+        moving = services.replica_admin.reassignments()
+    except KafkaError as error:
+        return ListPartitionReassignmentsResponse(error_code=int(error.code), error_message=error.message)
+    if request.topics is not None:
+        named = {(topic.name, index) for topic in request.topics for index in topic.partition_indexes}
+        moving = {place: each for place, each in moving.items() if place in named}
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for (topic, index), each in moving.items():
+        found = topics.setdefault(topic, OngoingTopicReassignment(topic))
+        found.partitions.append(
+            OngoingPartitionReassignment(index, list(each.replicas), list(each.adding), list(each.removing))
+        )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
