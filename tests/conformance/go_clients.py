@@ -20,7 +20,7 @@ MODULE = Path(__file__).with_name("go")
 # Where the programs are built to, once a run.
 BUILT = Path(__file__).parents[2] / ".cache" / "go-clients"
 # In Go's module: the folder of a program, and whose client it uses.
-CLIENTS = {"franz": "franz-go"}
+CLIENTS = {"franz": "franz-go", "sarama": "Sarama", "kafkago": "kafka-go"}
 BUILD_WITHIN_S = 900
 CHECK_WITHIN_S = 120
 

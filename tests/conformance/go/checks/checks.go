@@ -144,7 +144,7 @@ func (w *World) Until(what string, true_ func() bool) {
 	}
 }
 
-// Or returns the error up to the name that Kafka gives it, or "none".
+// Or returns the error without what a broker says in its own words: up to the name that Kafka gives it, or " - ".
 func Or(err error) string {
 	if err == nil {
 		return "none"
@@ -153,7 +153,8 @@ func Or(err error) string {
 	if end := kafkaName.FindStringIndex(text); end != nil {
 		return text[:end[1]]
 	}
+	text, _, _ = strings.Cut(text, " - ")
 	return text
 }
 
-var kafkaName = regexp.MustCompile(`[A-Z][A-Z_0-9]{7,}`)
+var kafkaName = regexp.MustCompile(`[A-Z][A-Z_0-9]{7,}|^\[\d+\][^:]*`)
