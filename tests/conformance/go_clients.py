@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,21 +16,45 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.support.lines import Lines
+from odradek.tests.support.process import BrokerProcess
 
 MODULE = Path(__file__).with_name("go")
 # Where the programs are built to, once a run.
 BUILT = Path(__file__).parents[2] / ".cache" / "go-clients"
 # In Go's module: the folder of a program, and whose client it uses.
 CLIENTS = {"franz": "franz-go", "sarama": "Sarama", "kafkago": "kafka-go"}
+# What go.mod calls them.
+MODULES = {
+    "franz": "github.com/twmb/franz-go",
+    "sarama": "github.com/IBM/sarama",
+    "kafkago": "github.com/segmentio/kafka-go",
+}
 BUILD_WITHIN_S = 900
 CHECK_WITHIN_S = 120
 
 Row = tuple[str, str]
 
 
+def of_each_client(process: BrokerProcess) -> Iterator[Row]:
+    """Fetch the clients, and return a row for each check of each one that needs no secure listener."""
+    if why := fetch():
+        yield "Go's clients", f"skipped: {why}"
+        return
+    for client in CLIENTS:
+        for check, result in rows(client, "-broker", process.address):
+            yield f"{with_version(client)}, {check}", result
+
+
 def fetch() -> str:
     """Fetch the clients' modules. Return why that is not possible, or nothing."""
     return run_go({}, "mod", "download") if shutil.which("go") else "no go"
+
+
+def with_version(client: str) -> str:
+    """Return the name of a client and its version in go.mod."""
+    found = re.search(rf"^\t{re.escape(MODULES[client])} v(\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    assert found, f"go.mod names no {client}"
+    return f"{CLIENTS[client]} {found[1]}"
 
 
 @cache
