@@ -7,20 +7,35 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from odradek.tests.conformance.go_clients import CLIENTS, require_go, rows
 from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.process import BrokerProcess, broker_process
 from odradek.tests.support.secure_kafka import SecureBroker, SecureKafka
 
+# Members of the newer groups learn of changes with their next heartbeat.
+SETTINGS = {
+    "group_initial_rebalance_delay_ms": 0,
+    "group_consumer_min_heartbeat_interval_ms": 200,
+    "group_consumer_heartbeat_interval_ms": 200,
+    "group_consumer_assignment_interval_ms": 0,
+    "group_share_min_heartbeat_interval_ms": 200,
+    "group_share_heartbeat_interval_ms": 200,
+}
 clients = pytest.mark.parametrize("client", CLIENTS)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def needs_go() -> None:
     require_go()
+
+
+@pytest.fixture
+def broker(needs_go: None, tmp_path: Path) -> Iterator[BrokerProcess]:
+    process = broker_process(tmp_path, **SETTINGS).start()
+    yield process
+    process.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import logging
 from typing import Any
 
 from .....protocol.errors import ErrorCode, KafkaError
+from ... import expressions
 from ..events import Outcome
 from ..group import Group
 from ..modern.target import metadata_hash
@@ -13,6 +14,8 @@ from . import changes
 from .draft import Draft
 from .events import RegexesResolved
 from .state import ConsumerGroup, Resolved
+
+_log = logging.getLogger(__name__)
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096
@@ -22,19 +25,18 @@ _MAX_MEMORY_BYTES = 1 << 20
 
 def compiled(regex: str) -> Any:
     """Return a compiled regular expression. INVALID_REGULAR_EXPRESSION if it is none of RE2's."""
-    re2: Any = import_module("re2")  # most brokers never meet a pattern; RE2 has no types
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_MEMORY_BYTES
+    if len(regex) > MAX_REGEX_LENGTH:
+        raise not_valid(regex, f"it is longer than {MAX_REGEX_LENGTH} characters")
     try:
-        if len(regex) > MAX_REGEX_LENGTH:
-            raise re2.error(f"it is longer than {MAX_REGEX_LENGTH} characters")
-        return re2.compile(regex, options)
-    except re2.error as error:
-        why = error.args[0]
-        text = why.decode() if isinstance(why, bytes) else str(why)
-        text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {text}"
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from None
+        return expressions.compiled(regex, _MAX_MEMORY_BYTES)
+    except expressions.BadExpression as error:
+        raise not_valid(regex, str(error)) from None
+
+
+def not_valid(regex: str, why: str) -> KafkaError:
+    """Return what a member is told of its regular expression."""
+    text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}"
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
 
 
 def changed(draft: Draft, before: str | None) -> bool:
@@ -78,12 +80,17 @@ def unmatched(body: ConsumerGroup, changes_of_topics: int) -> list[str]:
 
 def match(regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int) -> dict[str, Resolved]:
     """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic."""
-    found: dict[str, Resolved] = {}
-    for regex in regexes:
+    return {regex: Resolved(topics_of(regex, names), changes_of_topics, now_ms) for regex in regexes}
+
+
+def topics_of(regex: str, names: list[str]) -> frozenset[str]:
+    """Return the names that an expression matches. A Kafka whose log this was may have taken one that is not valid."""
+    try:
         pattern = compiled(regex)
-        topics = frozenset(name for name in names if pattern.fullmatch(name))
-        found[regex] = Resolved(topics, changes_of_topics, now_ms)
-    return found
+    except KafkaError as error:
+        _log.warning("a consumer group gets no topics by a regular expression that another broker took: %s", error)
+        return frozenset()
+    return frozenset(name for name in names if pattern.fullmatch(name))
 
 
 def unused_without(body: ConsumerGroup, member_ids: set[str]) -> list[str]:
