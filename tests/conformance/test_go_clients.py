@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from odradek.tests.conformance.go_clients import CLIENTS, require_go, rows

@@ -23,6 +23,8 @@ def test_what_only_looks_like_it_is_one(text: str, name: str) -> None:
 
 
 def test_an_expression_that_only_another_broker_takes_has_no_topics_and_leaves_others_theirs() -> None:
-    found = regexes.match([r"a\é", "t.*"], ["t1", "u"], 7, 5)
+    refused: set[str] = set()
+    found = regexes.match([r"a\é", "t.*"], ["t1", "u"], 7, 5, refused)
     assert {regex: sorted(one.topics) for regex, one in found.items()} == {r"a\é": [], "t.*": ["t1"]}
+    assert refused == {r"a\é"}
     assert {one.version for one in found.values()} == {7}

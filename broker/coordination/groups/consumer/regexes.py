@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from .....protocol.errors import ErrorCode, KafkaError
@@ -14,8 +13,6 @@ from . import changes
 from .draft import Draft
 from .events import RegexesResolved
 from .state import ConsumerGroup, Resolved
-
-_log = logging.getLogger(__name__)
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096
@@ -78,19 +75,23 @@ def unmatched(body: ConsumerGroup, changes_of_topics: int) -> list[str]:
     return [each for each in regexes if each not in body.regexes or body.regexes[each].version != changes_of_topics]
 
 
-def match(regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int) -> dict[str, Resolved]:
-    """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic."""
-    return {regex: Resolved(topics_of(regex, names), changes_of_topics, now_ms) for regex in regexes}
+def match(
+    regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int, refused: set[str]
+) -> dict[str, Resolved]:
+    """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic.
 
-
-def topics_of(regex: str, names: list[str]) -> frozenset[str]:
-    """Return the names that an expression matches. A Kafka whose log this was may have taken one that is not valid."""
-    try:
-        pattern = compiled(regex)
-    except KafkaError as error:
-        _log.warning("a consumer group gets no topics by a regular expression that another broker took: %s", error)
-        return frozenset()
-    return frozenset(name for name in names if pattern.fullmatch(name))
+    One that is not valid gets none, and is added to `refused`: a Kafka whose log this was may have taken it.
+    """
+    found: dict[str, Resolved] = {}
+    for regex in regexes:
+        topics = frozenset[str]()
+        try:
+            pattern = compiled(regex)
+            topics = frozenset(name for name in names if pattern.fullmatch(name))
+        except KafkaError:
+            refused.add(regex)
+        found[regex] = Resolved(topics, changes_of_topics, now_ms)
+    return found
 
 
 def unused_without(body: ConsumerGroup, member_ids: set[str]) -> list[str]:
