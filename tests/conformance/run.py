@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from odradek.broker.network.routes import ROUTES  # noqa: E402
-from odradek.tests.conformance import dump_rows, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
+from odradek.tests.conformance import dump_rows, go_clients, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
 from odradek.tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
 from odradek.tests.support.kafka_tools import kafka_tool  # noqa: E402
 from odradek.tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
@@ -52,6 +52,8 @@ def main() -> None:
         "api-versions": api_versions,
         "console": console,
         "dump": dump_rows.rows,
+        # Before the tests of this folder: it fetches what they skip without.
+        "go": go_clients.of_each_client,
         "clients": real_clients,
         "compatibility": client_compatibility,
         "kafka-python": kafka_python_tests,

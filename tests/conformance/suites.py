@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import re
 
+from odradek.tests.conformance import go_clients
+
 TITLE = "## Other people's suites and tools"
 # What the parts of run.py are, in the order of the page.
 SUITES = {
     "clients": "real clients",
+    "go": f"Go's {', '.join(map(go_clients.with_version, go_clients.CLIENTS))}",
     "kafka-python": "kafka-python's tests",
     "librdkafka": "librdkafka's tests",
     "groups": "groups' transcripts and command",

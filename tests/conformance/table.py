@@ -31,6 +31,9 @@ CLIENTS = (
     (re.compile(r"^kafka-python"), "kafka-python"),
     (re.compile(r"^aiokafka"), "aiokafka"),
     (re.compile(r"^(consumer|producer|adminclient|console|admin|broker-api|perf)-|^java-"), "Java"),
+    (re.compile(r"^kgo$"), "franz-go"),
+    (re.compile(r"^sarama$"), "Sarama"),
+    (re.compile(r".*segmentio/kafka-go"), "kafka-go"),
     (re.compile(r"^odradek"), "odradek.client"),
 )
 

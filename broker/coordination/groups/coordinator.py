@@ -296,10 +296,14 @@ class GroupCoordinator:
             return
         self._is_matching = True
         names, now_ms = self._topics.names(), self._clock.now_ms()
-        event = events.RegexesResolved({})
+        event, refused = events.RegexesResolved({}), set[str]()
 
         def done() -> None:
             self._is_matching = False
+            for regex in refused:
+                _log.warning(
+                    "group %s gets no topics by %r, which is no expression of RE2", actor.state.group_id, regex
+                )
             for regex, found in event.found.items():
                 event.found[regex] = found._replace(topics=frozenset(filter(may_see, found.topics)))
             actor.feed(event)
@@ -307,7 +311,7 @@ class GroupCoordinator:
         def may_see(topic: str) -> bool:
             return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, audited=False)
 
-        self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms)), done)
+        self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms, refused)), done)
 
     def compute_target(self, actor: GroupActor, target: TargetOf[Any]) -> None:
         """Compute the target of a large group in a thread, one group at a time."""

@@ -7,14 +7,14 @@ program, whatever the pattern. With Python's `re` one pattern could stop the bro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import list_transactions
 from ....protocol.messages.describe_transactions import TopicData, TransactionState
 from ....protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from ...turns import LargeResponse, fill
+from .. import expressions
 from . import states
 from .records import by_topic
 from .transaction import Transaction
@@ -56,14 +56,10 @@ def read_pattern(text: str) -> IdPattern:
     """Return the pattern. Raises InvalidPattern."""
     if len(text) > MAX_PATTERN:
         raise InvalidPattern(f"a pattern of {len(text)} characters, more than {MAX_PATTERN}")
-    re2: Any = import_module("re2")  # most brokers never meet a pattern; RE2 has no types
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        program = re2.compile(text, options)
-    except re2.error as error:
-        raise InvalidPattern(f"{text!r}: {error.args[0].decode()}") from None
+        program = expressions.compiled(text)
+    except expressions.BadExpression as error:
+        raise InvalidPattern(f"{text!r}: {error}") from None
     if program.programsize > MAX_PROGRAM:
         raise InvalidPattern(f"{text!r}: {program.programsize} instructions, more than {MAX_PROGRAM}")
     return IdPattern(program)

@@ -185,8 +185,10 @@ async def test_lists_by_state_producer_duration_and_pattern(raw: Raw) -> None:
     assert await listed(raw, transactional_id_pattern="app-[0-9]") == ["app-1"]
     response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 0, ListTransactionsRequest(["Wrong", "Wrong"]))
     assert (response.unknown_state_filters, response.transaction_states) == (["Wrong"], [])
-    response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 2, ListTransactionsRequest(transactional_id_pattern="("))
-    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    for pattern in ("(", r"app-\C"):
+        request = ListTransactionsRequest(transactional_id_pattern=pattern)
+        response = await raw.ask(ApiKey.LIST_TRANSACTIONS, 2, request)
+        assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 async def test_a_batch_is_verified_if_its_partition_was_added_or_is_added_with_it(broker: Broker, raw: Raw) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from .....protocol.errors import ErrorCode, KafkaError
+from ... import expressions
 from ..events import Outcome
 from ..group import Group
 from ..modern.target import metadata_hash
@@ -22,19 +22,18 @@ _MAX_MEMORY_BYTES = 1 << 20
 
 def compiled(regex: str) -> Any:
     """Return a compiled regular expression. INVALID_REGULAR_EXPRESSION if it is none of RE2's."""
-    re2: Any = import_module("re2")  # most brokers never meet a pattern; RE2 has no types
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MAX_MEMORY_BYTES
+    if len(regex) > MAX_REGEX_LENGTH:
+        raise not_valid(regex, f"it is longer than {MAX_REGEX_LENGTH} characters")
     try:
-        if len(regex) > MAX_REGEX_LENGTH:
-            raise re2.error(f"it is longer than {MAX_REGEX_LENGTH} characters")
-        return re2.compile(regex, options)
-    except re2.error as error:
-        why = error.args[0]
-        text = why.decode() if isinstance(why, bytes) else str(why)
-        text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {text}"
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text) from None
+        return expressions.compiled(regex, _MAX_MEMORY_BYTES)
+    except expressions.BadExpression as error:
+        raise not_valid(regex, str(error)) from None
+
+
+def not_valid(regex: str, why: str) -> KafkaError:
+    """Return what a member is told of its regular expression."""
+    text = f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {why}"
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
 
 
 def changed(draft: Draft, before: str | None) -> bool:
@@ -76,12 +75,21 @@ def unmatched(body: ConsumerGroup, changes_of_topics: int) -> list[str]:
     return [each for each in regexes if each not in body.regexes or body.regexes[each].version != changes_of_topics]
 
 
-def match(regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int) -> dict[str, Resolved]:
-    """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic."""
+def match(
+    regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int, refused: set[str]
+) -> dict[str, Resolved]:
+    """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic.
+
+    One that is not valid gets none, and is added to `refused`: a Kafka whose log this was may have taken it.
+    """
     found: dict[str, Resolved] = {}
     for regex in regexes:
-        pattern = compiled(regex)
-        topics = frozenset(name for name in names if pattern.fullmatch(name))
+        topics = frozenset[str]()
+        try:
+            pattern = compiled(regex)
+            topics = frozenset(name for name in names if pattern.fullmatch(name))
+        except KafkaError:
+            refused.add(regex)
         found[regex] = Resolved(topics, changes_of_topics, now_ms)
     return found
 

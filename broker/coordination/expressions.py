@@ -1,0 +1,32 @@
+"""Regular expressions of clients: those of RE2/J, which Kafka uses, compiled by RE2, which takes linear time too."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from typing import Any
+
+# RE2's own bound.
+DEFAULT_MEMORY_BYTES = 8 << 20
+# A text that is quoted, or an escape and its character.
+_ESCAPED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
+
+
+class BadExpression(Exception):
+    """A text that is no regular expression of RE2/J."""
+
+
+def compiled(text: str, max_memory_bytes: int = DEFAULT_MEMORY_BYTES) -> Any:
+    """Return the compiled expression, whose memory bounds the time to compile it too. Raises BadExpression."""
+    re2: Any = import_module("re2")  # most brokers never meet a pattern; RE2 has no types
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = max_memory_bytes
+    if any(found[1] == "C" for found in _ESCAPED.finditer(text)):
+        # RE2 alone knows it: a match could end within a character.
+        raise BadExpression(r"invalid escape sequence: \C")
+    try:
+        return re2.compile(text, options)
+    except re2.error as error:
+        why = error.args[0]
+        raise BadExpression(why.decode() if isinstance(why, bytes) else str(why)) from None

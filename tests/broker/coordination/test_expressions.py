@@ -1,0 +1,30 @@
+"""Regular expressions of clients are those of RE2/J. Go's own client asks both brokers more of them in conformance."""
+
+from __future__ import annotations
+
+import pytest
+from odradek.broker.coordination import expressions
+from odradek.broker.coordination.groups.consumer import regexes
+from odradek.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize("text", [r"\C", r"a\C*", r"\\\C", r"\Qa\E\C"])
+def test_a_single_byte_is_no_expression_as_in_kafka(text: str) -> None:
+    with pytest.raises(expressions.BadExpression, match="escape"):
+        expressions.compiled(text)
+    with pytest.raises(KafkaError, match="SubscribedTopicRegex") as caught:
+        regexes.compiled(text)
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize(("text", "name"), [(r"\\C", r"\C"), (r"\Q\C\E", r"\C"), (r"\Q\C", r"\C"), (r"\x43", "C")])
+def test_what_only_looks_like_it_is_one(text: str, name: str) -> None:
+    assert expressions.compiled(text).fullmatch(name)
+
+
+def test_an_expression_that_only_another_broker_takes_has_no_topics_and_leaves_others_theirs() -> None:
+    refused: set[str] = set()
+    found = regexes.match([r"a\é", "t.*"], ["t1", "u"], 7, 5, refused)
+    assert {regex: sorted(one.topics) for regex, one in found.items()} == {r"a\é": [], "t.*": ["t1"]}
+    assert refused == {r"a\é"}
+    assert {one.version for one in found.values()} == {7}
