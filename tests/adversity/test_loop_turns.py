@@ -11,10 +11,15 @@ from odradek.broker.network.large_messages import MAX_VALUES
 from odradek.broker.network.routes import ALONE_ROUTES, Route
 from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.tests.broker.handlers.test_queries import Task
@@ -109,6 +114,27 @@ async def test_a_request_of_more_values_is_handled_in_portions(measured: Measure
         turns[shape] = measured.longest_turn_ms
     assert unanswered == []
     assert {each: ms for each, ms in turns.items() if ms > LIMIT_MS} == {}
+
+
+LONG_IDS = [f"{number}-".ljust(32_000, "x") for number in range(250)]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "request_of_ids"),
+    [
+        (ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest(LONG_IDS)),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(LONG_IDS)),
+        (ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(LONG_IDS)),
+        (ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(each) for each in LONG_IDS])),
+        (ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(LONG_IDS)),
+    ],
+)
+async def test_a_request_of_long_ids_is_handled_in_portions(
+    measured: MeasuredBroker, key: AnyKey, version: int, request_of_ids: Message
+) -> None:
+    """The hash of each id says which partition it belongs to. A few of them are megabytes."""
+    assert await exchange(measured, key, version, request_of_ids)
+    assert measured.longest_turn_ms <= LIMIT_MS
 
 
 async def test_topics_that_metadata_creates_come_a_few_a_turn(measured: MeasuredBroker) -> None:
