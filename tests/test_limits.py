@@ -7,6 +7,7 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.broker import server, turns
+from odradek.broker.configs import definition
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
 from odradek.broker.coordination.groups.consumer import regexes
@@ -57,6 +58,7 @@ FIXED = {
     "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
+    "characters of the value of a config that is no password": definition.MAX_VALUE_CHARS,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
         rejections.MOST_LINES
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+import time
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of
+from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of, nearest
 from odradek.broker.configs.description import ConfigSource, ConfigSynonym, describe_broker, describe_topic
 from odradek.broker.configs.endpoint import Endpoint
 from odradek.broker.configs.security_table import SecurityTable
@@ -514,3 +515,18 @@ def test_the_documentation_is_what_the_tables_say() -> None:
     assert printed.stdout == (root / "docs" / "configs.md").read_text(), (
         "run: python tools/config_docs.py > docs/configs.md"
     )
+
+
+@pytest.mark.parametrize("name", ["x.y", "listener.name.x.ssl.keystore.location", "listener.name.x.y"])
+def test_names_that_no_config_has_are_not_kept(name: str) -> None:
+    """Clients invent them."""
+    config, name = BrokerConfig(), f"{name}.{time.monotonic_ns()}.ssl.keystore.location"
+    before = sys.getrefcount(name)
+    assert config.row(name) is None
+    assert sys.getrefcount(name) == before
+
+
+def test_a_value_of_megabytes_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"super\.users=x+\.\.\.: must have at most 262144 characters"):
+        BrokerConfig.parse({"super.users": "x" * 262_145})
+    assert nearest("log.segment.bites" + "s" * 250, ["log.segment.bytes"]) == ("", 0.0)
