@@ -27,7 +27,10 @@ from odradek.broker.coordination.transactions.records import decode_record as de
 from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC
 from odradek.cli import internal_records
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.query_simulation import SimulatedLog, Simulation
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
+from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
+from odradek.tests.support.query_simulation import Context, SimulatedLog, Simulation
 
 # The seeds that look for a planted fault; the first ones find it.
 SEEDS = 40
@@ -123,6 +126,61 @@ def fails(seed: int) -> bool:
     except AssertionError:
         return True
     return False
+
+
+# -- A batch that is committed in several turns, and what happens meanwhile
+
+
+class Batch:
+    """A query whose tasks have written, at a coordinator whose log answers at once."""
+
+    def __init__(self) -> None:
+        simulation = Simulation(Random(0))
+        simulation.log.is_troubled = simulation.places.are_troubled = False
+        self.log, self.coordinator = simulation.log, simulation.coordinator
+        self.partition = self.coordinator.shards.partition_of("q")
+
+    def write(self, name: str) -> Participant:
+        producer: Any = self.coordinator.initialize(Context(), InitProducerIdRequest(name, 60_000))
+        who = producer.producer_id, producer.producer_epoch
+        assert self.coordinator.verify(name, *who, "t", 0, implicit=True) is ErrorCode.NONE
+        return Participant(name, *who)
+
+    def task(self, number: int) -> Participant:
+        joined: Any = self.coordinator.queries.join(Context(), OdradekJoinQueryRequest("q", "run", 0, f"{number}.0"))
+        return self.write(joined.transactional_id)
+
+    def commit(self, *participants: Participant) -> Any:
+        request = OdradekEndQueryBatchRequest("q", "run", 0, True, list(participants))
+        return self.coordinator.queries.end(Context(), request)
+
+
+@pytest.mark.parametrize("tasks", [0, 2])
+async def test_a_batch_that_was_prepared_is_not_committed_once_another_broker_has_coordinated(
+    tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_A_TURN", 1)
+    batch = Batch()
+    participants = [batch.task(number) for number in range(tasks + 1)]
+    before = list(batch.log.batches)
+    committing = batch.commit(*participants)
+    batch.coordinator.shards.unload(batch.partition)
+    batch.coordinator.shards.load(batch.partition)
+    ended = await committing
+    assert ended.error_code == ErrorCode.NOT_COORDINATOR
+    assert batch.log.batches == before
+    # The participants that were held are still open at the coordinator of now, which commits them.
+    assert (await batch.commit(*participants)).error_code == 0
+
+
+async def test_a_participant_of_another_partition_is_rejected() -> None:
+    """Its record would be written where no coordinator looks for it."""
+    batch = Batch()
+    batch.task(0)
+    names = (f"odradek-query/q/1.0/{salt}" for salt in range(100))
+    stranger = next(each for each in names if batch.coordinator.shards.partition_of(each) != batch.partition)
+    ended: Any = batch.commit(batch.write(stranger))
+    assert ended.error_code == ErrorCode.INVALID_REQUEST
 
 
 # -- The machine
