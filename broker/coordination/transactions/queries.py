@@ -348,19 +348,24 @@ class Queries:
         for query_id in [each for each in self.queries if self._partition_of(each) == partition]:
             self._forget(query_id)
 
-    def expire(self, retention_ms: int) -> None:
-        """Write a tombstone for each query that has committed nothing for so long."""
-        in_turns(self._expire_each(retention_ms))
-
-    def _expire_each(self, retention_ms: int) -> Iterator[None]:
+    def expire(self, retention_ms: int) -> Iterator[None]:
+        """Write a tombstone for each query that has committed nothing for so long. Each step is a turn."""
         now_ms = self._clock.now_ms()
-        for number, query in enumerate(list(self.queries.values()), 1):
-            is_idle = query.query_id not in self._writing and not self._open(query.query_id)
-            if is_idle and has_expired(query, retention_ms, now_ms) and self.queries.get(query.query_id) is query:
-                self._logger.info("query %s has expired", query.query_id)
-                self._append_record(query, QueryRecord(query.query_id, None), _ignore)
+        for number, query_id in enumerate({**self.queries, **self._names}, 1):
+            if not self._open(query_id):
+                self._expire_idle(query_id, retention_ms, now_ms)
             if not number % _A_TURN:
                 yield
+
+    def _expire_idle(self, query_id: str, retention_ms: int, now_ms: int) -> None:
+        query = self.queries.get(query_id)
+        if query is None:
+            # Somebody has invented its tasks, or it has expired before them.
+            if not self._names.get(query_id):
+                self._names.pop(query_id, None)
+        elif query_id not in self._writing and has_expired(query, retention_ms, now_ms):
+            self._logger.info("query %s has expired", query_id)
+            self._append_record(query, QueryRecord(query_id, None), _ignore)
 
     def _append_record(self, query: Query, record: QueryRecord, done: Callable[[ErrorCode], None]) -> None:
         """Append a record alone, apply it when it is committed, and call `done`."""

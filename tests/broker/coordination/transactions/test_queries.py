@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.broker.coordination.alarms import IDS_A_TURN
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.transactions import queries, query
 from odradek.broker.coordination.transactions.query import (
@@ -27,6 +28,7 @@ from odradek.broker.coordination.transactions.records import decode_record as de
 from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC
 from odradek.cli import internal_records
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
@@ -135,7 +137,7 @@ class Batch:
     """A query whose tasks have written, at a coordinator whose log answers at once."""
 
     def __init__(self) -> None:
-        simulation = Simulation(Random(0))
+        self.simulation = simulation = Simulation(Random(0))
         simulation.log.is_troubled = simulation.places.are_troubled = False
         self.log, self.coordinator = simulation.log, simulation.coordinator
         self.partition = self.coordinator.shards.partition_of("q")
@@ -181,6 +183,24 @@ async def test_a_participant_of_another_partition_is_rejected() -> None:
     stranger = next(each for each in names if batch.coordinator.shards.partition_of(each) != batch.partition)
     ended: Any = batch.commit(batch.write(stranger))
     assert ended.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_many_ids_expire_a_few_a_turn_and_nothing_of_them_stays() -> None:
+    batch = Batch()
+    many = 3 * IDS_A_TURN
+    for number in range(many):
+        # Nobody has joined this query.
+        batch.write(f"odradek-query/none/{number}/0")
+    for name, actor in batch.coordinator.ids.items():
+        standing = actor.state.standing
+        end = EndTxnRequest(name, standing.producer_id, standing.producer_epoch, False)
+        assert batch.coordinator.end(Context(), end).error_code == 0  # type: ignore[union-attr]
+    batch.simulation.clock.advance(8 * 24 * 3_600_000)
+    batch.simulation.ring()
+    assert len(batch.coordinator.ids) == many - IDS_A_TURN
+    for _ in range(many):
+        await asyncio.sleep(0)
+    assert not batch.coordinator.ids and not batch.coordinator.queries._names
 
 
 # -- The machine
