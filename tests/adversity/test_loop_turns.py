@@ -163,7 +163,11 @@ def config_change(kind: int, resource: str, name: str, value: str, operation: in
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST)),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST, 2)),
         (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST, 3)),
-        (ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])])),
+        (
+            ApiKey.CREATE_TOPICS,
+            7,
+            CreateTopicsRequest([CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])]),
+        ),
         (ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([LONG_ADDRESS])),
     ],
 )
