@@ -406,6 +406,14 @@ async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world
     assert world.restarted().committed() == -1
 
 
+@pytest.mark.parametrize(("retention_ms", "is_kept"), [(2**63 - 1, True), (-(2**63), False)])
+async def test_a_commit_may_be_kept_for_any_time(world: World, retention_ms: int, is_kept: bool) -> None:
+    """The sum with the time of the commit does not fit into a record. A client of long ago may mean for ever."""
+    assert code_of(world.commit(1, version=4, retention_time_ms=retention_ms)) == 0
+    world.wait(90 * 60_000)
+    assert (world.committed() == 1) is is_kept
+
+
 # -- Administration
 
 
