@@ -7,6 +7,7 @@ from typing import Final
 INT_MIN = -(2**31)
 _LANE_BITS: Final = 64
 _UNITS_OF_A_LANE: Final = 4
+_MODULUS: Final[int] = 2**32
 
 
 def partition_for(key: str, partitions: int) -> int:
@@ -25,7 +26,8 @@ def java_hash(text: str) -> int:
     added to it, until one lane is left. Zeros before a text do not change its hash.
     """
     encoded = text.encode("utf-16-be", "surrogatepass")
-    lanes, low16, low32 = 1, 0x0000FFFF_0000FFFF, 0x00000000_FFFFFFFF
+    lanes: int = 1
+    low16, low32 = 0x0000FFFF_0000FFFF, 0x00000000_FFFFFFFF
     while lanes * 2 * _UNITS_OF_A_LANE < len(encoded):
         low16 |= low16 << _LANE_BITS * lanes
         low32 |= low32 << _LANE_BITS * lanes
@@ -38,5 +40,5 @@ def java_hash(text: str) -> int:
         first = code >> _LANE_BITS * lanes
         second = code ^ first << _LANE_BITS * lanes
         low32 >>= _LANE_BITS * lanes
-        code = (first * pow(31, _UNITS_OF_A_LANE * lanes, 2**32) + second) & low32
-    return code - 2**32 if code & 0x80000000 else code
+        code = (first * pow(31, _UNITS_OF_A_LANE * lanes, _MODULUS) + second) & low32
+    return code - _MODULUS if code & 0x80000000 else code

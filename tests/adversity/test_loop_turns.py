@@ -146,6 +146,7 @@ async def test_a_request_of_long_ids_is_handled_in_portions(
 
 
 LONG_NAME, LONG_LIST = "x" * 7 * MIB, ",".join(map(str, range(MIB)))
+LONG_TOPIC = CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])
 LONG_ADDRESS = EntryData([EntityData("ip", ":" * 7 * MIB)], [OpData("connection_creation_rate", 1.0, False)])
 
 

@@ -1,4 +1,4 @@
-"""A decision on a transaction that waits for the disk does not come into the log behind those of another coordinator."""
+"""A decision on a transaction that waits for the disk does not come behind those of another coordinator."""
 
 from __future__ import annotations
 

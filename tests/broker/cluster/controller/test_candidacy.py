@@ -154,11 +154,11 @@ async def test_a_controller_that_could_not_step_down_stands_again(
     candidate.controller.start()
     try:
         await candidate.settle()
-        refusals = [Refused("ZooKeeper refuses to change /controller")]
+        errors = [Refused("ZooKeeper refuses to change /controller")]
 
         async def refuse(steps: Steps[Any], fence: Check | None = None) -> Any:
-            if refusals and fence is None:
-                raise refusals.pop()
+            if errors and fence is None:
+                raise errors.pop()
             return await run(steps, fence)
 
         run = candidate.run
