@@ -83,6 +83,8 @@ class Cause:
     @property
     def brief(self) -> Cause:
         """Return the cause as it is kept."""
+        if len(f"{self.member_id}{self.instance_id}{self.client_id}{self.detail}") <= MAX_TEXT_CHARS:
+            return self
         return replace(
             self,
             member_id=cut(self.member_id),
