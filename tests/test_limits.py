@@ -7,8 +7,10 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.broker import server, turns
+from odradek.broker.configs import definition
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
 from odradek.broker.coordination import shards
+from odradek.broker.coordination.groups import history
 from odradek.broker.coordination.groups.consumer import regexes
 from odradek.broker.coordination.groups.modern import target
 from odradek.broker.coordination.groups.share import state_work
@@ -59,6 +61,8 @@ FIXED = {
     "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
+    "characters of a text in the history of a group: a reason, an id": history.MAX_TEXT_CHARS,
+    "characters of the value of a config that is no password": definition.MAX_VALUE_CHARS,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
         line_limit.MOST_LINES
     ),

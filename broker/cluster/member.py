@@ -350,12 +350,8 @@ class Member:
         await self._register_again(registration)
         if self.expelled.done():
             return
-        try:
-            await self._configs.read_all()
-            await self._parts.security.read_all()
-        except BadZnode as error:
-            # The configs and ACLs stay as they were; the broker is registered all the same.
-            _log.error("%s", error)
+        await self._configs.read_all()
+        await self._parts.security.read_all(is_start=False)
         self.controller.stand()
 
     async def _register_again(self, registration: Registration) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
@@ -40,6 +40,7 @@ from .security_znodes import (
     EXTENDED_ACL_CHANGES,
     Pattern,
     credentials_of,
+    decode_acls,
     encode_credential,
     encode_quotas,
     entity_of_path,
@@ -184,16 +185,21 @@ class ClusterSecurity:
 
     # -- Changes by others
 
-    async def read_all(self) -> None:
-        """Read every ACL, user, client id and address, and watch for changes of ACLs. Raises BadZnode."""
+    async def read_all(self, *, is_start: bool = True) -> None:
+        """Read every ACL, user, client id and address, and watch for changes of ACLs. Raises BadZnode at a start.
+
+        Later the ACLs of a znode that makes no sense stay as they were, and all others are read.
+        """
+        decode = decode_acls if is_start else _decode_if_sound
         async with self._turn:
             run = self._zookeeper.run
             for parent in self._seen:
                 changes = await run(read_acl_changes(parent, ""))
                 self._seen[parent] = changes[-1][0] if changes else ""
             if self._seen:
-                found = await run(read_acls(await run(every_pattern())))
-                self._take_acls({each: [] for each in self._by_pattern} | found)
+                patterns = await run(every_pattern())
+                self._take_acls({each: [] for each in self._by_pattern.keys() - patterns})
+                self._take_acls(await run(read_acls(patterns, decode)))
             places = await run(every_entity())
             known = {entity_path(each) for each in (*self._quotas, *map(Entity, self._passwords))}
             found = await run(read_entities(places))
@@ -208,9 +214,8 @@ class ClusterSecurity:
         async with self._turn:
             for parent, seen in self._seen.items():
                 changes = await self._zookeeper.run(read_acl_changes(parent, seen))
-                for pattern in dict.fromkeys(pattern for _, pattern in changes):
-                    with _leaving_as_they_are(f"the ACLs of {pattern.name}"):
-                        self._take_acls(await self._zookeeper.run(read_acls([pattern])))
+                patterns = dict.fromkeys(pattern for _, pattern in changes)
+                self._take_acls(await self._zookeeper.run(read_acls(patterns, _decode_if_sound)))
                 if changes:
                     self._seen[parent] = changes[-1][0]
 
@@ -283,9 +288,10 @@ def _with_quotas(before: Mapping[str, float], after: Mapping[str, float], presen
     return kept | encode_quotas(changed)
 
 
-@contextmanager
-def _leaving_as_they_are(what: str) -> Generator[None]:
+def _decode_if_sound(pattern: Pattern, data: bytes) -> list[Acl] | None:
+    """Return the ACLs of a pattern; None, and a line in the log, where they cannot be read."""
     try:
-        yield
+        return decode_acls(pattern, data)
     except BadZnode as error:
-        _log.error("%s stay as they were: %s", what, error)
+        _log.error("the ACLs of %s stay as they were: %s", pattern.name, error)
+        return None

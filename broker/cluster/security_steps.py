@@ -56,13 +56,20 @@ CHANGES_KEPT = 1000
 Configs = dict[str, str]
 
 
-def read_acls(patterns: Iterable[Pattern]) -> Steps[dict[Pattern, list[Acl]]]:
-    """Return the ACLs of patterns, none for each without a znode. Raises BadZnode."""
+def read_acls(
+    patterns: Iterable[Pattern], decode: Callable[[Pattern, bytes], list[Acl] | None] = decode_acls
+) -> Steps[dict[Pattern, list[Acl]]]:
+    """Return the ACLs of patterns, none for each without a znode. Raises BadZnode.
+
+    `decode` may return None for a znode that makes no sense: its pattern is left out.
+    """
     found: dict[Pattern, list[Acl]] = {}
     for some in portions(patterns, PATTERNS_A_TURN):
         znodes = yield from read_all(map(acl_path, some))
         for pattern, znode in zip(some, znodes, strict=True):
-            found[pattern] = [] if znode is None else decode_acls(pattern, znode.data)
+            acls = [] if znode is None else decode(pattern, znode.data)
+            if acls is not None:
+                found[pattern] = acls
     return found
 
 

@@ -141,6 +141,10 @@ def _changed(resource: Resource, configs: Mapping[str, str], change: Change, tex
     if row.type is not ConfigType.LIST:
         word = change.operation.name
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {change.name} because its type is not LIST.")
+    try:
+        row.check_size(text)
+    except ConfigError as error:
+        raise KafkaError(resource.invalid, str(error)) from error
     current = configs.get(change.name)
     entries = _entries(current if current is not None else row.format(resource.value(row)) or "")
     if change.operation is Operation.APPEND:

@@ -28,6 +28,10 @@ _SHOWN_VALUE_CHARS = 200
 HIDDEN = "[hidden]"
 # A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
 _MAX_DIGITS = 19
+# Clients send texts of megabytes, and the event loop reads them. A PEM store, which is a password, has its own bound.
+MAX_VALUE_CHARS = 256 * 1024
+# A longer name is like none: the longest one has some 80, and the search looks at each character.
+_MAX_NAME_CHARS = 250
 
 
 class ConfigType(IntEnum):
@@ -96,6 +100,8 @@ def nearest(name: str, names: Iterable[str]) -> tuple[str, float]:
     """Return the name that is most like `name`, with its likeness up to 1; an empty one where none is like it."""
     from difflib import SequenceMatcher, get_close_matches  # only mistakes need it
 
+    if len(name) > _MAX_NAME_CHARS:
+        return "", 0.0
     plain = name.strip().lower().replace("_", ".")
     found = get_close_matches(plain, sorted(names), n=1)
     return (found[0], SequenceMatcher(None, found[0], plain).ratio()) if found else ("", 0.0)
@@ -146,6 +152,7 @@ class ConfigDef:
 
     def parse(self, text: str) -> Value:
         """Return the value of `text`, by the rules of Kafka's ConfigDef (it ignores blanks around the text)."""
+        self.check_size(text)
         text = text.strip()
         match self.type:
             case ConfigType.BOOLEAN:
@@ -162,6 +169,11 @@ class ConfigDef:
                 value = text
         self.validate(value)
         return value
+
+    def check_size(self, text: str) -> None:
+        """Raise ConfigError for a text that takes long to read."""
+        if len(text) > MAX_VALUE_CHARS and self.type is not ConfigType.PASSWORD:
+            raise ConfigError(self.name, text, f"must have at most {MAX_VALUE_CHARS} characters")
 
     def validate(self, value: Value) -> None:
         """Raise ConfigError unless the value is in range. None is allowed where the default is None."""

@@ -56,7 +56,12 @@ def parse_endpoint(text: str) -> Endpoint:
     match = _ENDPOINT.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise ConfigError("listeners", text, "must be NAME://HOST:PORT with a port from 0 to 65535")
-    return Endpoint(match["name"].upper(), match["v6"] or match["host"] or "", int(match["port"]))
+    host = match["v6"] or match["host"] or ""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise ConfigError("listeners", text, "no host can have this name: its parts have 1 to 63 letters") from None
+    return Endpoint(match["name"].upper(), host, int(match["port"]))
 
 
 def check_endpoints(texts: tuple[str, ...]) -> str | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
 from typing import Any
 
 from .definition import ConfigDef, ConfigError, Value, definitions_of
@@ -49,7 +48,6 @@ def check_broker_login(listener: ListenerConfig, mechanism: str) -> None:
         raise ConfigError(name, mechanism, why)
 
 
-@cache
 def listener_row(name: str) -> ConfigDef | None:
     """Return the definition of a config with a listener's prefix; None where no listener has such a config."""
     if not name.startswith(PREFIX):

@@ -81,18 +81,19 @@ class CoordinatorLog:
         `on_committed` is called when they are committed or cannot be: before this returns unless an fsync is required.
         With `durable_after` one is: the records reach the disk after everything that these partitions hold now.
         """
-        if durable_after is not None:
-            self._complete(self._append_durably(partition, records, producer, durable_after), on_committed)
-            return
         try:
-            target = self._append(partition, records, producer)
+            target = self._partition(partition)
+            if durable_after is None:
+                self._append(target, records, producer)
         except KafkaError as error:
             on_committed(error)
             return
-        if not target.must_flush and target.replication is None:
+        if durable_after is not None:
+            self._complete(self._append_durably(target, target.reign, records, producer, durable_after), on_committed)
+        elif not target.must_flush and target.replication is None:
             on_committed(None)
-            return
-        self._complete(self._commit(target, target.reign, target.log.log_end_offset), on_committed)
+        else:
+            self._complete(self._commit(target, target.reign, target.log.log_end_offset), on_committed)
 
     async def _commit(self, target: Partition, reign: int, offset: int) -> None:
         """Wait until what was appended is on disk, where that is required, and in the ISR. Raises KafkaError."""
@@ -101,28 +102,31 @@ class CoordinatorLog:
         await target.committed(reign, offset)
 
     def _append(
-        self, partition: int, records: list[tuple[bytes, bytes | None]], producer: tuple[int, int] | None
-    ) -> Partition:
-        target = self._partition(partition)
+        self, target: Partition, records: list[tuple[bytes, bytes | None]], producer: tuple[int, int] | None
+    ) -> None:
         target.check_leading()
         if target.replication is not None:
             target.replication.check_min_isr()
         target.append_internal(self._batch(records, producer))
-        return target
 
     async def _append_durably(
         self,
-        partition: int,
+        target: Partition,
+        reign: int,
         records: list[tuple[bytes, bytes | None]],
         producer: tuple[int, int] | None,
         after: Sequence[TopicPartition],
     ) -> None:
-        """Force `after` to disk, then append the records and force them to disk. Raises KafkaError."""
+        """Force `after` to disk, then append the records and force them to disk. Raises KafkaError.
+
+        NOT_LEADER_OR_FOLLOWER where `reign` has ended meanwhile: another coordinator may have decided otherwise.
+        """
         found = [each for name, index in after if (each := self._online(name, index)) is not None]
         for error in (await self._flusher.flush_all(found)).values():
             raise error
-        target = self._append(partition, records, producer)
-        reign, offset = target.reign, target.log.log_end_offset
+        target.check_reign(reign)
+        self._append(target, records, producer)
+        offset = target.log.log_end_offset
         await self._flusher.flush(target)
         await target.committed(reign, offset)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import struct
+from typing import Final
 
 INT_MIN = -(2**31)
+_LANE_BITS: Final = 64
+_UNITS_OF_A_LANE: Final = 4
+_MODULUS: Final[int] = 2**32
 
 
 def partition_for(key: str, partitions: int) -> int:
@@ -15,9 +18,27 @@ def partition_for(key: str, partitions: int) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Return what Java's `String.hashCode()` does: a signed 32-bit number over UTF-16 units."""
-    code = 0
+    """Return what Java's `String.hashCode()` does: a signed 32-bit number over UTF-16 units.
+
+    An id may have 32 KiB, and a request some hundred of them. So this is arithmetic on the whole text as one number,
+    which takes a tenth of the time of a loop over the units. Each lane of 64 bits holds a hash of 32, so that no
+    product reaches the next lane. The first half of the lanes is multiplied for the length of the second half and
+    added to it, until one lane is left. Zeros before a text do not change its hash.
+    """
     encoded = text.encode("utf-16-be", "surrogatepass")
-    for unit in struct.unpack(f">{len(encoded) // 2}H", encoded):
-        code = (code * 31 + unit) & 0xFFFFFFFF
-    return code - 2**32 if code & 0x80000000 else code
+    lanes: int = 1
+    low16, low32 = 0x0000FFFF_0000FFFF, 0x00000000_FFFFFFFF
+    while lanes * 2 * _UNITS_OF_A_LANE < len(encoded):
+        low16 |= low16 << _LANE_BITS * lanes
+        low32 |= low32 << _LANE_BITS * lanes
+        lanes *= 2
+    code = int.from_bytes(encoded)
+    code = (code >> 16 & low16) * 31 + (code & low16)
+    code = (code >> 32 & low32) * 31**2 + (code & low32)
+    while lanes > 1:
+        lanes //= 2
+        first = code >> _LANE_BITS * lanes
+        second = code ^ first << _LANE_BITS * lanes
+        low32 >>= _LANE_BITS * lanes
+        code = (first * pow(31, _UNITS_OF_A_LANE * lanes, _MODULUS) + second) & low32
+    return code - _MODULUS if code & 0x80000000 else code

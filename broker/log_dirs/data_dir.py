@@ -67,6 +67,7 @@ class DataDir:
         Raises DirectoryFailed where the disk is to blame, otherwise StartError; the directory of another cluster or
         program is left unchanged.
         """
+        _check_name(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             refuse_strangers(path)
@@ -109,6 +110,14 @@ class DataDir:
     def close(self) -> None:
         """Release the lock."""
         self._lock.release()
+
+
+def _check_name(path: Path) -> None:
+    """Raise StartError for a name that the metadata journal cannot hold, nor a response to a client."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        raise StartError(f"the name of data directory {str(path)!a} is not UTF-8: choose another --data-dir") from None
 
 
 def _take_clean_stop(path: Path, disk: Disk) -> CleanStop | None:

@@ -142,7 +142,8 @@ class LargeMessages:
         encode: Encode,
     ) -> EncodedResponse:
         """Return the encoded response to a request of few values, which are too much work for one turn."""
-        return encode(await self._in_portions(request, portions, max_values, handle))
+        response = await self._in_portions(request, portions, max_values, handle)
+        return await self._in_thread(partial(encode, response))
 
     async def respond(self, large: LargeResponse[Any], encode: Encode) -> EncodedResponse:
         """Make a response in turns and return it encoded."""

@@ -121,6 +121,15 @@ def _by_group(group: Any) -> str:
     return group.group_id
 
 
+def _id_values(name: str) -> int:
+    """Return how many values an id counts for: its hash says which partition it belongs to."""
+    return 1 + len(name) // _VALUE_CHARS
+
+
+def _group_values(group: Any) -> int:
+    return _id_values(group.group_id)
+
+
 _TOPICS = (Portions("topics", "topics", Portions("partitions", "partitions")),)
 _BATCHES = Portions("partition_data", "partition_responses", weight=_batch_values)
 _INDEXES = Portions("topics", "topics", Portions("partition_indexes", "partitions"))
@@ -130,18 +139,21 @@ _VERIFIED = Portions(
     "transactions",
     "results_by_transaction",
     Portions("topics", "topic_results", Portions("partitions", "results_by_partition")),
+    weight=lambda each: _id_values(each.transactional_id),
 )
 _ADDED = Portions(
     "v3_and_below_topics", "results_by_topic_v3_and_below", Portions("partitions", "results_by_partition")
 )
-_DESCRIBED_GROUPS = Portions("groups", "groups", identity=_by_name)
-_DESCRIBED_CONSUMER_GROUPS = Portions("group_ids", "groups", identity=_by_name)
-_DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name)
-_DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name)
+_DESCRIBED_GROUPS = Portions("groups", "groups", identity=_by_name, weight=_id_values)
+_DESCRIBED_CONSUMER_GROUPS = Portions("group_ids", "groups", identity=_by_name, weight=_id_values)
+_DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name, weight=_id_values)
+_DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name, weight=_id_values)
 _DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
 _ALTERED_CONFIGS = Portions("resources", "responses")
 _SHARE_STATES = (Portions("topics", "results", Portions("partitions", "partitions")),)
-_DESCRIBED_OFFSETS = Portions("groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")))
+_DESCRIBED_OFFSETS = Portions(
+    "groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")), weight=_group_values
+)
 _ALTERED_OFFSETS = Portions("topics", "responses", Portions("partitions", "partitions"))
 _DELETED_OFFSETS = Portions("topics", "responses")
 # A batch costs about a twentieth of what its partition does.
@@ -155,6 +167,8 @@ _ELECTED = Portions("topic_partitions", "replica_election_results", Portions("pa
 _REASSIGNED = Portions("topics", "responses", Portions("partitions", "partitions"))
 # The bytes of a batch that count as one of the 2,000 values of a turn.
 VALUE_BYTES = 2048
+# And the characters of an id.
+_VALUE_CHARS = 500
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is
 # served whole.
 _MANY = 10_000
@@ -272,12 +286,12 @@ ROUTES = (
     Route(
         ApiKey.OFFSET_FETCH,
         groups.fetch_offsets(_INDEXES),
-        portions=(Portions("groups", "groups", _INDEXES, identity=_by_group), _INDEXES),
+        portions=(Portions("groups", "groups", _INDEXES, identity=_by_group, weight=_group_values), _INDEXES),
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
         groups.coordinators(),
-        portions=(Portions("coordinator_keys", "coordinators", identity=_by_name),),
+        portions=(Portions("coordinator_keys", "coordinators", identity=_by_name, weight=_id_values),),
     ),
     Route(ApiKey.JOIN_GROUP, groups.join(), lambda services: services.groups.join),
     Route(ApiKey.HEARTBEAT, groups.member(), lambda services: services.groups.heartbeat),

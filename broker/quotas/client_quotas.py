@@ -43,19 +43,21 @@ class Meters(Generic[Meter]):
 
     def __init__(self, make: Callable[[], Meter]) -> None:
         self._make = make
-        # With the time of the last use; what was used last stands last.
-        self._meters: OrderedDict[Hashable, tuple[Meter, int]] = OrderedDict()
+        # By the hash of who it is, because a client id may have 32 KiB; with the time of the last use. What was used
+        # last stands last.
+        self._meters: OrderedDict[int, tuple[Meter, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._meters)
 
     def of(self, who: Hashable, now_ms: int) -> Meter:
         """Return the meter of somebody, a new one where there is none."""
-        known = self._meters.pop(who, None)
+        key = hash(who)
+        known = self._meters.pop(key, None)
         if known is None:
             self._make_room(now_ms)
         meter = self._make() if known is None else known[0]
-        self._meters[who] = meter, now_ms
+        self._meters[key] = meter, now_ms
         return meter
 
     def clear(self) -> None:

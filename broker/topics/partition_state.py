@@ -197,16 +197,20 @@ class PartitionState:
             # A new one: an exception that is raised again and again keeps every traceback.
             raise KafkaError(self.not_leading.code, self.not_leading.message)
 
+    def check_reign(self, reign: int) -> None:
+        """Do as `check_leading`, and raise NOT_LEADER_OR_FOLLOWER where another broker has led since `reign`."""
+        self.check_leading()
+        if self.reign != reign:
+            why = f"{self.topic}-{self.index} has had another leader meanwhile"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+
     def is_committed(self, reign: int, offset: int) -> bool:
         """Return whether every replica in the ISR has what was appended below `offset` in `reign`.
 
         Raises NOT_LEADER_OR_FOLLOWER where another broker has led since, for nobody knows what becomes of the records
         then, NOT_ENOUGH_REPLICAS_AFTER_APPEND, KAFKA_STORAGE_ERROR.
         """
-        self.check_leading()
-        if self.reign != reign:
-            why = f"{self.topic}-{self.index} has had another leader since the records were appended"
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, why)
+        self.check_reign(reign)
         return self.replication is None or self.replication.check_after_append(offset)
 
     async def committed(self, reign: int, offset: int) -> None:

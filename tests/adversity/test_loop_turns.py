@@ -11,10 +11,23 @@ from odradek.broker.network.large_messages import MAX_VALUES
 from odradek.broker.network.routes import ALONE_ROUTES, Route
 from odradek.protocol.apis import AnyKey, ApiKey, message
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
+from odradek.protocol.messages.describe_client_quotas import EntityData
+from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_transactions import ListTransactionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.tests.broker.handlers.test_queries import Task
@@ -109,6 +122,61 @@ async def test_a_request_of_more_values_is_handled_in_portions(measured: Measure
         turns[shape] = measured.longest_turn_ms
     assert unanswered == []
     assert {each: ms for each, ms in turns.items() if ms > LIMIT_MS} == {}
+
+
+LONG_IDS = [f"{number}-".ljust(32_000, "x") for number in range(250)]
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "request_of_ids"),
+    [
+        (ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest(LONG_IDS)),
+        (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest(LONG_IDS)),
+        (ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(LONG_IDS)),
+        (ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(each) for each in LONG_IDS])),
+        (ApiKey.DESCRIBE_TRANSACTIONS, 0, DescribeTransactionsRequest(LONG_IDS)),
+    ],
+)
+async def test_a_request_of_long_ids_is_handled_in_portions(
+    measured: MeasuredBroker, key: AnyKey, version: int, request_of_ids: Message
+) -> None:
+    """The hash of each id says which partition it belongs to. A few of them are megabytes."""
+    assert await exchange(measured, key, version, request_of_ids)
+    assert measured.longest_turn_ms <= LIMIT_MS
+
+
+LONG_NAME, LONG_LIST = "x" * 7 * MIB, ",".join(map(str, range(MIB)))
+LONG_TOPIC = CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])
+LONG_ADDRESS = EntryData([EntityData("ip", ":" * 7 * MIB)], [OpData("connection_creation_rate", 1.0, False)])
+
+
+def config_change(kind: int, resource: str, name: str, value: str, operation: int = 0) -> Message:
+    changes = [AlterableConfig(name, operation, value)]
+    return IncrementalAlterConfigsRequest([AlterConfigsResource(kind, resource, changes)])
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "long_text"),
+    [
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, LONG_NAME, "1")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(4, "", LONG_NAME, "1")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(32, "g", LONG_NAME, "1")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST)),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST, 2)),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, config_change(2, TOPIC, "cleanup.policy", LONG_LIST, 3)),
+        (
+            ApiKey.CREATE_TOPICS,
+            7,
+            CreateTopicsRequest([CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])]),
+        ),
+        (ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([LONG_ADDRESS])),
+    ],
+)
+async def test_a_text_of_megabytes_is_refused_at_once(
+    measured: MeasuredBroker, key: AnyKey, version: int, long_text: Message
+) -> None:
+    assert await exchange(measured, key, version, long_text)
+    assert measured.longest_turn_ms <= LIMIT_MS
 
 
 async def test_topics_that_metadata_creates_come_a_few_a_turn(measured: MeasuredBroker) -> None:

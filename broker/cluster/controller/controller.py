@@ -187,6 +187,8 @@ class Controller:
         except (SessionExpired, BadZnode):
             # The session has taken /controller with it, or another broker's is there.
             return
+        except Exception as error:  # noqa: BLE001 - logged; `stand` tries again to end the term
+            _log.error("the controller cannot leave its place to others", exc_info=error)
         await asyncio.sleep(FAILURE_PAUSE_S)
         self.stand()
 

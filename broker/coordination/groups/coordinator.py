@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill
 from ..actor import Actor, Runtime
-from ..alarms import Sweep
+from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
@@ -461,10 +461,12 @@ class GroupCoordinator:
                 elif offsets.has_other_topic(name, topic.id):
                     actor.feed(events.DropTopic(name, topic.id))
 
-    def _expire(self) -> None:
+    def _expire(self) -> Iterator[None]:
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        for actor in list(self.groups.values()):
+        for number, actor in enumerate(list(self.groups.values()), 1):
             actor.feed(events.ExpireOffsets(retention_ms))
+            if not number % IDS_A_TURN:
+                yield
 
     # -- Administration
 

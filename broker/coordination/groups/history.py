@@ -11,7 +11,7 @@ negative. The history is only in memory: a coordinator that starts has none.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 # Rebalances kept for each group: enough to see a pattern, and little memory beside the members themselves.
@@ -19,6 +19,10 @@ MAX_HISTORY = 16
 
 # Causes kept for each rebalance. If a thousand members leave together, the rest is only counted.
 MAX_CAUSES = 16
+
+# Characters of each text of a cause that are kept: clients choose them, up to megabytes. Java's give no longer reason,
+# and a member id is a client id of 255 at most with some 40 more.
+MAX_TEXT_CHARS = 300
 
 # The slowest members of a rebalance that are kept by name.
 MAX_WAITED = 8
@@ -93,6 +97,19 @@ class Cause:
     detail: str = ""
 
     @property
+    def brief(self) -> Cause:
+        """Return the cause as it is kept."""
+        if len(f"{self.member_id}{self.instance_id}{self.client_id}{self.detail}") <= MAX_TEXT_CHARS:
+            return self
+        return replace(
+            self,
+            member_id=cut(self.member_id),
+            instance_id=None if self.instance_id is None else cut(self.instance_id),
+            client_id=cut(self.client_id),
+            detail=cut(self.detail),
+        )
+
+    @property
     def text(self) -> str:
         """Return the cause in a few words, for people."""
         who = self.member_id if self.instance_id is None else f"{self.member_id} ({self.instance_id})"
@@ -139,7 +156,7 @@ class Rebalance:
         """Add causes. Only the first ones are kept, the rest is counted."""
         for cause in causes:
             if len(self.causes) < MAX_CAUSES:
-                self.causes.append(cause)
+                self.causes.append(cause.brief)
             else:
                 self.more_causes += 1
 
@@ -150,13 +167,13 @@ class Rebalance:
     def lost(self, member_id: str, now_ms: int) -> None:
         """Note that a member left or expired before it joined."""
         if self.arrivals.pop(member_id, None) is None:
-            self.waited = slowest([*self.waited, Waited(member_id, max(now_ms - self.began_ms, 0), Fate.DROPPED)])
+            self.waited = slowest([*self.waited, Waited(cut(member_id), max(now_ms - self.began_ms, 0), Fate.DROPPED)])
 
     def joins_answered(self, absent: Mapping[str, Fate], now_ms: int) -> None:
         """Note the end of the join phase. The members in `absent` did not join."""
         self.joined_ms = now_ms
-        waited = self.waited + [Waited(member_id, ms, Fate.CAME) for member_id, ms in self.arrivals.items() if ms]
-        waited += [Waited(member_id, self.join_ms, fate) for member_id, fate in absent.items()]
+        waited = self.waited + [Waited(cut(member_id), ms, Fate.CAME) for member_id, ms in self.arrivals.items() if ms]
+        waited += [Waited(cut(member_id), self.join_ms, fate) for member_id, fate in absent.items()]
         self.waited = slowest(waited)
         self.arrivals = {}
 
@@ -196,6 +213,11 @@ class Rebalance:
             return f"began generation {self.generation} and rebalances again"
         who = f"{self.members} member{'s' * (self.members != 1)}"
         return f"is stable in generation {self.generation} with {who} ({self.protocol}, leader {self.leader})"
+
+
+def cut(text: str) -> str:
+    """Return a text of a client as it is kept."""
+    return text if len(text) <= MAX_TEXT_CHARS else f"{text[:MAX_TEXT_CHARS]}..."
 
 
 def slowest(waited: list[Waited]) -> list[Waited]:

@@ -18,6 +18,7 @@ from ....protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ...configs.definition import LONG_MAX
 from ..interfaces import Topic, Topics
 from .records import NO_PRODUCER, OffsetRecord, Record
 
@@ -105,9 +106,14 @@ class Commit:
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             commit_timestamp=committed_ms,
-            expire_timestamp=-1 if retention_ms == NO_RETENTION_TIME else committed_ms + retention_ms,
+            expire_timestamp=-1 if retention_ms == NO_RETENTION_TIME else _within(committed_ms + retention_ms),
             topic_id=topic.id,
         )
+
+
+def _within(time_ms: int) -> int:
+    """Return a time as a record can have it: a client may mean for ever."""
+    return min(max(time_ms, 0), LONG_MAX)
 
 
 def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:

@@ -25,7 +25,7 @@ from .events import (
 )
 from .events import Rebalance as RebalanceEvent
 from .group import Group, generation_record
-from .history import Cause, CauseKind, Ending, Fate, Rebalance
+from .history import Cause, CauseKind, Ending, Fate, Rebalance, cut
 from .roster import Member, elect_protocol
 from .sessions import remove_member, start_session
 from .states import GroupState
@@ -234,4 +234,4 @@ def _begin_generation(group: Group, outcome: Outcome, now_ms: int) -> None:
     outcome.timers.append(SetTimer(SyncTimeout(), roster.rebalance_timeout_ms()))
     current = group.rebalances[-1]
     current.generation, current.members = group.generation, len(roster)
-    current.protocol, current.leader = group.protocol, group.leader or ""
+    current.protocol, current.leader = cut(group.protocol), cut(group.leader or "")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -133,11 +133,12 @@ class ShareCoordinator:
             if self._topics.by_id(actor.state.key.topic_id) is None:
                 actor.feed(events.Forget())
 
-    def _prune(self) -> None:
+    def _prune(self) -> Iterator[None]:
         for partition in self.shards.owned:
             self._state_log.prune(partition)
+        yield from ()
 
-    def _snapshot_cold(self) -> None:
+    def _snapshot_cold(self) -> Iterator[None]:
         """Write states again that have not changed for long, where many records of others are behind them."""
         before_ms = self._clock.now_ms() - self._config.share_coordinator_cold_partition_snapshot_interval_ms
         behind = (key for partition in self.shards.owned for key in self._state_log.far_behind(partition, MIN_BEHIND))
@@ -146,6 +147,7 @@ class ShareCoordinator:
             actor = None if record is None else self.shards.actors.get(key_text(record.key))
             if actor is not None and actor.state.written_ms <= before_ms:
                 actor.feed(events.TakeSnapshot())
+        yield from ()
 
 
 def key_of(text: str) -> ShareKey:

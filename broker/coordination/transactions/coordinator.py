@@ -7,7 +7,7 @@ request returns a response if that is known at once, otherwise a future of one.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -25,7 +25,7 @@ from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...turns import LargeResponse
 from ..actor import Runtime
-from ..alarms import Sweep
+from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
@@ -231,16 +231,20 @@ class TransactionCoordinator:
 
     # -- Sweeps
 
-    def _look_for_timeouts(self) -> None:
-        for actor in list(self.ids.values()):
+    def _look_for_timeouts(self) -> Iterator[None]:
+        for number, actor in enumerate(list(self.ids.values()), 1):
             # Most ids are idle, and cost no more than this check.
             if actor.state.state is TransactionState.ONGOING:
                 actor.feed(events.LookForTimeout())
+            if not number % IDS_A_TURN:
+                yield
 
-    def _expire(self) -> None:
-        for actor in list(self.ids.values()):
+    def _expire(self) -> Iterator[None]:
+        for number, actor in enumerate(list(self.ids.values()), 1):
             actor.feed(events.Expire(self._config.transactional_id_expiration_ms))
-        self.queries.expire(self._config.transactional_id_expiration_ms)
+            if not number % IDS_A_TURN:
+                yield
+        yield from self.queries.expire(self._config.transactional_id_expiration_ms)
 
     # -- Checks
 

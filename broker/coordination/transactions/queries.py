@@ -202,7 +202,11 @@ class Queries:
         """
         held: list[Held] = []
         try:
-            rejected = yield from self._prepare_each(participants, held)
+            rejected = yield from self._prepare_each(query, participants, held)
+            if rejected is None and self.queries.get(query.query_id) is not query:
+                # What was prepared is of the reign before.
+                why = f"query {query.query_id} has had another coordinator meanwhile"
+                rejected = Rejected(ErrorCode.NOT_COORDINATOR, why)
             if rejected is None:
                 self._append_batch(query, record, held, call)
                 return
@@ -215,11 +219,12 @@ class Queries:
             each.actor.let_go()
 
     def _prepare_each(
-        self, participants: Sequence[Participant], held: list[Held]
+        self, query: Query, participants: Sequence[Participant], held: list[Held]
     ) -> Generator[None, None, Rejected | None]:
         """Prepare the participants and add them to `held`. Return why one cannot commit."""
+        partition = self._partition_of(query.query_id)
         for number, each in enumerate(participants, 1):
-            prepared = self._prepare(each)
+            prepared = self._prepare(each, partition)
             if isinstance(prepared, Rejected):
                 return prepared
             held.append(prepared)
@@ -241,12 +246,17 @@ class Queries:
             sorted({place for places in durable for place in places}) if durable else None,
         )
 
-    def _prepare(self, participant: Participant) -> Held | Rejected:
-        """Have a participant's machine prepare its commit, and hold it. Nothing changes yet."""
+    def _prepare(self, participant: Participant, partition: int) -> Held | Rejected:
+        """Have a participant's machine prepare its commit, and hold it. Nothing changes yet.
+
+        `partition` is the query's: its log takes the records of all participants.
+        """
         name = participant.transactional_id
         actor = self._ids.get(name)
         if actor is None:
             return Rejected(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"transactional id {name} is not known")
+        if actor.partition != partition:
+            return Rejected(ErrorCode.INVALID_REQUEST, f"the coordinator has not named a task {name}")
         if actor.is_busy:
             return Rejected(ErrorCode.CONCURRENT_TRANSACTIONS, f"transactional id {name} has a request under way")
         answer: Call[events.Producer, events.Producer] = Call(lambda each: each)
@@ -338,19 +348,24 @@ class Queries:
         for query_id in [each for each in self.queries if self._partition_of(each) == partition]:
             self._forget(query_id)
 
-    def expire(self, retention_ms: int) -> None:
-        """Write a tombstone for each query that has committed nothing for so long."""
-        in_turns(self._expire_each(retention_ms))
-
-    def _expire_each(self, retention_ms: int) -> Iterator[None]:
+    def expire(self, retention_ms: int) -> Iterator[None]:
+        """Write a tombstone for each query that has committed nothing for so long. Each step is a turn."""
         now_ms = self._clock.now_ms()
-        for number, query in enumerate(list(self.queries.values()), 1):
-            is_idle = query.query_id not in self._writing and not self._open(query.query_id)
-            if is_idle and has_expired(query, retention_ms, now_ms) and self.queries.get(query.query_id) is query:
-                self._logger.info("query %s has expired", query.query_id)
-                self._append_record(query, QueryRecord(query.query_id, None), _ignore)
+        for number, query_id in enumerate({**self.queries, **self._names}, 1):
+            if not self._open(query_id):
+                self._expire_idle(query_id, retention_ms, now_ms)
             if not number % _A_TURN:
                 yield
+
+    def _expire_idle(self, query_id: str, retention_ms: int, now_ms: int) -> None:
+        query = self.queries.get(query_id)
+        if query is None:
+            # Somebody has invented its tasks, or it has expired before them.
+            if not self._names.get(query_id):
+                self._names.pop(query_id, None)
+        elif query_id not in self._writing and has_expired(query, retention_ms, now_ms):
+            self._logger.info("query %s has expired", query_id)
+            self._append_record(query, QueryRecord(query_id, None), _ignore)
 
     def _append_record(self, query: Query, record: QueryRecord, done: Callable[[ErrorCode], None]) -> None:
         """Append a record alone, apply it when it is committed, and call `done`."""

@@ -34,6 +34,7 @@ from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRe
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_client_quotas import EntityData
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from odradek.testing.zookeeper_session import ModelledSession
 from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.secure_members import BROKER, PASSWORD, SecureMembers, secure_members
@@ -162,6 +163,26 @@ async def test_a_znode_that_breaks_later_leaves_the_acls_of_before(
     await security.read_changes()
     assert may_read(first, "orders")
     assert "the ACLs of orders stay as they were" in caplog.text
+
+
+async def test_a_znode_that_makes_no_sense_keeps_no_other_change_from_a_broker(
+    cluster: SecureMembers,
+) -> None:
+    """It was cut off, and somebody has taken other ACLs and passwords away meanwhile."""
+    first, _ = await start_two(cluster)
+    raw, security = await cluster.raw(first), first.services.security
+    assert await create(raw, acl(), acl("other")) == [0, 0]
+    assert await alter(raw, [], [upsertion("carol")]) == {"carol": 0}
+    assert first.services.cluster is not None
+    session = first.services.cluster.zookeeper
+    assert isinstance(session, ModelledSession)
+    session.lose()
+    cluster.ensemble.put_by_hand("/kafka-acl/Topic/orders", b"{}")
+    cluster.ensemble.delete_by_hand("/kafka-acl/Topic/other")
+    cluster.ensemble.put_by_hand("/config/users/carol", b'{"version":1,"config":{}}')
+    session.find()
+    await until(lambda: not may_read(first, "other") and security.credential("SCRAM-SHA-256", "carol") is None)
+    assert may_read(first, "orders")
 
 
 async def test_notifications_of_long_ago_are_removed(cluster: SecureMembers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import subprocess
 import sys
+import time
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of
+from odradek.broker.configs.definition import ConfigDef, ConfigError, ConfigType, Value, definitions_of, nearest
 from odradek.broker.configs.description import ConfigSource, ConfigSynonym, describe_broker, describe_topic
 from odradek.broker.configs.endpoint import Endpoint
 from odradek.broker.configs.security_table import SecurityTable
@@ -199,6 +200,9 @@ def test_defaults_are_the_documented_ones() -> None:
         ("log.dirs", "", "must name a directory"),
         ("listeners", "9092", "NAME://HOST:PORT"),
         ("listeners", "PLAINTEXT://h:65536", "port from 0 to 65535"),
+        ("listeners", "PLAINTEXT://a..b:1", "no host can have this name"),
+        ("listeners", f"PLAINTEXT://{'a' * 64}:1", "no host can have this name"),
+        ("http.listener", "a..b:1", "must be HOST:PORT or a port"),
         ("listeners", "A://h:1,A://h:2", "name of its own"),
         ("listeners", "SSL://h:1,TLS://h:2", "TLS is missing in"),
         ("listeners", "INTERNAL://h:1", "missing in listener.security.protocol.map"),
@@ -514,3 +518,18 @@ def test_the_documentation_is_what_the_tables_say() -> None:
     assert printed.stdout == (root / "docs" / "configs.md").read_text(), (
         "run: python tools/config_docs.py > docs/configs.md"
     )
+
+
+@pytest.mark.parametrize("name", ["x.y", "listener.name.x.ssl.keystore.location", "listener.name.x.y"])
+def test_names_that_no_config_has_are_not_kept(name: str) -> None:
+    """Clients invent them."""
+    config, name = BrokerConfig(), f"{name}.{time.monotonic_ns()}.ssl.keystore.location"
+    before = sys.getrefcount(name)
+    assert config.row(name) is None
+    assert sys.getrefcount(name) == before
+
+
+def test_a_value_of_megabytes_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"super\.users=x+\.\.\.: must have at most 262144 characters"):
+        BrokerConfig.parse({"super.users": "x" * 262_145})
+    assert nearest("log.segment.bites" + "s" * 250, ["log.segment.bytes"]) == ("", 0.0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from odradek.broker.coordination.partition_hash import java_hash, partition_for
 
 
@@ -26,3 +28,12 @@ from odradek.broker.coordination.partition_hash import java_hash, partition_for
 def test_is_javas_hash_made_positive(group_id: str, code: int, partition: int) -> None:
     assert java_hash(group_id) == code
     assert partition_for(group_id, 50) == partition
+
+
+@given(st.text(max_size=300), st.integers(0, 40))
+def test_is_the_polynomial_of_javas_documentation(text: str, times: int) -> None:
+    text *= times
+    code = 0
+    for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
+        code = (code * 31 + unit) % 2**32
+    assert java_hash(text) % 2**32 == code

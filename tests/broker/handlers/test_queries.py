@@ -251,11 +251,11 @@ async def test_a_query_that_was_silent_for_long_is_forgotten(broker: Broker, raw
     await task.end(0, await task.write(0, "0", b"one"))
     await task.write(1, "0", b"two")
     queries = broker.services.transactions.queries
-    queries.expire(0)
+    list(queries.expire(0))
     assert [each.query_id for each in await described(raw)] == ["q"], "a transaction of it is open"
     await task.end(1, commit=False)
     await Task(raw, run="next").join(1)
-    queries.expire(0)
+    list(queries.expire(0))
     assert await described(raw) == []
 
 

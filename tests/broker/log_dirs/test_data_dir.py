@@ -100,6 +100,14 @@ def test_a_directory_that_cannot_be_written_is_named_in_the_error(place: str, wh
     assert f"{place} {why}" in start_error(Path(place))
 
 
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    """Neither the metadata journal nor a response to a client could hold it."""
+    path = tmp_path / os.fsdecode(b"d\xff")
+    with pytest.raises(StartError, match=r"d\\udcff' is not UTF-8: choose another --data-dir"):
+        DataDir.open(path, 1)
+    assert not path.exists()
+
+
 def test_a_first_start_may_be_cut_at_any_step(tmp_path: Path) -> None:
     disk = FaultyDisk()
     DataDir.open(tmp_path / "whole", 1, disk).close()

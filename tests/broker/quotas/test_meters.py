@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from odradek.broker.quotas import client_quotas
 from odradek.broker.quotas.client_quotas import IDLE_MS, MOST_METERS, Meters
 
@@ -29,3 +31,14 @@ def test_the_bound_holds_for_hours_of_new_ids() -> None:
     for number in range(client_quotas.MOST_METERS + 10):
         known.of(number, number)
     assert len(known) == MOST_METERS
+
+
+def test_the_ids_that_clients_invent_are_not_kept() -> None:
+    """Each may have 32 KiB."""
+    known: Meters[list[int]] = Meters(list)
+    client_id = "x" * 32_000
+    before = sys.getrefcount(client_id)
+    meter = known.of((None, client_id), 0)
+    assert sys.getrefcount(client_id) == before
+    assert known.of((None, client_id), 0) is meter
+    assert known.of((client_id, None), 0) is not meter

@@ -7,6 +7,7 @@ import logging
 from typing import Any, cast
 
 import pytest
+from odradek.broker.cluster.controller import controller
 from odradek.broker.cluster.controller.controller import Controller, ControllerConfig
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, encode_controller
 from odradek.broker.configs.broker_config import BrokerConfig
@@ -16,7 +17,7 @@ from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clock import FakeClock
-from odradek.zookeeper.operations import Check, Steps, children
+from odradek.zookeeper.operations import Check, Refused, Steps, children
 from odradek.zookeeper.session import Session
 
 
@@ -139,5 +140,38 @@ async def test_a_request_waits_while_the_broker_may_have_become_the_controller(w
         else:
             with pytest.raises(KafkaError, match="not the controller"):
                 await asking
+    finally:
+        candidate.controller.stop()
+
+
+async def test_a_controller_that_could_not_step_down_stands_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """ZooKeeper refuses the removal of its znode, by an ACL say. Nobody else could become the controller."""
+    fake = FakeZookeeper()
+    candidate = Candidate(fake)
+    monkeypatch.setattr(controller, "FAILURE_PAUSE_S", 0)
+    candidate.controller.start()
+    try:
+        await candidate.settle()
+        errors = [Refused("ZooKeeper refuses to change /controller")]
+
+        async def refuse(steps: Steps[Any], fence: Check | None = None) -> Any:
+            if errors and fence is None:
+                raise errors.pop()
+            return await run(steps, fence)
+
+        run = candidate.run
+        monkeypatch.setattr(candidate, "run", refuse)
+
+        def fail(machine: object) -> Steps[None]:
+            raise RuntimeError("a defect")
+            yield
+
+        with pytest.raises(KafkaError):
+            await candidate.controller.ask(fail)
+        await candidate.settle()
+        assert candidate.controller.is_active and fake.get(CONTROLLER_EPOCH) == b"2"
+        assert "the controller cannot leave its place to others" in caplog.text
     finally:
         candidate.controller.stop()

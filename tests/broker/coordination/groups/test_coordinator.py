@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from odradek.broker.coordination.alarms import IDS_A_TURN
 from odradek.broker.coordination.groups import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
 from odradek.broker.coordination.groups.records import group_key
@@ -27,6 +29,7 @@ from odradek.tests.broker.coordination.groups.world import (
 
 # The timer of the sweep for old offsets.
 SWEEPS = 1
+HOUR_MS = 3_600_000
 NOT_ENOUGH = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
 
@@ -403,6 +406,14 @@ async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world
     assert world.restarted().committed() == -1
 
 
+@pytest.mark.parametrize(("retention_ms", "is_kept"), [(2**63 - 1, True), (-(2**63), False)])
+async def test_a_commit_may_be_kept_for_any_time(world: World, retention_ms: int, is_kept: bool) -> None:
+    """The sum with the time of the commit does not fit into a record. A client of long ago may mean for ever."""
+    assert code_of(world.commit(1, version=4, retention_time_ms=retention_ms)) == 0
+    world.wait(90 * 60_000)
+    assert (world.committed() == 1) is is_kept
+
+
 # -- Administration
 
 
@@ -510,6 +521,22 @@ async def test_the_empty_group_id_can_have_offsets_but_no_members(world: World) 
     assert world.sync("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert world.heartbeat("m", 1, group="").error_code == ErrorCode.INVALID_GROUP_ID
     assert world.leave("m", group="").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+async def test_many_groups_expire_a_few_a_turn() -> None:
+    world, many = World(Config(offsets_retention_check_interval_ms=HOUR_MS)), 3 * IDS_A_TURN
+    world.groups.start()
+    for number in range(many):
+        world.commit(7, group=f"g-{number}")
+    world.wait(HOUR_MS)
+    assert len(world.groups.groups) == many - IDS_A_TURN
+    while world.groups.groups:
+        await asyncio.sleep(0)
+    # The next round comes as ever.
+    await asyncio.sleep(0)
+    world.commit(7, group="late")
+    world.wait(HOUR_MS)
+    assert not world.groups.groups
 
 
 async def test_unused_member_ids_are_bounded_and_expire(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from odradek.broker.coordination.groups.history import MAX_CAUSES, MAX_WAITED, Cause, CauseKind, Ending, Rebalance
+from odradek.broker.coordination.groups.history import (
+    MAX_CAUSES,
+    MAX_TEXT_CHARS,
+    MAX_WAITED,
+    Cause,
+    CauseKind,
+    Ending,
+    Rebalance,
+)
 from odradek.protocol.codec import decode_versioned
 from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_versioned
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
+from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
 from odradek.tests.broker.coordination.groups.world import Config, FakeContext, World
 
 
@@ -173,3 +182,18 @@ def test_a_clock_that_is_set_back_makes_no_phase_negative() -> None:
     rebalance.joins_answered({}, 800)
     rebalance.end(Ending.STABLE, 700)
     assert (rebalance.join_ms, rebalance.sync_ms, rebalance.waited) == (0, 0, [])
+
+
+async def test_texts_of_megabytes_are_cut(world: World) -> None:
+    """Clients choose reasons, ids and protocols, and the history outlives the members."""
+    long = "x" * 1_000_000
+    for number in range(MAX_CAUSES + 1):
+        instance = f"{number}{long}"
+        protocols = [JoinGroupRequestProtocol(f"range{long}", b"x")]
+        world.join(version=9, reason=long, group_instance_id=instance, protocols=protocols)
+        world.wait(10_000)
+    asked = DescribeGroupsRequest(["g"], include_history=True)
+    (described,) = world.groups.describe(FakeContext(6), asked).groups
+    assert described.history is not None and len(described.history) < 200_000
+    causes = [cause for each in history(world) for cause in each.causes]
+    assert causes[0].detail == "x" * MAX_TEXT_CHARS + "..."

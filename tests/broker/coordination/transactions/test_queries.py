@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.broker.coordination.alarms import IDS_A_TURN
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.broker.coordination.transactions import queries, query
 from odradek.broker.coordination.transactions.query import (
@@ -27,7 +28,11 @@ from odradek.broker.coordination.transactions.records import decode_record as de
 from odradek.broker.topics.topic_names import TRANSACTIONS_TOPIC
 from odradek.cli import internal_records
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.query_simulation import SimulatedLog, Simulation
+from odradek.protocol.messages.end_txn import EndTxnRequest
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
+from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
+from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
+from odradek.tests.support.query_simulation import Context, SimulatedLog, Simulation
 
 # The seeds that look for a planted fault; the first ones find it.
 SEEDS = 40
@@ -123,6 +128,79 @@ def fails(seed: int) -> bool:
     except AssertionError:
         return True
     return False
+
+
+# -- A batch that is committed in several turns, and what happens meanwhile
+
+
+class Batch:
+    """A query whose tasks have written, at a coordinator whose log answers at once."""
+
+    def __init__(self) -> None:
+        self.simulation = simulation = Simulation(Random(0))
+        simulation.log.is_troubled = simulation.places.are_troubled = False
+        self.log, self.coordinator = simulation.log, simulation.coordinator
+        self.partition = self.coordinator.shards.partition_of("q")
+
+    def write(self, name: str) -> Participant:
+        producer: Any = self.coordinator.initialize(Context(), InitProducerIdRequest(name, 60_000))
+        who = producer.producer_id, producer.producer_epoch
+        assert self.coordinator.verify(name, *who, "t", 0, implicit=True) is ErrorCode.NONE
+        return Participant(name, *who)
+
+    def task(self, number: int) -> Participant:
+        joined: Any = self.coordinator.queries.join(Context(), OdradekJoinQueryRequest("q", "run", 0, f"{number}.0"))
+        return self.write(joined.transactional_id)
+
+    def commit(self, *participants: Participant) -> Any:
+        request = OdradekEndQueryBatchRequest("q", "run", 0, True, list(participants))
+        return self.coordinator.queries.end(Context(), request)
+
+
+@pytest.mark.parametrize("tasks", [0, 2])
+async def test_a_batch_that_was_prepared_is_not_committed_once_another_broker_has_coordinated(
+    tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_A_TURN", 1)
+    batch = Batch()
+    participants = [batch.task(number) for number in range(tasks + 1)]
+    before = list(batch.log.batches)
+    committing = batch.commit(*participants)
+    batch.coordinator.shards.unload(batch.partition)
+    batch.coordinator.shards.load(batch.partition)
+    ended = await committing
+    assert ended.error_code == ErrorCode.NOT_COORDINATOR
+    assert batch.log.batches == before
+    # The participants that were held are still open at the coordinator of now, which commits them.
+    assert (await batch.commit(*participants)).error_code == 0
+
+
+async def test_a_participant_of_another_partition_is_rejected() -> None:
+    """Its record would be written where no coordinator looks for it."""
+    batch = Batch()
+    batch.task(0)
+    names = (f"odradek-query/q/1.0/{salt}" for salt in range(100))
+    stranger = next(each for each in names if batch.coordinator.shards.partition_of(each) != batch.partition)
+    ended: Any = batch.commit(batch.write(stranger))
+    assert ended.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_many_ids_expire_a_few_a_turn_and_nothing_of_them_stays() -> None:
+    batch = Batch()
+    many = 3 * IDS_A_TURN
+    for number in range(many):
+        # Nobody has joined this query.
+        batch.write(f"odradek-query/none/{number}/0")
+    for name, actor in batch.coordinator.ids.items():
+        standing = actor.state.standing
+        end = EndTxnRequest(name, standing.producer_id, standing.producer_epoch, False)
+        assert batch.coordinator.end(Context(), end).error_code == 0  # type: ignore[union-attr]
+    batch.simulation.clock.advance(8 * 24 * 3_600_000)
+    batch.simulation.ring()
+    assert len(batch.coordinator.ids) == many - IDS_A_TURN
+    for _ in range(many):
+        await asyncio.sleep(0)
+    assert not batch.coordinator.ids and not batch.coordinator.queries._names
 
 
 # -- The machine
