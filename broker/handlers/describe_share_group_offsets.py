@@ -14,6 +14,7 @@ from ...protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
 )
 from ..network.request import RequestContext
+from ..turns import LargeResponse
 
 if TYPE_CHECKING:
     from ..services import Services
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> asyncio.Future[DescribeShareGroupOffsetsResponse]:
+) -> asyncio.Future[DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]]:
     """Return the offsets of each group."""
 
     async def end_offset(name: str, index: int) -> int:
