@@ -146,8 +146,8 @@ class Session:
     def _raise_errors(self) -> None:
         if self.is_stopping:
             raise ClientStopped("the share consumer was stopped")
-        error = self._membership.error or self._broken or self.leaders.error
-        self.leaders.error = None
+        leaders_error, self.leaders.error = self.leaders.error, None
+        error = self._membership.take_error() or self._broken or leaders_error
         if error is not None:
             raise error
 
