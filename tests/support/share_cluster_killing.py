@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.cluster import ClusterProcesses
@@ -71,7 +72,11 @@ class ClusterRun(Run):
     async def coordinator(self) -> str:
         """Return the address of the coordinator of the partition's state."""
         text = urlsafe_b64encode(self.topic_id).decode().rstrip("=")
-        asked = FindCoordinatorRequest(key_type=2, coordinator_keys=[f"{GROUP}:{text}:0"])
+        return await self.found_coordinator(2, f"{GROUP}:{text}:0")
+
+    async def found_coordinator(self, kind: int, key: str) -> str:
+        """Return the address of a coordinator, once there is one."""
+        asked = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         while True:
             self.check_time()
             (found,) = (await self._ask(ApiKey.FIND_COORDINATOR, 6, asked)).coordinators
@@ -90,15 +95,20 @@ class ClusterRun(Run):
             await asyncio.sleep(self.chance.choice([0, 1, 4]))
             await asyncio.to_thread(broker.start)
 
-    async def begin(self) -> None:
-        """Create the topic, and have the group begin at its first record."""
+    async def create(self) -> None:
+        """Create the topic."""
         address = self.cluster.brokers[1].address
         async with await Raw.connect(address) as raw:
-            while (await raw.create_topic(TOPIC, replicas=3)).error_code:
+            made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+            while (await raw.create_topic(TOPIC, replicas=3)).error_code not in made:
                 self.check_time()  # not every broker has registered, or there is no controller yet
                 await asyncio.sleep(0.1)
-        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
         await self.leader()
+
+    async def begin(self) -> None:
+        """Create the topic, and have the group begin at its first record."""
+        await self.create()
+        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
         self.topic_id = (await self._ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
         async with await Raw.connect(await self.coordinator()) as raw:
             assert await initialized(raw, TOPIC) == self.topic_id
@@ -112,7 +122,7 @@ class ClusterRun(Run):
                 tasks.create_task(self.consume(name))
 
 
-def run(folder: Path, seed: int) -> None:
+def run(folder: Path, seed: int, kind: type[ClusterRun] = ClusterRun) -> None:
     """Run one seed."""
     with zookeeper(folder / "zookeeper") as ensemble:
         cluster = ClusterProcesses(folder, ensemble, "kafka", ())
@@ -122,6 +132,6 @@ def run(folder: Path, seed: int) -> None:
         }
         try:
             cluster.start()
-            asyncio.run(ClusterRun(folder, seed, cluster)())
+            asyncio.run(kind(folder, seed, cluster)())
         finally:
             cluster.close()
