@@ -76,8 +76,8 @@ class GroupRun(ClusterRun):
         await super().__call__()
         assert self.read >= set(range(self.account.end))
         async with self._member() as consumer:
-            found = await consumer.committed(PLACE)
-        assert found[PLACE] is not None and found[PLACE].offset >= self.committed, (found, self.committed)
+            found = (await consumer.committed(PLACE))[PLACE]
+        assert found is not None and found.offset >= self.committed, (found, self.committed)
 
 
 def run(folder: Path, seed: int) -> None:
