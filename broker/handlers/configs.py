@@ -129,7 +129,8 @@ async def _alter_in_cluster(
 
     def check(asked: RequestedT) -> None:
         if asked.resource_type == ResourceType.GROUP:
-            why = "the brokers of a cluster keep no configs of groups: set the broker's group.consumer.* configs"
+            why = "a cluster with ZooKeeper keeps no configs of groups, as Kafka's does not: set group.consumer.* or "
+            why += "group.share.* of every broker"
             raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         resource = checked[asked.resource_type, asked.resource_name] = CheckedResource(_resource_of(services, asked))
         alter_one(resource, asked)

@@ -12,11 +12,12 @@ from ...protocol.messages.describe_share_group_offsets import (
 )
 from ..network.request import RequestContext
 from ..services import Services
+from ..turns import LargeResponse
 
 
 async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
+) -> DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]:
     """Return the offsets of each group."""
 
     async def end_offset(name: str, index: int) -> int:

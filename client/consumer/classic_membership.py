@@ -85,6 +85,10 @@ class ClassicMembership(Membership):
         if self.state is MemberState.STABLE and self._leader.partitions_changed():
             self.request_rejoin()
 
+    def _end(self, error: KafkaError) -> None:
+        super()._end(error)
+        self._stop_watching()
+
     # -- Steps
 
     async def _step(self) -> None:

@@ -137,6 +137,14 @@ class ConsumerMembership(Membership):
             await asyncio.sleep(self._cluster.backoff.pause_ms(self._fences) / 1000)
         return True
 
+    def _is_denied(self, error: KafkaError) -> bool:
+        """Whether the member goes on, as Java's does, until it may describe its topics, or subscribes others."""
+        stays = self._heartbeats.epoch != JOIN_EPOCH or self._options.group_protocol != "auto"
+        return error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED and stays
+
+    def _may_pass(self, error: KafkaError) -> bool:
+        return super()._may_pass(error) or self._is_denied(error)
+
     def _forget(self) -> None:
         """Begin as a member without partitions."""
         self._heartbeats.forget_epoch()
@@ -145,7 +153,14 @@ class ConsumerMembership(Membership):
     async def _beat(self) -> None:
         self._counts.heartbeats += 1
         self._beats += 1
-        target = await self._heartbeats.send(self._wanted(), self._owned)
+        try:
+            target = await self._heartbeats.send(self._wanted(), self._owned)
+        except KafkaError as error:
+            if self._is_denied(error):
+                self._hindrance = error
+                self._signals.poll.set()
+            raise
+        self._hindrance = None
         if target is not None and target != self._target:
             self._target = target
             self._began_ms = self._began_ms or monotonic_ms()

@@ -99,7 +99,9 @@ class Membership(ABC):
         self.state = MemberState.UNJOINED
         # Why the membership has ended; polls raise it.
         self.error: KafkaError | None = None
-        # Retriable failures in a row.
+        # What hinders the membership and does not end it, for one poll.
+        self._hindrance: KafkaError | None = None
+        # Failures in a row that do not end it.
         self._failures = 0
         # Set by `request_rejoin`.
         self._wake = asyncio.Event()
@@ -175,10 +177,15 @@ class Membership(ABC):
         """Whether a commit of this generation that was rejected may succeed with a later one."""
         return self.error is None and (self.generation != generation or self.state is MemberState.JOINING)
 
+    def take_error(self) -> KafkaError | None:
+        """Return what a poll must raise: why the membership has ended, or once what hinders it."""
+        hindrance, self._hindrance = self._hindrance, None
+        return self.error or hindrance
+
     # -- The task
 
     async def run(self) -> None:
-        """Join, heartbeat and rejoin, until cancelled or an error that is not retriable."""
+        """Join, heartbeat and rejoin, until cancelled or an error that may not pass."""
         while True:
             try:
                 await self._step_or_recover()
@@ -192,7 +199,7 @@ class Membership(ABC):
                 await self._leave_group("a rebalance listener failed")
                 return
             except KafkaError as error:
-                if not error.retriable:
+                if not self._may_pass(error):
                     self._end(error)
                     return
                 self._failures += 1
@@ -207,6 +214,10 @@ class Membership(ABC):
                 self._counts.failed_rebalances += 1
             if not await self._recovers(error):
                 raise
+
+    def _may_pass(self, error: KafkaError) -> bool:
+        """Whether the member goes on after an error of a request."""
+        return error.retriable
 
     def _succeeded(self) -> None:
         """Begin with the shortest pause again."""
@@ -252,7 +263,7 @@ class Membership(ABC):
         try:
             await self._beat()
         except KafkaError as error:
-            if not error.retriable:
+            if not self._may_pass(error):
                 return error
         return None
 

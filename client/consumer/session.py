@@ -273,7 +273,7 @@ class Session:
         """Whether a poll may return records now. Raises an error that waits for the next poll."""
         membership = self.membership
         if not self.stopping:
-            error = self.error or self._broken or (None if membership is None else membership.error)
+            error = self.error or self._broken or (None if membership is None else membership.take_error())
             self.error = None
             if error is not None:
                 raise error

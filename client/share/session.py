@@ -166,8 +166,8 @@ class Session:
     def _raise_errors(self) -> None:
         if self.is_stopping:
             raise ClientStopped("the share consumer was stopped")
-        error = self._membership.error or self._broken or self.leaders.error
-        self.leaders.error = None
+        leaders_error, self.leaders.error = self.leaders.error, None
+        error = self._membership.take_error() or self._broken or leaders_error
         if error is not None:
             raise error
 
@@ -243,6 +243,8 @@ class ShareMembership:
         self.assigned: frozenset[Place] = frozenset()
         # Why the membership has ended; polls raise it.
         self.error: KafkaError | None = None
+        # What hinders the membership and does not end it: one poll raises it.
+        self._hindrance: KafkaError | None = None
         self._interval_ms = float(_SOON_MS)
         self._beats = 0
         # What the coordinator knows; None after an answer that is missing.
@@ -264,8 +266,13 @@ class ShareMembership:
         """Heartbeat at once: the subscription has changed."""
         self._wake.set()
 
+    def take_error(self) -> KafkaError | None:
+        """Return what a poll must raise: why the membership has ended, or once what hinders it."""
+        hindrance, self._hindrance = self._hindrance, None
+        return self.error or hindrance
+
     async def run(self) -> None:
-        """Join and heartbeat, until cancelled or an error that is not retriable."""
+        """Join and heartbeat, until cancelled or an error that may not pass."""
         while True:
             try:
                 await self._step()
@@ -273,11 +280,14 @@ class ShareMembership:
                 if error.code in _FENCED and self.epoch != _JOIN_EPOCH:
                     _log.warning("share group %r has gone on without this member: %s", self._coordinator.key, error)
                     self._forget()
-                elif not error.retriable:
+                elif not error.retriable and error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                     self.error = error
                     self._changed()
                     return
                 else:
+                    if not error.retriable:  # as Java's, the member goes on until it may describe its topics
+                        self._hindrance = error
+                        self._changed()
                     self._said = None
                     self._failures += 1
                     self._cluster.retries.failed(self, error)
@@ -323,6 +333,7 @@ class ShareMembership:
         response = await self._coordinator.request_over(connection, request, ShareGroupHeartbeatResponse)
         self._is_unsure = False
         self._coordinator.raise_error(response.error_code, "a heartbeat", response.error_message)
+        self._hindrance = None
         self._said, self.epoch = topics, response.member_epoch
         self._interval_ms = max(response.heartbeat_interval_ms, 1)
         if response.assignment is not None:

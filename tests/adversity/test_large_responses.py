@@ -31,6 +31,7 @@ def measured() -> Iterator[MeasuredBroker]:
         log_dirs=(data_dir,),
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
+        share_coordinator_state_topic_num_partitions=1,
     )
     with measured_broker(config) as each:
         asyncio.run(_make(each.address))

@@ -41,6 +41,7 @@ def config(folder: Path) -> BrokerConfig:
         group_initial_rebalance_delay_ms=0,
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
+        share_coordinator_state_topic_num_partitions=1,
     )
 
 

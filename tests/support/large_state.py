@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest
 from odradek.protocol.messages.describe_producers import TopicRequest as ProducersOfTopic
+from odradek.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -26,11 +33,19 @@ from odradek.protocol.messages.offset_commit import (
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.protocol.schema import Message
 from odradek.tests.support.raw import Raw, batch_of
 
 # Requests that are sent before the first response is read.
 AT_A_TIME = 500
+# One member of a group has every partition. The members of another have none, and subscribe to as many topics each.
+OWNER = "owner"
+CONSUMERS, SHARERS = "consumers", "sharers"
+READERS = "readers"
+# The most that a share group takes by default.
+MEMBERS = 200
 
 
 @dataclass(frozen=True)
@@ -63,6 +78,23 @@ class LargeState:
         ids = (InitProducerIdRequest(f"transaction-{at}", 60_000) for at in range(self.transactions))
         await _ask_all(raw, ApiKey.INIT_PRODUCER_ID, 4, ids)
         await _ask_all(raw, ApiKey.PRODUCE, 9, (self._produce(1_000_000 + at) for at in range(self.producers)))
+        await self._join(raw)
+
+    async def _join(self, raw: Raw) -> None:
+        """Make consumer groups and share groups: of a member with every partition, and of members that have none."""
+        names = [self.name(at) for at in range(self.topics)]
+        others = [f"no-topic-{at}" for at in range(self.partitions)]
+        members = [f"reader-{at}" for at in range(MEMBERS)]
+        await _ask_all(raw, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, (consumer(each, others, READERS) for each in members))
+        readers = f"share-{READERS}"
+        await _ask_all(raw, ApiKey.SHARE_GROUP_HEARTBEAT, 1, (sharer(each, others, readers) for each in members))
+        await self._assigned(raw, ApiKey.CONSUMER_GROUP_HEARTBEAT, consumer(OWNER, names))
+        await self._assigned(raw, ApiKey.SHARE_GROUP_HEARTBEAT, sharer(OWNER, names))
+
+    async def _assigned(self, raw: Raw, key: ApiKey, join: Message) -> None:
+        """Join until the member has every partition. Targets are computed aside, and share states begun."""
+        while self.size(await raw.ask(key, 1, join)) < self.partitions:
+            await asyncio.sleep(0.05)
 
     def _produce(self, producer_id: int) -> ProduceRequest:
         records = batch_of(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0)
@@ -92,6 +124,7 @@ class LargeState:
                 5,
                 DescribeGroupsRequest([f"group-{at}" for at in range(self.groups)]),
             ),
+            **self._newer_groups(),
             "OffsetFetch": (ApiKey.OFFSET_FETCH, 8, OffsetFetchRequest(groups=[everything])),
             "OffsetFetch 2": (ApiKey.OFFSET_FETCH, 2, OffsetFetchRequest(group_id="group-0", topics=None)),
             "ListTransactions": (ApiKey.LIST_TRANSACTIONS, 1, ListTransactionsRequest()),
@@ -103,6 +136,24 @@ class LargeState:
             "DescribeConfigs": (ApiKey.DESCRIBE_CONFIGS, 4, configs),
             "Fetch": (ApiKey.FETCH, 12, self.fetch(0)),
             "Fetch that waits": (ApiKey.FETCH, 12, self.fetch(50)),
+        }
+
+    def _newer_groups(self) -> dict[str, tuple[ApiKey, int, Message]]:
+        names = [self.name(at) for at in range(self.topics)]
+        offsets = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(SHARERS, topics=None)])
+        readers = f"share-{READERS}"
+        return {
+            "ConsumerGroupHeartbeat": (ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, consumer(OWNER, names)),
+            "ConsumerGroupDescribe": (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, ConsumerGroupDescribeRequest([CONSUMERS])),
+            "ConsumerGroupDescribe of readers": (
+                ApiKey.CONSUMER_GROUP_DESCRIBE,
+                1,
+                ConsumerGroupDescribeRequest([READERS]),
+            ),
+            "ShareGroupHeartbeat": (ApiKey.SHARE_GROUP_HEARTBEAT, 1, sharer(OWNER, names)),
+            "ShareGroupDescribe": (ApiKey.SHARE_GROUP_DESCRIBE, 1, ShareGroupDescribeRequest([SHARERS])),
+            "ShareGroupDescribe of readers": (ApiKey.SHARE_GROUP_DESCRIBE, 1, ShareGroupDescribeRequest([readers])),
+            "DescribeShareGroupOffsets": (ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 1, offsets),
         }
 
     def fetch(self, max_wait_ms: int) -> FetchRequest:
@@ -127,6 +178,13 @@ class LargeState:
                 for topics in [response.topics, *(each.topics for each in response.groups)]
                 for topic in topics
             ),
+            "ConsumerGroupHeartbeatResponse": lambda: _partitions(response.assignment),
+            "ConsumerGroupDescribeResponse": lambda: _described(response.groups),
+            "ShareGroupHeartbeatResponse": lambda: _partitions(response.assignment),
+            "ShareGroupDescribeResponse": lambda: _described(response.groups),
+            "DescribeShareGroupOffsetsResponse": lambda: sum(
+                len(topic.partitions) for each in response.groups for topic in each.topics
+            ),
             "ListTransactionsResponse": lambda: len(response.transaction_states),
             "DescribeProducersResponse": lambda: len(response.topics[0].partitions[0].active_producers),
             "DescribeConfigsResponse": lambda: len(response.results),
@@ -144,6 +202,32 @@ class LargeState:
             "DescribeProducersResponse": self.producers,
             "DescribeConfigsResponse": self.topics + 1,
         }.get(type(response).__name__, self.partitions)
+
+
+def consumer(member_id: str, topics: list[str] | None, group_id: str = CONSUMERS) -> ConsumerGroupHeartbeatRequest:
+    """Return the join of a consumer group's member, which a member may repeat."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id, member_id, rebalance_timeout_ms=60_000, subscribed_topic_names=topics, topic_partitions=[]
+    )
+
+
+def sharer(member_id: str, topics: list[str] | None, group_id: str = SHARERS) -> ShareGroupHeartbeatRequest:
+    """Return the join of a share group's member, which a member may repeat."""
+    return ShareGroupHeartbeatRequest(group_id, member_id, subscribed_topic_names=topics)
+
+
+def _partitions(assignment: Any) -> int:
+    return 0 if assignment is None else sum(len(topic.partitions) for topic in assignment.topic_partitions)
+
+
+def _described(groups: Iterable[Any]) -> int:
+    """Return how many values the largest member has, or all members where nobody has partitions."""
+    members = [member for group in groups for member in group.members]
+    return max(max(_partitions(each.assignment) for each in members), _subscribed(members))
+
+
+def _subscribed(members: list[Any]) -> int:
+    return sum(len(each.subscribed_topic_names) for each in members)
 
 
 async def _ask_all(raw: Raw, key: ApiKey, version: int, requests: Iterable[Message]) -> None:

@@ -38,7 +38,7 @@ from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.members import Members, member
 from odradek.tests.support.raw import Raw, batch_of
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 
 
 def view(broker: Broker, topic: str = "t", index: int = 0) -> Any:
@@ -125,6 +125,18 @@ async def test_configs_are_altered_at_any_broker_and_reach_every_broker(cluster:
     # A broker that comes later reads them.
     third = await cluster.start(3)
     assert third.config.message_max_bytes == 99000
+
+
+async def test_configs_of_groups_are_rejected_as_by_kafka_39_with_zookeeper(cluster: Members) -> None:
+    raw = await cluster.raw(await cluster.start(1))
+    changes = [Resource(GROUP, "g", [AlterableConfig("consumer.session.timeout.ms", 0, "50000")])]
+    answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(changes))
+    (found,) = answer.responses
+    assert found.error_code == ErrorCode.INVALID_REQUEST
+    assert found.error_message == (
+        "a cluster with ZooKeeper keeps no configs of groups, as Kafka's does not: "
+        "set group.consumer.* or group.share.* of every broker"
+    )
 
 
 async def test_a_topic_that_is_needed_is_asked_of_the_controller(cluster: Members) -> None:

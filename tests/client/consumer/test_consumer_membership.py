@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -328,6 +329,68 @@ async def test_with_auto_a_group_that_takes_no_new_members_is_joined_by_the_clas
             await until(consumer, lambda: consumer.assignment() == {T0})
         assert len(cluster.calls(BEAT)) == 1
         assert cluster.calls(ApiKey.JOIN_GROUP)
+
+
+async def polled_error(consumer: Consumer) -> ErrorCode:
+    """Return the error that a poll raises next."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                await consumer.getmany(timeout_ms=5)
+            except KafkaError as error:
+                return error.code
+
+
+@pytest.mark.parametrize("protocol", ["auto", "consumer"])
+async def test_a_topic_that_is_denied_after_the_join_is_told_and_the_member_goes_on(protocol: str) -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as cluster:
+        async with member_of(cluster, "t", group_protocol=protocol) as consumer:
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            cluster.on(BEAT, *[rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED)] * 2)
+            consumer.subscribe("t", "u")
+            assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            assert consumer.assignment() == {T0}
+            write(cluster.log("t"), 3)
+            offsets: list[int] = []
+            async with asyncio.timeout(10):
+                while len(offsets) < 3 or len(consumer.assignment()) < 2:
+                    await asyncio.sleep(0)  # a poll that raises at once gives nobody a turn
+                    with contextlib.suppress(KafkaError):
+                        found = await consumer.getmany(timeout_ms=5)
+                        offsets += [record.offset for records in found.values() for record in records]
+        assert not cluster.calls(ApiKey.JOIN_GROUP)
+        assert [request.member_epoch for request in beats(cluster)].count(0) == 1, "it has joined once"
+
+
+async def test_a_topic_that_is_denied_while_a_listener_works_does_not_assign_twice() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        assigned: list[TopicPartition] = []
+
+        class Listener:
+            async def on_partitions_revoked(self, revoked: list[TopicPartition]) -> None: ...
+
+            async def on_partitions_assigned(self, new: list[TopicPartition]) -> None:
+                assigned.extend(new)
+                cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                async with asyncio.timeout(10):
+                    while cluster.steps[BEAT]:
+                        await asyncio.sleep(0.001)
+
+        consumer = member_of(cluster)
+        consumer.subscribe("t", listener=Listener())
+        async with consumer:
+            assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            await until(consumer, lambda: consumer.assignment() == {T0})
+            await further_beats(cluster, consumer)
+        assert assigned == [T0]
+
+
+async def test_a_member_whose_topic_is_denied_at_the_join_joins_once_it_may() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.on(BEAT, rejection(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        async with member_of(cluster, "t") as consumer:
+            assert await polled_error(consumer) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            await until(consumer, lambda: consumer.assignment() == {T0})
 
 
 async def test_with_auto_a_member_goes_on_by_the_classic_protocol_when_its_coordinator_is_rolled_back() -> None:

@@ -158,6 +158,22 @@ async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> No
                 await consumer.getmany()
 
 
+async def test_a_membership_that_has_ended_hears_of_no_metadata_any_more() -> None:
+    async with FakeCluster({"t": 1}) as cluster, member_of(cluster) as consumer:
+        await until(consumer, lambda: bool(consumer.assignment()))
+        assert consumer._session is not None
+        metadata = consumer._session.cluster
+        before = len(metadata._listeners)
+        for _ in range(3):
+            cluster.on(ApiKey.HEARTBEAT, answer(HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)))
+            with pytest.raises(KafkaError):
+                await until(consumer, lambda: False)
+            assert len(metadata._listeners) == before - 1
+            consumer.subscribe("t")
+            await until(consumer, lambda: bool(consumer.assignment()))
+        assert len(metadata._listeners) == before
+
+
 async def test_records_that_were_handed_out_hold_the_rebalance_up_and_are_committed_before_it() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 10)

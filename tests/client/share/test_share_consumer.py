@@ -261,6 +261,17 @@ async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> No
                 await consumer.getmany(timeout_ms=10_000)
 
 
+async def test_a_topic_that_is_denied_is_told_and_the_member_goes_on() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        denied = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="not t")
+        cluster.on(HEARTBEAT, answer(denied))
+        write(cluster.log("t"), 3)
+        async with worker(cluster) as consumer:
+            with pytest.raises(KafkaError, match="not t"):
+                await consumer.getmany(timeout_ms=10_000)
+            assert len(await take(consumer, 3)) == 3
+
+
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
 async def test_a_member_that_is_fenced_or_not_answered_joins_again(code: ErrorCode) -> None:
     async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:

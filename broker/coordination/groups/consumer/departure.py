@@ -117,10 +117,9 @@ def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Ou
         body.rejoining.pop(member.member_id, None)
     unused = regexes.unused_without(body, ids)
     outcome.records += [changes.resolved(group.group_id, regex, None) for regex in unused]
-    names: set[str] = set()
-    for other in body.members.values():
-        if other.member_id not in ids and other.said is not None:
-            names |= body.topics_of(other.said)
+    names = body.names_without(members)
+    for regex in body.regexes.keys() - set(unused):
+        names |= body.regexes[regex].topics
     outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
 
 

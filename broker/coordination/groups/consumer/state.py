@@ -98,10 +98,8 @@ class ConsumerGroup(ModernGroup[Member]):
         return GroupState.STABLE
 
     def topics_of(self, said: kafka.ConsumerGroupMemberMetadataValue) -> set[str]:
-        """Return the topics that a member subscribes: by name, and those that its regular expression matched."""
-        names = set(said.subscribed_topic_names)
-        resolved = self.regexes.get(said.subscribed_topic_regex or "")
-        return names | resolved.topics if resolved is not None else names
+        """Return the topics that a member subscribes now."""
+        return topics_of(said, self.regexes)
 
     def subscribed_topics(self) -> set[str]:
         """Return the topics that any member subscribes."""
@@ -176,6 +174,13 @@ class ConsumerGroup(ModernGroup[Member]):
             for place in places:
                 if self.owners.get(place) == member.member_id:
                     del self.owners[place]
+
+
+def topics_of(said: kafka.ConsumerGroupMemberMetadataValue, regexes: Mapping[str, Resolved]) -> set[str]:
+    """Return the topics that a member subscribes: by name, and those that its regular expression matched."""
+    names = set(said.subscribed_topic_names)
+    resolved = regexes.get(said.subscribed_topic_regex or "")
+    return names | resolved.topics if resolved is not None else names
 
 
 def current_of(value: kafka.ConsumerGroupCurrentMemberAssignmentValue) -> Current:

@@ -7,18 +7,20 @@ from collections.abc import Callable, Mapping
 
 from ..group import Group
 from ..modern.state import Targets
-from ..modern.target import TargetOf, Told, told
+from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told, unwritten
 from . import changes
 from .assignors import ASSIGNORS, Subscriber
 from .draft import Draft
-from .state import ConsumerGroup
+from .state import ConsumerGroup, topics_of
 
 
 def _size(draft: Draft) -> int:
     topics = (
         draft.group.topics.get(name) for name in draft.body.subscribed_topics() | draft.body.topics_of(draft.said)
     )
-    return len(draft.body.members) + sum(topic.partition_count for topic in topics if topic is not None)
+    members = draft.body.members
+    size = len(members) + subscriptions(told(draft.body).values()) // NAMES_EACH
+    return size + sum(topic.partition_count for topic in topics if topic is not None)
 
 
 def _told(draft: Draft) -> dict[str, Told]:
@@ -34,24 +36,23 @@ def _told(draft: Draft) -> dict[str, Told]:
 
 
 def _assignment(group: Group, body: ConsumerGroup, members: Mapping[str, Told]) -> Callable[[], Targets]:
-    topics = group.topics
-    counts: dict[bytes, int] = {}
-    ids: dict[str, bytes] = {}
-    subscribers: list[Subscriber] = []
-    for member_id, (said, target) in members.items():
-        if said is None:
-            continue
-        names = body.topics_of(said)
-        for name in names - ids.keys():
-            topic = topics.get(name)
-            if topic is not None:
-                ids[name] = topic.id
-                counts[topic.id] = topic.partition_count
-        own = frozenset(ids[name] for name in names if name in ids)
-        subscribers.append(Subscriber(member_id, said.instance_id, own, target))
+    names = body.subscribed_topics().union(*map(body.topics_of, unwritten(body, members)))
+    topics = {name: (topic.id, topic.partition_count) for name in names if (topic := group.topics.get(name))}
     votes = Counter(said.server_assignor for said, _ in members.values() if said is not None and said.server_assignor)
     assignor = ASSIGNORS[_elected(votes, group.limits.consumer.assignors)]
-    return lambda: assignor(subscribers, counts)
+    regexes = dict(body.regexes)
+
+    def work() -> Targets:
+        counts: dict[bytes, int] = {}
+        subscribers: list[Subscriber] = []
+        for member_id, (said, target) in members.items():
+            if said is not None:
+                own = dict(topics[name] for name in topics_of(said, regexes) & topics.keys())
+                counts.update(own)
+                subscribers.append(Subscriber(member_id, said.instance_id, frozenset(own), target))
+        return assignor(subscribers, counts)
+
+    return work
 
 
 def assignor_of(group: Group) -> str:

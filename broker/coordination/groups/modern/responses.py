@@ -112,7 +112,8 @@ def _add_members(kind: Description, described: Any, body: ModernGroup[Any], topi
 
 
 def _size(member: Member[Any, Any]) -> int:
-    return 1 + max(len(member.target), len(member.current.assigned))
+    topics = 0 if member.said is None else len(member.said.subscribed_topic_names)
+    return 1 + topics + max(len(member.target), len(member.current.assigned))
 
 
 def assignment(api: Any, places: Iterable[Place], topics: Topics) -> Any:

@@ -125,6 +125,16 @@ class ModernGroup(ABC, Generic[MemberT]):
             member = self.members[member_id] = self._new_member(member_id)
         return member
 
+    def names_without(self, gone: Iterable[MemberT]) -> set[str]:
+        """Return the topics that are subscribed by name, were these members gone."""
+        leaving: Counter[str] = Counter()
+        for member in gone:
+            if member.said is not None:
+                leaving.update(set(member.said.subscribed_topic_names))
+        return self.topic_subscribers.keys() - {
+            name for name, members in leaving.items() if self.topic_subscribers[name] <= members
+        }
+
     def drop_halves(self) -> None:
         """Forget members of which a log that lost records has no description."""
         for member in [each for each in self.members.values() if each.said is None]:

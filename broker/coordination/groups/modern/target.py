@@ -21,6 +21,8 @@ BodyT = TypeVar("BodyT", bound=ModernGroup[Any])
 # Members and partitions of a group whose target is computed in the turn of a heartbeat, which takes some 10 ms. A
 # larger one is computed in a thread, and members go on with the last target meanwhile.
 MAX_AT_ONCE = 2_000
+# So many topics that members subscribe take as long as one partition.
+NAMES_EACH = 40
 
 # What a member says, and its target until now.
 Told = tuple[Any, Set[Place]]
@@ -41,11 +43,12 @@ class TargetOf(Generic[BodyT]):
     changes: TargetRecords
     # The least time between two targets.
     interval_ms: Callable[[GroupLimits], int]
-    # How many members and partitions there are.
+    # How many members and partitions there are, and the NAMES_EACH-th part of their subscriptions.
     size: Callable[[Draft[BodyT, Any, Any, Any]], int]
     # What every member says, of which one is as the draft says, with its target.
     told: Callable[[Draft[BodyT, Any, Any, Any]], Mapping[str, Told]]
-    # The assignor's work, with all that it needs: it may be done in a thread.
+    # The assignor's work, which may be done in a thread: it keeps what it needs of the group, and looks at every
+    # member's subscription only then.
     assignment: Callable[[Group, BodyT, Mapping[str, Told]], Callable[[], Targets]]
 
     def update(self, draft: Draft[BodyT, Any, Any, Any]) -> tuple[frozenset[Place], int]:
@@ -98,16 +101,24 @@ def told(body: ModernGroup[Any]) -> dict[str, Told]:
     return {each.member_id: (each.said, each.target) for each in body.members.values()}
 
 
+def subscriptions(members: Iterable[Told]) -> int:
+    """Return how many topics members subscribe by name, each member by itself."""
+    return sum(len(said.subscribed_topic_names) for said, _ in members if said is not None)
+
+
+def unwritten(body: ModernGroup[Any], members: Mapping[str, Told]) -> list[Any]:
+    """Return what members say that the log does not have yet: a member that is as a heartbeat will leave it."""
+    known = body.members
+    return [said for key, (said, _) in members.items() if said is not (known[key].said if key in known else None)]
+
+
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
     """Return a number that is another one when a subscribed topic comes, goes or grows. 0: none exists.
 
     Kafka hashes the same facts otherwise. That costs one rebalance when the log moves between the two.
     """
     digest = hashlib.blake2b(digest_size=8)
-    is_empty = True
-    for name in sorted(names):
-        topic = topics.get(name)
-        if topic is not None:
-            is_empty = False
-            digest.update(topic.id + topic.partition_count.to_bytes(4, "big"))
-    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+    found = {name: topic for name in names if (topic := topics.get(name)) is not None}
+    for _, topic in sorted(found.items()):
+        digest.update(topic.id + topic.partition_count.to_bytes(4, "big"))
+    return int.from_bytes(digest.digest(), "big", signed=True) if found else 0

@@ -22,7 +22,7 @@ from .....protocol.messages.describe_share_group_offsets import (
 )
 from .....protocol.messages.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from .....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ....turns import LargeResponse
+from ....turns import LargeResponse, fill
 from ...calls import Call, Eventual
 from ...interfaces import Context, Topics
 from ...share.persister import Persister
@@ -105,7 +105,7 @@ class ShareGroups:
         self,
         request: DescribeShareGroupOffsetsRequest,
         end_offset: Callable[[str, int], Awaitable[int]],
-    ) -> DescribeShareGroupOffsetsResponse:
+    ) -> DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]:
         """Answer a DescribeShareGroupOffsets. `end_offset` finds the end of a partition, and raises KafkaError."""
         reader = offsets.Reader(self._persister, self._topics, self._work.each, end_offset)
         response = DescribeShareGroupOffsetsResponse()
@@ -113,7 +113,8 @@ class ShareGroups:
             error = self._error(each.group_id, may_be_empty=True)
             actor = self._groups.groups.get(each.group_id)
             response.groups.append(await reader.describe(each, None if actor is None else actor.state, error))
-        return response
+        size = sum(len(topic.partitions) for group in response.groups for topic in group.topics)
+        return fill(response, iter(()), size)
 
     def alter_offsets(
         self, context: Context, request: AlterShareGroupOffsetsRequest

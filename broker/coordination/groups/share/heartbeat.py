@@ -137,11 +137,9 @@ def _describe(draft: Draft) -> set[str]:
 
 def _subscribed_with(draft: Draft) -> set[str]:
     """Return the topics that the group subscribes once the member is what it says."""
-    subscribers, before = draft.body.topic_subscribers, draft.member.said
     if not draft.subscription_changed:
-        return set(subscribers)
-    gone = [] if before is None else [name for name in before.subscribed_topic_names if subscribers[name] == 1]
-    return subscribers.keys() - set(gone) | set(draft.said.subscribed_topic_names)
+        return set(draft.body.topic_subscribers)
+    return draft.body.names_without([draft.member]) | set(draft.said.subscribed_topic_names)
 
 
 def _advance(draft: Draft, own_target: frozenset[tuple[bytes, int]], target_epoch: int) -> Current:
@@ -176,10 +174,7 @@ def _leave(group: Group, event: ShareHeartbeat, outcome: Outcome) -> None:
 
 def _remove(group: Group, body: ShareGroup, member_id: str, outcome: Outcome) -> None:
     """Remove a member, and raise the group's epoch. The next heartbeat of any member computes a new target."""
-    names: set[str] = set()
-    for other in body.members.values():
-        if other.member_id != member_id and other.said is not None:
-            names.update(other.said.subscribed_topic_names)
+    names = body.names_without([body.members[member_id]])
     outcome.records += changes.member_gone(group.group_id, member_id)
     outcome.records.append(changes.epoch_bumped(group.group_id, body.epoch + 1, metadata_hash(names, group.topics)))
     outcome.timers.append(CancelTimer(MemberSilent(member_id)))

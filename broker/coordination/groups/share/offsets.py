@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from .....protocol.errors import ErrorCode, KafkaError
@@ -10,17 +10,21 @@ from .....protocol.messages import alter_share_group_offsets as alter_api
 from .....protocol.messages import delete_share_group_offsets as delete_api
 from .....protocol.messages import describe_share_group_offsets as describe_api
 from .....protocol.primitives import ZERO_UUID
+from ....turns import VALUES_PER_TURN
 from ...interfaces import Topics
 from ...share.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, Persister, ShareKey
 from ..group import Group
 from ..modern.state import Place, by_topic
 from . import states
+from .state import united
 
 _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # What Kafka says of a topic of which a group has no states.
 _NO_OFFSETS = "There is no offset information to delete."
 _UNKNOWN_LAG = -1
 
+# A topic, by name, and partitions of it.
+Asked = tuple[str, list[int]]
 Each = Callable[[Iterable[Place], Callable[[Place], Awaitable[None]]], Awaitable[dict[Place, KafkaError]]]
 
 
@@ -48,31 +52,36 @@ class Reader:
         if error is not ErrorCode.NONE:
             response.error_code, response.error_message = int(error), error.text
             return response
-        asked = self._asked(request, group)
+        for topics in _portions(self._asked(request, group)):
+            response.topics += await self._read_topics(group_id, topics)
+        return response
+
+    async def _read_topics(
+        self, group_id: str, asked: Sequence[Asked]
+    ) -> list[describe_api.DescribeShareGroupOffsetsResponseTopic]:
         found: dict[Place, describe_api.DescribeShareGroupOffsetsResponsePartition] = {}
 
         async def read(place: Place) -> None:
             found[place] = await self._read(group_id, *place)
 
-        known = ((self._topics.get(name), indexes) for name, indexes in asked)
-        places = {(topic.id, index) for topic, indexes in known if topic is not None for index in indexes}
+        known = [(name, self._topics.get(name), indexes) for name, indexes in asked]
+        places = {(topic.id, index) for _, topic, indexes in known if topic is not None for index in indexes}
         errors = await self._each(places, read)
-        for name, indexes in asked:
-            topic = self._topics.get(name)
+        topics: list[describe_api.DescribeShareGroupOffsetsResponseTopic] = []
+        for name, topic, indexes in known:
             topic_id = ZERO_UUID if topic is None else topic.id
             parts = [found.get((topic_id, index)) or _failed(index, errors.get((topic_id, index))) for index in indexes]
-            response.topics.append(describe_api.DescribeShareGroupOffsetsResponseTopic(name, topic_id, parts))
-        return response
+            topics.append(describe_api.DescribeShareGroupOffsetsResponseTopic(name, topic_id, parts))
+        return topics
 
-    def _asked(
-        self, request: describe_api.DescribeShareGroupOffsetsRequestGroup, group: Group | None
-    ) -> list[tuple[str, list[int]]]:
+    def _asked(self, request: describe_api.DescribeShareGroupOffsetsRequestGroup, group: Group | None) -> list[Asked]:
         if request.topics is not None:
             return [(topic.topic_name, topic.partitions) for topic in request.topics]
         if group is None or group.share is None:
             return []
-        known = by_topic(group.share.places()).items()
-        return [(topic.name, indexes) for topic_id, indexes in known if (topic := self._topics.by_id(topic_id))]
+        known = sorted(united(group.share.initializing, group.share.initialized).items())
+        found = ((self._topics.by_id(topic_id), each.partitions) for topic_id, each in known)
+        return [(topic.name, sorted(indexes)) for topic, indexes in found if topic is not None]
 
     async def _read(
         self, group_id: str, topic_id: bytes, index: int
@@ -89,6 +98,16 @@ class Reader:
         return describe_api.DescribeShareGroupOffsetsResponsePartition(
             index, state.start_offset, state.leader_epoch, lag
         )
+
+
+def _portions(asked: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+    """Yield topics with so many partitions, together, as one turn adds to a response."""
+    begin = size = 0
+    for end, (_, indexes) in enumerate(asked, 1):
+        size += 1 + len(indexes)
+        if size >= VALUES_PER_TURN or end == len(asked):
+            yield asked[begin:end]
+            begin, size = end, 0
 
 
 def _failed(index: int, error: KafkaError | None) -> describe_api.DescribeShareGroupOffsetsResponsePartition:

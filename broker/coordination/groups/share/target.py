@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from ..group import Group
 from ..modern.state import Targets
-from ..modern.target import TargetOf, Told, told
+from ..modern.target import NAMES_EACH, TargetOf, Told, subscriptions, told
 from . import changes
 from .assignor import Sharer, assign_simple
 from .draft import Draft
@@ -14,7 +14,9 @@ from .state import ShareGroup
 
 
 def _size(draft: Draft) -> int:
-    return len(_told(draft)) + sum(len(each.partitions) for each in draft.body.initialized.values())
+    members = _told(draft)
+    size = len(members) + subscriptions(members.values()) // NAMES_EACH
+    return size + sum(len(each.partitions) for each in draft.body.initialized.values())
 
 
 def _told(draft: Draft) -> dict[str, Told]:
@@ -23,21 +25,23 @@ def _told(draft: Draft) -> dict[str, Told]:
 
 def _assignment(group: Group, body: ShareGroup, members: Mapping[str, Told]) -> Callable[[], Targets]:
     ids: dict[str, bytes] = {}
-    ready: dict[bytes, frozenset[int]] = {}
-    sharers: list[Sharer] = []
-    for member_id, (said, target) in members.items():
-        if said is None:
-            continue
-        names = set(said.subscribed_topic_names)
-        for name in names - ids.keys():
-            topic = group.topics.get(name)
-            states = None if topic is None else body.initialized.get(topic.id)
-            if topic is not None and states is not None:
-                ids[name] = topic.id
-                ready[topic.id] = states.partitions
-        own = frozenset(ids[name] for name in names if name in ids)
-        sharers.append(Sharer(member_id, own, target))
-    return lambda: assign_simple(sharers, ready)
+    initialized: dict[bytes, frozenset[int]] = {}
+    for topic_id, states in body.initialized.items():
+        topic = group.topics.by_id(topic_id)
+        if topic is not None:
+            ids[topic.name], initialized[topic_id] = topic_id, states.partitions
+
+    def work() -> Targets:
+        sharers: list[Sharer] = []
+        ready: dict[bytes, frozenset[int]] = {}
+        for member_id, (said, target) in members.items():
+            if said is not None:
+                own = frozenset(ids[name] for name in ids.keys() & said.subscribed_topic_names)
+                ready.update((topic_id, initialized[topic_id]) for topic_id in own)
+                sharers.append(Sharer(member_id, own, target))
+        return assign_simple(sharers, ready)
+
+    return work
 
 
 SHARE_TARGET: TargetOf[ShareGroup] = TargetOf(

@@ -189,7 +189,8 @@ class FakeTopics:
 
     def add(self, name: str, partitions: int) -> FakeTopic:
         """Add a topic, or one of other size in its place."""
-        topic = FakeTopic(name, name.encode().ljust(16, b"."), partitions)
+        known = self.get(name)
+        topic = FakeTopic(name, name.encode().ljust(16, b".") if known is None else known.id, partitions)
         self.topics = [each for each in self.topics if each.name != name] + [topic]
         self.changes += 1
         return topic

@@ -60,7 +60,7 @@ class ClassicClient:
 
     def settle(self) -> None:
         """Give up what the last assignment took."""
-        if self.has - self.wanted and self.is_in:
+        if self.has - self.wanted and not self.asked:
             self.has &= self.wanted
             self.is_in = False
 
