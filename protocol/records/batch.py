@@ -263,7 +263,7 @@ def check_shape(header: BatchHeader) -> None:
         _ = header.compression
 
 
-def check_body(buffer: Buffer, position: int, header: BatchHeader) -> None:
+def check_body(buffer: bytes | memoryview, position: int, header: BatchHeader) -> None:
     """Reject a batch whose body cannot be what its header says; nothing is decompressed.
 
     A compressed body begins as its codec's streams do. Any other holds as many records as the header counts: they are
@@ -271,9 +271,8 @@ def check_body(buffer: Buffer, position: int, header: BatchHeader) -> None:
     CorruptCompression, UnsupportedCodec.
     """
     at, count = position + HEADER_SIZE, header.record_count
-    view = memoryview(buffer)
     if header.attributes & CODEC_MASK:
-        if not begins_as(header.compression, view[at : at + 4]):
+        if not begins_as(header.compression, buffer[at : at + 4]):
             codec = header.compression.name.lower()
             raise CorruptCompression(f"the batch says {codec}, but its records are no such stream")
         return
@@ -283,7 +282,7 @@ def check_body(buffer: Buffer, position: int, header: BatchHeader) -> None:
     if count > MAX_WALKED_RECORDS:
         return
     try:
-        fits = record_ends(view, at, count)[-1] == end
+        fits = record_ends(buffer, at, count)[-1] == end
     except IndexError:
         fits = False
     if not fits:

@@ -90,9 +90,9 @@ def exceeds(codec: int, data: Buffer, limit: int) -> bool:
     return False
 
 
-def begins_as(codec: int, head: Buffer) -> bool:
+def begins_as(codec: int, head: bytes | memoryview) -> bool:
     """Return whether data that begin with `head` (four bytes) may be of this codec. Raw snappy may begin with any."""
-    head = bytes(memoryview(head)[:4])
+    head = bytes(head[:4])
     match codec:
         case Compression.GZIP:
             return head[:2] == GZIP_MAGIC
