@@ -52,6 +52,8 @@ def bounds_of(config: object, name: str) -> Bounds:
 
 def effective(config: object, overrides: Mapping[str, str], name: str) -> int:
     """Return the value that a group uses."""
-    default, low, high = bounds_of(config, name)
     own = overrides.get(name)
-    return default if own is None else min(max(int(own), low), high)
+    if own is None:
+        return getattr(config, FIELDS[name][0])
+    _, low, high = bounds_of(config, name)
+    return min(max(int(own), low), high)
