@@ -14,6 +14,7 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.cluster import ClusterProcesses
@@ -96,13 +97,12 @@ class ClusterRun(Run):
             await asyncio.to_thread(broker.start)
 
     async def create(self) -> None:
-        """Create the topic."""
-        address = self.cluster.brokers[1].address
-        async with await Raw.connect(address) as raw:
-            made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            while (await raw.create_topic(TOPIC, replicas=3)).error_code not in made:
-                self.check_time()  # not every broker has registered, or there is no controller yet
-                await asyncio.sleep(0.1)
+        """Create the topic. Any broker may be the controller, and every other one rejects the request."""
+        asked = CreateTopicsRequest(topics=[CreatableTopic(TOPIC, 1, replication_factor=3)])
+        made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        while (await self._ask(ApiKey.CREATE_TOPICS, 7, asked)).topics[0].error_code not in made:
+            self.check_time()  # not every broker has registered, or there is no controller yet
+            await asyncio.sleep(0.1)
         await self.leader()
 
     async def begin(self) -> None:
