@@ -75,7 +75,10 @@ def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
 
 
 def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None:
-    """Change the state. A leader epoch that is newer than the last read's is allowed, and not kept."""
+    """Change the state. A leader epoch that is newer than the last read's is allowed, and not kept.
+
+    Only `_initialize` sets the start offset back.
+    """
     current = _initialized(kept, "Write")
     _check_leader(current, event.leader_epoch)
     if event.state_epoch < current.state_epoch:
@@ -83,6 +86,9 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
     _check_exists(kept)
     _check_batches(event.batches)
     written = current._replace(start_offset=event.start_offset, delivery_complete_count=event.delivery_complete_count)
+    if UNINITIALIZED_OFFSET < event.start_offset < current.start_offset:
+        # It crossed the wire late, and was sent again before. What is below the start is known no more: it stays done.
+        written = current
     _change(kept, written, event.batches, outcome, now_ms)
     outcome.reply(event.token, None)
 
