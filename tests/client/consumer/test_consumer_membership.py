@@ -71,11 +71,11 @@ AWAY = (
 
 async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        refusals = iter(AWAY)
+        rejections = iter(AWAY)
 
         async def beat(call: Call) -> Any:
             cluster.on(BEAT, beat)
-            code = next(refusals, None) if call.request.member_epoch < 0 else None
+            code = next(rejections, None) if call.request.member_epoch < 0 else None
             return await call.default() if code is None else ConsumerGroupHeartbeatResponse(error_code=code)
 
         cluster.on(BEAT, beat)

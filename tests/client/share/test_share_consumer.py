@@ -297,11 +297,11 @@ async def test_a_member_whose_join_was_not_answered_leaves_all_the_same() -> Non
 
 async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
     async with FakeCluster({"t": 1}) as cluster:
-        refusals = iter((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR))
+        rejections = iter((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR))
 
         async def beat(call: Call) -> Any:
             cluster.on(HEARTBEAT, beat)
-            code = next(refusals, None) if call.request.member_epoch < 0 else None
+            code = next(rejections, None) if call.request.member_epoch < 0 else None
             return await call.default() if code is None else ShareGroupHeartbeatResponse(error_code=code)
 
         cluster.on(HEARTBEAT, beat)
