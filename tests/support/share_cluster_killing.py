@@ -111,13 +111,23 @@ class ClusterRun(Run):
         while (await self._ask(ApiKey.CREATE_TOPICS, 7, asked)).topics[0].error_code not in made:
             self.check_time()  # not every broker has registered, or there is no controller yet
             await asyncio.sleep(0.1)
+        for each in self.cluster.brokers.values():
+            async with await Raw.connect(each.address) as raw:
+                while not any(await self._known_id(raw)):
+                    self.check_time()  # the controller has not told it yet
+                    await asyncio.sleep(0.1)
+                self.topic_id = await self._known_id(raw)
         await self.leader()
+
+    async def _known_id(self, raw: Raw) -> bytes:
+        """Return the id of the topic, as one broker knows it; zeros where it knows none."""
+        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
+        topic_id: bytes = (await raw.ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
+        return topic_id
 
     async def begin(self) -> None:
         """Create the topic, and have the group begin at its first record."""
         await self.create()
-        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
-        self.topic_id = (await self._ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
         async with await Raw.connect(await self.coordinator()) as raw:
             assert await initialized(raw, TOPIC) == self.topic_id
 
