@@ -85,6 +85,8 @@ class Actor:
             state = await self._persister.read(self.key, self._leader_epoch)
             if state.start_offset < 0:
                 state = await self._begin_state(state)
+            elif state.start_offset > (end := self.partition.log.log_end_offset):
+                state = await self._set_back(state, end)
             self._state_epoch = state.state_epoch
             self._machine = self._restored(state)
         except KafkaError as error:
@@ -102,12 +104,17 @@ class Actor:
         await self._persister.write(self.key, state.state_epoch, self._leader_epoch, lambda: begin, ())
         return state._replace(start_offset=offset, batches=())
 
+    async def _set_back(self, state: ShareState, end: int) -> ShareState:
+        """Have the group go on where the log ends, as after a torn end. A write cannot set the start back."""
+        await self._persister.initialize(self.key, state.state_epoch, end)
+        return await self._persister.read(self.key, self._leader_epoch)
+
     def _restored(self, state: ShareState) -> SharePartition:
         """Return the machine. What the log does not have any more, as after a torn end, counts for nothing."""
         end = self.partition.log.log_end_offset
         batches = [each._replace(last_offset=min(each.last_offset, end - 1)) for each in state.batches]
         kept: list[StateBatch] = [each for each in batches if each.first_offset <= each.last_offset]
-        machine = SharePartition(min(state.start_offset, end), kept)
+        machine = SharePartition(state.start_offset, kept)
         machine.advance_start(self.partition.log.log_start_offset)
         return machine
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
@@ -217,5 +216,4 @@ class ClassicMembership(Membership):
         member_id, self._member_id, self._generation_id = self._member_id, "", NO_GENERATION
         if not member_id or self._options.group_instance_id is not None:
             return
-        with suppress(KafkaError):
-            await self._requests.leave(member_id, reason)
+        await self._requests.leave(member_id, reason)

@@ -37,7 +37,7 @@ _ASSIGNMENT_VERSION = 0
 
 
 class GroupRequests:
-    """Sends requests, each once. Raises KafkaError."""
+    """Sends requests, each once but for LeaveGroup. Raises KafkaError."""
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:
         self._coordinator = coordinator
@@ -94,13 +94,18 @@ class GroupRequests:
         self.raise_error(response.error_code, "a heartbeat")
 
     async def leave(self, member_id: str, reason: str) -> None:
-        """Send LeaveGroup and ignore an error code in its response."""
-        connection = await self._coordinator.connection()
-        request = LeaveGroupRequest(group_id=self._options.group_id, member_id=member_id)
-        if connection.version_for(LeaveGroupRequest) >= _FIRST_BATCH_LEAVE:
-            identity = MemberIdentity(member_id=member_id, reason=reason)
-            request = LeaveGroupRequest(group_id=self._options.group_id, members=[identity])
-        await connection.request(request, LeaveGroupResponse)
+        """Send LeaveGroup until it is answered, and ignore an error."""
+
+        async def ask() -> None:
+            connection = await self._coordinator.connection()
+            request = LeaveGroupRequest(group_id=self._options.group_id, member_id=member_id)
+            if connection.version_for(LeaveGroupRequest) >= _FIRST_BATCH_LEAVE:
+                identity = MemberIdentity(member_id=member_id, reason=reason)
+                request = LeaveGroupRequest(group_id=self._options.group_id, members=[identity])
+            response = await self._coordinator.request_over(connection, request, LeaveGroupResponse)
+            self.raise_error(response.error_code, "leaving")
+
+        await self._coordinator.leave(ask)
 
 
 class GroupLeader:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import TypeAlias
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -110,5 +109,9 @@ class MemberHeartbeats:
         static = self._options.group_instance_id is not None
         request = self._identity(_PAUSE_EPOCH if static else _LEAVE_EPOCH)
         self.forget_epoch()
-        with suppress(KafkaError):
-            await self._coordinator.request_twice(request, ConsumerGroupHeartbeatResponse)
+
+        async def ask() -> None:
+            response = await self._coordinator.request(request, ConsumerGroupHeartbeatResponse)
+            self._coordinator.raise_error(response.error_code, "leaving", response.error_message)
+
+        await self._coordinator.leave(ask)

@@ -5,12 +5,15 @@ Requests to a coordinator have a connection of their own, so that no long fetch 
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.schema import Message
-from ..errors import ConnectionLost, NoBrokerReachable, NotConnected, RequestTimedOut
+from ..errors import ConnectionLost, NoBrokerReachable, RequestTimedOut
 from .cluster import Cluster
 from .connection import COORDINATION, Connection
 from .metadata import Node
@@ -96,14 +99,27 @@ class Coordinator:
         connection = await self.connection(purpose)
         return await self.request_over(connection, request, response, timeout_ms=timeout_ms)
 
-    async def request_twice(self, request: Message, response: type[R]) -> R:
-        """Send one request, and over another connection again if this one breaks. For what may be said twice."""
-        try:
-            return await self.request(request, response)
-        except (NotConnected, NoBrokerReachable):
-            raise
-        except ConnectionLost:
-            return await self.request(request, response)
+    async def leave(self, ask: Callable[[], Awaitable[None]]) -> None:
+        """Have `ask` tell the coordinator that a member leaves, and again while there is none, as while it moves.
+
+        After request_timeout_ms, and where no broker can be reached, it gives up, and the group waits for the session
+        time-out. It does so after an error that stays, too.
+        """
+        with suppress(KafkaError, TimeoutError):
+            async with asyncio.timeout(self.cluster.options.request_timeout_ms / 1000):
+                await self._ask_again(ask)
+
+    async def _ask_again(self, ask: Callable[[], Awaitable[None]]) -> None:
+        failures = 0
+        while True:
+            try:
+                return await ask()
+            except KafkaError as error:
+                if isinstance(error, NoBrokerReachable) or not error.retriable:
+                    raise
+            if failures:  # at first at once: a connection that was closed while nobody used it tells nothing
+                await asyncio.sleep(self.cluster.backoff.pause_ms(failures) / 1000)
+            failures += 1
 
     async def request_over(
         self,

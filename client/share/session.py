@@ -16,7 +16,6 @@ import base64
 import logging
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -356,5 +355,9 @@ class ShareMembership:
             request = ShareGroupHeartbeatRequest(
                 group_id=self._coordinator.key, member_id=self.member_id, member_epoch=_LEAVE_EPOCH
             )
-            with suppress(KafkaError):
-                await self._coordinator.request_twice(request, ShareGroupHeartbeatResponse)
+
+            async def ask() -> None:
+                response = await self._coordinator.request(request, ShareGroupHeartbeatResponse)
+                self._coordinator.raise_error(response.error_code, "leaving", response.error_message)
+
+            await self._coordinator.leave(ask)

@@ -1,11 +1,12 @@
-"""Coordinators on simulated replicas, by seed: the leader of the one partition coordinates a group and a producer.
+"""Coordinators on simulated replicas, by seed: the leader of the one partition coordinates groups and a producer.
 
 The group coordinator, the transaction coordinator, their shards and the moves between brokers are the real ones; their
 log is the replicated log of replica_simulation.py, with its crashes, moves of the leader and lost messages. Clients are
-two members of a group that commit offsets, and a producer that commits offsets and records in transactions. `check`
-holds after every event:
+two members of a group that commit offsets, the leader of a partition of a share group, and a producer that commits
+offsets and records in transactions. `check` holds after every event:
 
 - the coordinator in charge has every committed offset that a client was told of, in a transaction or not;
+- it has in the share state every record of which the leader was told that its acceptance is written;
 - a member that was told its assignment keeps it: no move of the coordinator costs it its membership.
 
 At the end the group is stable, and every transaction is whole: its two data partitions agree with what the producer
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 from odradek.broker.coordination.groups.coordinator import GroupCoordinator
 from odradek.broker.coordination.replay import Ended, Written
-from odradek.broker.coordination.share.coordinator import ShareCoordinator
+from odradek.broker.coordination.share.coordinator import ShareCoordinator, key_text
 from odradek.broker.coordination.transactions.coordinator import TransactionCoordinator
 from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.broker.replication.coordinator_moves import CoordinatorMoves
@@ -129,7 +130,7 @@ class Configs:
     group_consumer_assignors = ("uniform", "range")
     group_consumer_migration_policy = "bidirectional"
     group_coordinator_rebalance_protocols = ("classic", "consumer")
-    share_coordinator_snapshot_update_records_per_snapshot = 500
+    share_coordinator_snapshot_update_records_per_snapshot = 5
     share_coordinator_state_topic_prune_interval_ms = 300_000
     share_coordinator_cold_partition_snapshot_interval_ms = 300_000
     group_share_session_timeout_ms = 45_000
@@ -162,11 +163,19 @@ class Topics:
         return None
 
 
+class SharedTopics(Topics):
+    """The topic that the share group reads is there."""
+
+    def by_id(self, _: bytes) -> Any:
+        return FoundTopic("shared")
+
+
 class FoundTopic(NamedTuple):
     """A topic of ten partitions."""
 
     name: str
     id: bytes = bytes(16)
+    partition_count: int = 10
 
     def partition(self, index: int) -> object:
         return Place(self.name, index)
@@ -202,8 +211,8 @@ class Coordinators:
             _quiet,
         )
         states_log = SimulatedLog(simulation, node, SHARE_STATE_TOPIC)
-        share_states = ShareCoordinator(config, states_log, self, self, topics, _quiet)
-        self.moves = CoordinatorMoves(self.groups, self.transactions, share_states)
+        self.share_states = ShareCoordinator(config, states_log, self, self, SharedTopics(), _quiet)
+        self.moves = CoordinatorMoves(self.groups, self.transactions, self.share_states)
 
     # -- The clock and the timers
 
@@ -226,12 +235,12 @@ class Coordinators:
     # -- Roles
 
     def begun(self) -> None:
-        for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC):
             self.moves.begun(Place(topic))  # type: ignore[arg-type]
 
     def ended(self) -> None:
         if self._simulation.bug != "keep what was loaded before":
-            for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC):
                 self.moves.ended(Place(topic))  # type: ignore[arg-type]
 
     # -- Markers
@@ -258,6 +267,7 @@ class CoordinatorSimulation(Simulation):
         self.data = {("data", index): clients.DataPartition() for index in range(2)}
         self.members = [clients.Member(self, number) for number in range(2)]
         self.producer = clients.TransactionalProducer(self)
+        self.share_leader = clients.ShareLeader(self)
         # Topic partition -> the highest offset of which a client was told that it is committed.
         self.told: dict[tuple[str, int], int] = {}
         self.moves = 0
@@ -434,6 +444,10 @@ class CoordinatorSimulation(Simulation):
             kept = None if offsets is None else offsets.get(*place)
             has = -1 if kept is None else kept.offset
             self._require(has >= told, f"{place} has the committed offset {has}, and a client was told {told}")
+        if 0 in found.share_states.shards.owned:
+            actor = found.share_states.shards.actors.get(key_text(self.share_leader.KEY))
+            lacking = self.share_leader.lacks(None if actor is None else actor.state.current)
+            self._require(not lacking, f"{sorted(lacking)} were accepted, and the share state does not have them")
         for member in self.members:
             self._require(not member.lost, f"{member} has lost its membership: {member.lost}")
 

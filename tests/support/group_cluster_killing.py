@@ -12,7 +12,7 @@ from pathlib import Path
 from odradek.client import Consumer, KafkaError, TopicPartition
 from odradek.tests.support import share_cluster_killing
 from odradek.tests.support.share_cluster_killing import ClusterRun
-from odradek.tests.support.share_killing import GROUP, RECORDS, TOPIC
+from odradek.tests.support.share_killing import GROUP, TOPIC
 
 PLACE = TopicPartition(TOPIC, 0)
 
@@ -28,7 +28,7 @@ class GroupRun(ClusterRun):
 
     @property
     def is_done(self) -> bool:
-        return self.account.end >= RECORDS and self.committed >= self.account.end
+        return self.is_written and self.committed >= self.account.end
 
     def check_time(self) -> None:
         self.account.accepted = set(range(self.committed))

@@ -52,7 +52,7 @@ class MemoryPersister:
         if state_epoch < known.state_epoch:
             raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
         start, delivery_complete_count = progress()
-        start = known.start_offset if start == UNINITIALIZED_OFFSET else start
+        start = max(start, known.start_offset)
         self.starts.append(start)
         combined = combine(known.batches, batches, start)
         self.states[key] = ShareState(

@@ -14,6 +14,7 @@ from typing import Any
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.cluster import ClusterProcesses
@@ -40,12 +41,19 @@ class ClusterRun(Run):
     """One run: its cluster, its members and its account."""
 
     may_be_written_late = True
+    # The producer writes until the last broker is back, so that no kill meets a group that has nothing to do.
+    pause_s = 0.05
+    kills = 0
 
     def __init__(self, folder: Path, seed: int, cluster: ClusterProcesses) -> None:
         super().__init__(folder, seed)
         self.cluster = cluster
         self.account = ClusterAccount()
         self.deadline_s = time.monotonic() + WITHIN_S
+
+    @property
+    def is_written(self) -> bool:
+        return self.kills == KILLS and super().is_written
 
     async def _ask(self, key: ApiKey, version: int, request: Any) -> Any:
         """Ask any broker that answers."""
@@ -94,22 +102,32 @@ class ClusterRun(Run):
             # Sometimes it is back before anybody has missed it.
             await asyncio.sleep(self.chance.choice([0, 1, 4]))
             await asyncio.to_thread(broker.start)
+            self.kills += 1
 
     async def create(self) -> None:
-        """Create the topic."""
-        address = self.cluster.brokers[1].address
-        async with await Raw.connect(address) as raw:
-            made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            while (await raw.create_topic(TOPIC, replicas=3)).error_code not in made:
-                self.check_time()  # not every broker has registered, or there is no controller yet
-                await asyncio.sleep(0.1)
+        """Create the topic. Any broker may be the controller, and every other one rejects the request."""
+        asked = CreateTopicsRequest(topics=[CreatableTopic(TOPIC, 1, replication_factor=3)])
+        made = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        while (await self._ask(ApiKey.CREATE_TOPICS, 7, asked)).topics[0].error_code not in made:
+            self.check_time()  # not every broker has registered, or there is no controller yet
+            await asyncio.sleep(0.1)
+        for each in self.cluster.brokers.values():
+            async with await Raw.connect(each.address) as raw:
+                while not any(await self._known_id(raw)):
+                    self.check_time()  # the controller has not told it yet
+                    await asyncio.sleep(0.1)
+                self.topic_id = await self._known_id(raw)
         await self.leader()
+
+    async def _known_id(self, raw: Raw) -> bytes:
+        """Return the id of the topic, as one broker knows it; zeros where it knows none."""
+        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
+        topic_id: bytes = (await raw.ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
+        return topic_id
 
     async def begin(self) -> None:
         """Create the topic, and have the group begin at its first record."""
         await self.create()
-        asked = MetadataRequest([MetadataRequestTopic(name=TOPIC)])
-        self.topic_id = (await self._ask(ApiKey.METADATA, 12, asked)).topics[0].topic_id
         async with await Raw.connect(await self.coordinator()) as raw:
             assert await initialized(raw, TOPIC) == self.topic_id
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
-from odradek.broker.coordination.share.batches import combine
-from odradek.broker.coordination.share.persister import ShareState, StateBatch
+from odradek.broker.coordination.share import events, machine
+from odradek.broker.coordination.share.kept_state import KeptState
+from odradek.broker.coordination.share.persister import ShareKey, ShareState, StateBatch
 from odradek.broker.share.share_partition import (
     Acknowledgement,
     AcknowledgeType,
@@ -27,6 +29,15 @@ from odradek.protocol.errors import KafkaError
 MEMBERS = ("ann", "bob", "cat")
 LIMITS = Limits(lock_ms=1_000, max_deliveries=4, max_locks=30, may_renew=True)
 DONE = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+
+
+class _Topics:
+    """One topic of one partition."""
+
+    partition_count = 1
+
+    def by_id(self, _: bytes) -> Any:
+        return self
 
 
 class Broken(AssertionError):
@@ -47,7 +58,11 @@ class History:
         self.log_start = 0
         self.spans: list[Span] = []
         self.end = 0
-        self.written = ShareState(1, 0, 0, 0)
+        # The share coordinator's state, and the writes that may come a second time: their answers were lost.
+        self.kept = KeptState(ShareKey("g", bytes(16), 0), _Topics(), updates_per_snapshot=5)
+        self.late: list[events.Write] = []
+        self.leader_epoch = 0
+        self._coordinate(events.Initialize(None, 1, 0))
         self.partition = SharePartition(0)
         # What each record went through, by what the members and the share coordinator were told.
         self.holders: dict[int, str] = {}
@@ -57,13 +72,27 @@ class History:
         self.changes: list[tuple[Change, dict[int, str]]] = []
         self.gone: set[int] = set()
 
+    @property
+    def written(self) -> ShareState:
+        """What a restart finds."""
+        assert self.kept.current is not None
+        return self.kept.current
+
+    def _coordinate(self, event: events.Request) -> events.Answer:
+        """Have the share coordinator handle a request, and return its answer."""
+        outcome = machine.step(self.kept, event, self.now_ms)
+        for record in outcome.records:
+            self.kept.apply(record)
+        ((_, answer),) = outcome.replies
+        return answer
+
     def step(self) -> None:
         """Do something, then check everything."""
         self.random.choice(
             (
                 *(self.append, self.fetch, self.fetch, self.fetch, self.acknowledge, self.acknowledge),
                 *(self.settle, self.settle, self.release, self.wait, self.start_again, self.delete_records),
-                self.acknowledge_wrongly,
+                *(self.acknowledge_wrongly, self.write_late, self.write_late),
             )
         )()
         self.check()
@@ -182,10 +211,17 @@ class History:
             return
         batches = change.batches()
         start, count = self.partition.start_offset, self.partition.delivery_complete_count
-        combined = combine(self.written.batches, batches, max(start, self.written.start_offset))
-        self.written = self.written._replace(start_offset=start, delivery_complete_count=count, batches=combined)
+        write = events.Write(None, 1, self.leader_epoch, start, count, batches)
+        if (answer := self._coordinate(write)) is not None:
+            raise Broken(f"the share coordinator answers {answer}")
+        self.late.append(write)
         self.partition.keep(change)
         self._note_done(batches)
+
+    def write_late(self) -> None:
+        """Have a write come again, behind later ones: it was sent twice, and the coordinator hung."""
+        if self.late:
+            self._coordinate(self.random.choice(self.late))
 
     def _note_done(self, batches: Sequence[StateBatch]) -> None:
         for batch in batches:
@@ -196,6 +232,8 @@ class History:
         """Lose the leader: another reads what was written."""
         if self.random.random() < 0.7:
             return
+        self.leader_epoch += self.random.choice((0, 1))  # a leader may also load again
+        self._coordinate(events.Read(None, self.leader_epoch))
         self.partition = SharePartition(self.written.start_offset, self.written.batches)
         self.partition.advance_start(self.log_start)
         self.holders, self.changes = {}, []

@@ -85,6 +85,8 @@ class Run:
 
     # Whether a change of state that was rejected may have been written, because it crossed the wire.
     may_be_written_late = False
+    # The pause of the producer after each batch.
+    pause_s = 0.005
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -98,9 +100,14 @@ class Run:
         return self.broker.address, ""
 
     @property
+    def is_written(self) -> bool:
+        """Whether the producer has written enough."""
+        return self.account.end >= RECORDS
+
+    @property
     def is_done(self) -> bool:
         account = self.account
-        return account.end >= RECORDS and len(account.accepted | account.doubtful) >= account.end
+        return self.is_written and len(account.accepted | account.doubtful) >= account.end
 
     def check_time(self) -> None:
         left = set(range(self.account.end)) - self.account.accepted - self.account.doubtful
@@ -108,12 +115,12 @@ class Run:
 
     async def produce(self) -> None:
         """Write the records, one batch after the other."""
-        while self.account.end < RECORDS:
+        while not self.is_written:
             self.check_time()
             try:
                 async with await Raw.connect((await self.leader())[0]) as raw:
                     error = 0
-                    while self.account.end < RECORDS and not error:
+                    while not self.is_written and not error:
                         count = self.chance.randint(1, 9)
                         now_ms = int(time.time() * 1000)
                         written = await raw.produce(TOPIC, batch_of(*[b"x"] * count, timestamp_ms=now_ms))
@@ -121,7 +128,7 @@ class Run:
                         if not error:
                             # What was written before a kill and not answered is there as well.
                             self.account.end = max(self.account.end, written.base_offset + count)
-                        await asyncio.sleep(0.005)
+                        await asyncio.sleep(self.pause_s)
             except LOST:
                 await asyncio.sleep(0.05)
 

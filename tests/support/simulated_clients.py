@@ -1,4 +1,4 @@
-"""Clients of simulated coordinators (coordinator_simulation.py): members of a group and a transactional producer.
+"""Clients of simulated coordinators (coordinator_simulation.py): group members, a transactional producer, a leader.
 
 They do what clients of Kafka do about each error: look for the coordinator again, repeat the request, or join again. A
 client has one request under way; a response that comes after it has given up is dropped, as with a closed connection.
@@ -7,8 +7,18 @@ client has one request under way; a response that comes after it has given up is
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from odradek.broker.coordination.share import events
+from odradek.broker.coordination.share.persister import (
+    UNINITIALIZED_OFFSET,
+    DeliveryState,
+    ShareKey,
+    ShareState,
+    StateBatch,
+)
 from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -363,3 +373,83 @@ class DataPartition:
         if found is not None:
             self.ended[found[1]] = end.commit
         return None
+
+
+class ShareLeader(Client):
+    """The leader of a partition that a share group reads: it has the share coordinator write what was accepted.
+
+    It loads the state again now and then, as the next leader or as the same one. A request may arrive a second time,
+    late and over another connection than those that came after it.
+    """
+
+    KEY = ShareKey("s", bytes(16), 0)
+
+    def __init__(self, simulation: CoordinatorSimulation) -> None:
+        super().__init__(simulation)
+        # What the coordinator has said that it is written.
+        self.told: set[int] = set()
+        self._is_begun = False
+        self._epoch = 0
+        self._is_loaded = False
+
+    @property
+    def _start(self) -> int:
+        return next(offset for offset in count() if offset not in self.told)
+
+    def act(self) -> None:
+        """Begin the state, load it, or write that a record behind the start was accepted."""
+        if not self._is_begun:
+            self._ask(partial(events.Initialize, state_epoch=1, start_offset=UNINITIALIZED_OFFSET), self._begun)
+        elif not self._is_loaded:
+            self._ask(partial(events.Read, leader_epoch=self._epoch), self._loaded)
+        else:
+            start = self._start
+            offset = self.simulation.chance.choice([each for each in range(start, start + 5) if each not in self.told])
+            batches = [StateBatch(offset, offset, DeliveryState.ACKNOWLEDGED, 1)]
+            write = partial(
+                events.Write,
+                state_epoch=1,
+                leader_epoch=self._epoch,
+                start_offset=start,
+                delivery_complete_count=0,
+                batches=batches,
+            )
+            self._ask(write, partial(self._written, offset))
+
+    def _begun(self, answer: events.Answer) -> None:
+        self._is_begun = answer is None
+        self.pause()
+
+    def _loaded(self, answer: events.Answer) -> None:
+        self._is_loaded = isinstance(answer, ShareState)
+        self.pause()
+
+    def _written(self, offset: int, answer: events.Answer) -> None:
+        chance = self.simulation.chance
+        if answer is None:
+            self.told.add(offset)
+        if answer is not None or chance.random() < 0.1:
+            self._is_loaded, self._epoch = False, self._epoch + chance.randint(0, 1)
+        self.pause()
+
+    def _ask(self, make: Callable[[Any], events.Request], answered: Callable[[events.Answer], None]) -> None:
+        def handle(coordinators: Coordinators) -> Any:
+            return coordinators.share_states.ask(self.KEY, make, lambda answer: (answer,))
+
+        def unpacked(response: tuple[events.Answer]) -> None:
+            (answer,) = response
+            if not (isinstance(answer, KafkaError) and self.is_refused(answer.code)):
+                answered(answer)
+
+        self.ask(handle, unpacked)
+        simulation, coordinator = self.simulation, self._coordinator
+        if coordinator is not None and simulation.chance.random() < 0.3:
+            late_ms = simulation.chance.randint(0, REQUEST_TIMEOUT_MS)
+            simulation.later(late_ms, lambda: simulation.request(coordinator, handle, lambda _: None))
+
+    def lacks(self, state: ShareState | None) -> set[int]:
+        """Return what a state does not have of what this leader was told."""
+        if state is None:
+            return self.told
+        done = {offset for each in state.batches for offset in range(each.first_offset, each.last_offset + 1)}
+        return {offset for offset in self.told if offset >= state.start_offset and offset not in done}

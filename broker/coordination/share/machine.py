@@ -57,10 +57,19 @@ def _initialize(kept: KeptState, event: Initialize, outcome: Outcome, now_ms: in
     if kept.current is not None and event.state_epoch < kept.current.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH)
     _check_exists(kept)
+    if _is_begun(kept.current, event):
+        outcome.reply(event.token, None)
+        return
     count = UNKNOWN_COUNT if event.start_offset == UNINITIALIZED_OFFSET else 0
     state = ShareState(event.state_epoch, 0, event.start_offset, count)
     outcome.records.append(_snapshot(kept, state, created_ms=now_ms, now_ms=now_ms))
     outcome.reply(event.token, None)
+
+
+def _is_begun(current: ShareState | None, event: Initialize) -> bool:
+    """Return whether the request has come before: it crossed the wire twice, and the group may have begun to read."""
+    is_same = current is not None and current.state_epoch == event.state_epoch
+    return is_same and event.start_offset == UNINITIALIZED_OFFSET
 
 
 def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
@@ -75,7 +84,10 @@ def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
 
 
 def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None:
-    """Change the state. A leader epoch that is newer than the last read's is allowed, and not kept."""
+    """Change the state. A leader epoch that is newer than the last read's is allowed, and not kept.
+
+    Only `_initialize` sets the start offset back.
+    """
     current = _initialized(kept, "Write")
     _check_leader(current, event.leader_epoch)
     if event.state_epoch < current.state_epoch:
@@ -83,6 +95,9 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
     _check_exists(kept)
     _check_batches(event.batches)
     written = current._replace(start_offset=event.start_offset, delivery_complete_count=event.delivery_complete_count)
+    if UNINITIALIZED_OFFSET < event.start_offset < current.start_offset:
+        # It crossed the wire late, and was sent again before. What is below the start is known no more: it stays done.
+        written = current
     _change(kept, written, event.batches, outcome, now_ms)
     outcome.reply(event.token, None)
 

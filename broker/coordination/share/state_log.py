@@ -89,31 +89,24 @@ class StateTopicLog:
         # The log appends within this turn, so the records begin at its present end.
         base = self._log.end_offset(partition)
         under_way = self._under_way.setdefault(partition, [])
+        # What is committed after the partition has moved away is noted in what nobody reads any more.
+        snapshots = self._snapshots.setdefault(partition, {})
 
         def committed(error: KafkaError | None) -> None:
             under_way.remove(base)
             if error is None:
                 for offset, (key, value) in enumerate(records, base):
-                    self._note(partition, key, value, offset)
+                    _note(snapshots, key, value, offset)
             on_committed(error)
 
         under_way.append(base)
         self._log.append(partition, records, committed, producer, durable_after)
 
-    def _note(self, partition: int, key: bytes, value: bytes | None, offset: int) -> None:
-        if not key.startswith(_SNAPSHOT):
-            return
-        snapshots = self._snapshots.setdefault(partition, {})
-        if value is None:
-            snapshots.pop(key[2:], None)
-        else:
-            snapshots[key[2:]] = offset
-
     # -- What the shards tell of a partition (Companion)
 
     def restore(self, written: Written, partition: int) -> bool:
         """Note where a snapshot is that was loaded."""
-        self._note(partition, written.key, written.value, written.offset)
+        _note(self._snapshots.setdefault(partition, {}), written.key, written.value, written.offset)
         return False
 
     def loaded(self, partition: int) -> None:
@@ -141,3 +134,13 @@ class StateTopicLog:
         bound = self._log.end_offset(partition) - max(least, 2 * len(snapshots))
         found = sorted((offset, key) for key, offset in snapshots.items() if offset < bound)
         return [_SNAPSHOT + key for _, key in found]
+
+
+def _note(snapshots: dict[bytes, int], key: bytes, value: bytes | None, offset: int) -> None:
+    """Note a committed record in the snapshots of its partition."""
+    if not key.startswith(_SNAPSHOT):
+        return
+    if value is None:
+        snapshots.pop(key[2:], None)
+    else:
+        snapshots[key[2:]] = offset

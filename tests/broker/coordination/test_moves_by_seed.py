@@ -21,16 +21,18 @@ def play(seed: int, bug: str = "") -> CoordinatorSimulation:
 
 
 def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -> None:
-    moves = told = 0
+    moves = told = accepted = 0
     for seed in range(SEEDS):
         try:
             found = play(seed)
         except Broken as broken:
             pytest.fail(f"seed {seed}: {broken}")
         moves, told = moves + found.moves, told + sum(found.told.values())
+        accepted += len(found.share_leader.told)
     # Otherwise nothing has been shown.
     assert moves > 3 * SEEDS
     assert told > 10 * SEEDS
+    assert accepted > 10 * SEEDS
 
 
 # From the first seed on that finds the bug today. The fourth bug takes a hundred seeds: tests/soak.

@@ -407,6 +407,15 @@ async def test_a_restart_of_the_leader_keeps_counts_and_gaps(world: ShareWorld) 
     assert (world.state().start_offset, world.state().delivery_complete_count) == (0, 6)
 
 
+async def test_a_group_goes_on_where_a_torn_log_ends_also_after_a_restart(world: ShareWorld) -> None:
+    await world.raw.produce("t", batch_of(b"a"))
+    world.begins_at(0, 7)
+    ann = await world.member("ann", 0)
+    assert world.state().start_offset == 1, "the records that come now would be skipped"
+    await world.raw.produce("t", batch_of(b"b"))
+    assert await world.gets(ann) == [(1, 1, 1)]
+
+
 async def test_suspects_come_in_ever_smaller_pieces(world: ShareWorld) -> None:
     await world.raw.produce("t", batch_of(*[b"x"] * 8))
     await world.raw.produce("t", batch_of(b"y"))

@@ -60,6 +60,43 @@ async def test_a_member_joins_reads_commits_and_leaves() -> None:
         assert not cluster.calls(ApiKey.JOIN_GROUP)
 
 
+# What brokers answer while a coordinator that was killed has no successor yet.
+AWAY = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+)
+
+
+async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        rejections = iter(AWAY)
+
+        async def beat(call: Call) -> Any:
+            cluster.on(BEAT, beat)
+            code = next(rejections, None) if call.request.member_epoch < 0 else None
+            return await call.default() if code is None else ConsumerGroupHeartbeatResponse(error_code=code)
+
+        cluster.on(BEAT, beat)
+        async with member_of(cluster, "t") as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            member = cluster.group.member_id
+        assert cluster.group.left == [member], "the group would wait for the end of its session"
+
+
+async def test_a_stop_does_not_wait_for_a_coordinator_that_never_comes() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        consumer = member_of(cluster, "t")
+        await consumer.start()
+        await until(consumer, lambda: bool(consumer.assignment()))
+        cluster.defaults[BEAT] = rejection(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        async with asyncio.timeout(10):
+            await consumer.stop(timeout_ms=50)
+        assert len([each for each in beats(cluster) if each.member_epoch < 0]) > 1
+        assert cluster.group.left == []
+
+
 async def test_a_heartbeat_says_only_what_has_changed() -> None:
     async with FakeCluster({"t": 1, "u": 1}) as cluster, member_of(cluster, "t") as consumer:
         await until(consumer, lambda: consumer.assignment() == {T0})

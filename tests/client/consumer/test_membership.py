@@ -13,6 +13,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupResponse
+from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
@@ -315,6 +316,19 @@ async def test_a_listener_is_told_what_comes_and_goes_and_can_commit() -> None:
         assert [event for event, _ in told] == ["assigned", "lost", "assigned", "revoked"]
         assert {partitions for _, partitions in told} == {frozenset({T0})}
         assert cluster.group.committed == {("t", 0): 5}
+
+
+async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        async with member_of(cluster) as consumer:
+            await until(consumer, lambda: bool(consumer.assignment()))
+            away = (
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                ErrorCode.NOT_COORDINATOR,
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            )
+            cluster.on(ApiKey.LEAVE_GROUP, drop, *(answer(LeaveGroupResponse(error_code=each)) for each in away))
+        assert cluster.group.left == ["member-1"], "the group would wait for the end of its session"
 
 
 async def test_static_members_do_not_leave() -> None:

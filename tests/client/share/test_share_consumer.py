@@ -29,7 +29,7 @@ from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatR
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import answer, do_and_drop, drop
+from odradek.tests.support.wire import Call, answer, do_and_drop, drop
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)
@@ -293,6 +293,23 @@ async def test_a_member_whose_join_was_not_answered_leaves_all_the_same() -> Non
                     await asyncio.sleep(0.001)
         joined = cluster.calls(HEARTBEAT)[0].request.member_id
         assert cluster.share_group.left == [joined], "its partitions would wait for the end of its session"
+
+
+async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        rejections = iter((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR))
+
+        async def beat(call: Call) -> Any:
+            cluster.on(HEARTBEAT, beat)
+            code = next(rejections, None) if call.request.member_epoch < 0 else None
+            return await call.default() if code is None else ShareGroupHeartbeatResponse(error_code=code)
+
+        cluster.on(HEARTBEAT, beat)
+        write(cluster.log("t"), 1)
+        async with worker(cluster) as consumer:
+            await take(consumer, 1)
+        joined = cluster.calls(HEARTBEAT)[0].request.member_id
+        assert cluster.share_group.left == [joined]
 
 
 async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None:

@@ -164,6 +164,34 @@ async def test_what_no_topic_has_is_rejected(broker: Broker, raw: Raw) -> None:
     assert backwards.error_code == ErrorCode.INVALID_REQUEST
 
 
+@pytest.mark.parametrize("updates", [0, 500])
+async def test_a_write_that_comes_late_does_not_set_the_start_back(config: BrokerConfig, updates: int) -> None:
+    config = replace(config, share_coordinator_snapshot_update_records_per_snapshot=updates)
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        states = await states_of(broker, raw)
+        await states.initialize(0, 1, 0)
+        await states.read(0, 1)
+        late = (1, 1), 2, 3, [(2, 4, 2, 1)]
+        await states.write(0, *late)
+        await states.write(0, (1, 1), 10, 1, [(5, 9, 2, 1), (12, 12, 2, 1)])
+        assert (await states.write(0, *late)).error_code == 0
+        assert [(each.first_offset, each.last_offset) for each in (await states.read(0, 1)).state_batches] == [(12, 12)]
+        summary = await states.summary(0)
+        assert (summary.start_offset, summary.delivery_complete_count) == (10, 1)
+
+
+async def test_a_state_that_is_begun_twice_goes_on(broker: Broker, raw: Raw) -> None:
+    states = await states_of(broker, raw)
+    await states.initialize(0, 1, -1)
+    await states.read(0, 4)
+    await states.write(0, (1, 4), 7, 0)
+    assert (await states.initialize(0, 1, -1)).error_code == 0
+    assert (await states.read(0, 3)).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert (await states.summary(0)).start_offset == 7
+    await states.initialize(0, 2, -1)
+    assert (await states.summary(0)).start_offset == -1
+
+
 async def test_states_are_there_after_a_restart(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         states = await states_of(broker, raw)

@@ -63,3 +63,14 @@ def test_what_no_state_needs_is_deleted(log: Any) -> None:
     log.appended.pop()(None)
     kept.prune(0)
     assert log.start == log.end == 5
+
+
+def test_a_snapshot_that_is_committed_after_the_partition_has_moved_does_not_hold_the_next_reign_up(log: Any) -> None:
+    kept = StateTopicLog(log)
+    kept.append(0, [(SNAPSHOT + b"a", b"")], lambda _: None)
+    kept.unload(0)
+    log.appended.pop()(None)
+    # Another coordinator has deleted the state, and this one has loaded the partition again.
+    log.end = 9
+    kept.prune(0)
+    assert log.start == 9
