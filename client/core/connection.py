@@ -51,7 +51,8 @@ CONNECT_TIMEOUT_MS = 5_000
 
 # What asyncio says of several failed attempts, one for each address of a host name.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-_log = logging.getLogger(__name__)
+# Tells of logins that fail.
+login_log = logging.getLogger(__name__)
 
 # The purpose of a connection. Brokers respond to a connection's requests in order, so requests that wait long have a
 # connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
@@ -484,7 +485,7 @@ class ConnectionPool:
             return
         error = task.exception()  # retrieved, so that asyncio does not warn if all who waited were cancelled
         if isinstance(error, AuthenticationFailed):
-            _log.warning("%s", error.message)  # tasks in the background would try it again without a word
+            login_log.warning("%s", error.message)  # tasks in the background would try it again without a word
 
     def stop_connecting(self) -> list[asyncio.Task[Connection]]:
         """Open no more connections. Return the cancelled attempts, for the caller to wait for."""
