@@ -47,11 +47,21 @@ def options_of(kind: str, texts: Mapping[str, str]) -> dict[str, Any]:
     return own | security_arguments(texts)
 
 
-def texts_of(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """Return the configs of that kind, and those of security, as plain texts without units."""
+def texts_of(kind: str, of_profile: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the configs of that kind, and those of security, as plain texts without units. Those `given` replace
+    those of a profile, whatever name each has: a line of JAAS holds a user and a password.
+    """
+    from ..client.core.option_table import OPTIONS
+    from ..client.core.security import security_arguments
+
     known = _known(kind)
-    own = {name: parse_value(name, text) for name, text in texts.items() if name in known}
-    return own | {name: text for name, text in texts.items() if name.startswith(_SECURITY)}
+    own = {name: parse_value(name, text) for name, text in {**of_profile, **given}.items() if name in known}
+    security: dict[str, Any] = {**security_arguments(of_profile), **security_arguments(given)}
+    return own | {OPTIONS[name].config: _config_text(value) for name, value in security.items()}
+
+
+def _config_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check(name: str, text: str, kinds: Iterable[str], source: str) -> None:

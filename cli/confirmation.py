@@ -23,7 +23,7 @@ _MAX_STATUS = 100
 
 
 def confirm(question: str, yes: bool, otherwise: str) -> None:
-    """Ask on a terminal, unless `--yes` was given. CliError with the text `otherwise` if the user says no.
+    """Ask on a terminal, unless `--yes` was given. CliError with the text `otherwise` if the user says no, or nothing.
 
     Without a terminal nobody can be asked: CliError unless `--yes` was given.
     """
@@ -31,7 +31,14 @@ def confirm(question: str, yes: bool, otherwise: str) -> None:
         return
     if not sys.stdin.isatty():
         raise CliError(f"{otherwise}: standard input is no terminal to ask on; --yes does it without asking")
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort as end:
+        if not isinstance(end.__context__, EOFError):
+            raise
+        agreed = False
+        click.echo(err=True)  # no line was typed: the cursor is still behind the question
+    if not agreed:
         raise CliError(otherwise)
 
 

@@ -18,6 +18,7 @@ from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs
 from .errors import CliError, cannot_listen
 from .registry import login_of, tls_context
+from .schema_options import registry_client
 from .serve import FORMATS, LEVELS, check_listen, set_up_logging
 from .session import client_options, run
 from .values import OneOf
@@ -123,20 +124,14 @@ def _config(listen: str, bootstrap_server: str) -> ConsoleConfig:
 
 
 def _schemas(url: str | None, login_file: Path | None, ca_file: str | None) -> Schemas | None:
-    """Return what asks the registry. UsageError for its options without it, CliError for a bad one."""
+    """Return what asks the registry. UsageError for its options without it. Others as `registry_client`."""
     if url is None:
         if login_file is not None or ca_file is not None:
             raise click.UsageError("--registry-login-file and --registry-ca need --registry")
         return None
-    from ..client.errors import InvalidOption
-    from ..client.schemas import SchemaRegistry
     from ..console.reading.schemas import Schemas
 
-    login = None if login_file is None else login_of(login_file)
-    try:
-        return Schemas(SchemaRegistry(url, login=login, ca_file=ca_file))
-    except InvalidOption as error:
-        raise click.UsageError(f"--registry: {error.message}") from error
+    return Schemas(registry_client(url, login_file, ca_file))
 
 
 async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:

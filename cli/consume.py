@@ -130,6 +130,8 @@ def command(
       odradek consume flights --value-format avro --registry http://127.0.0.1:8081
       odradek consume __consumer_offsets --key-separator ' ' --until-end
     """
+    if group == "":
+        raise click.UsageError("--group takes the id of a group, not '': leave it out for no group")
     if tail is not None and offset is not None:
         raise click.UsageError("only one of --offset and --tail")
     if follow and until_end:

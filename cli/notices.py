@@ -52,12 +52,43 @@ class _Lines(logging.Handler):
         click.echo(f"odradek: {record.getMessage()}", err=True)
 
 
+class _Logins(logging.Handler):
+    """Prints why a client cannot log in, once for as long as the reason is the same."""
+
+    _said = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from ..client.core.options import in_words_of_kafka
+
+        if (text := in_words_of_kafka(record.getMessage())) != self._said:
+            self._said = text
+            click.echo(f"odradek: {text}", err=True)
+
+
 @contextmanager
 def retry_notice() -> Generator[None]:
-    """Print what the command's clients say of requests that fail and are retried."""
-    from ..client.core.clock import log
+    """Print what the command's clients say of requests that fail and are retried.
 
-    handler = _Lines()
+    A login that fails is the error of the command, so the log's line about it goes nowhere without `login_notice`.
+    """
+    from ..client.core.clock import log
+    from ..client.core.connection import login_log
+
+    with _handled(log, _Lines()), _handled(login_log, logging.NullHandler()):
+        yield
+
+
+@asynccontextmanager
+async def login_notice() -> AsyncGenerator[None]:
+    """Print why a client cannot log in that tries again, as a producer does for the records that it holds."""
+    from ..client.core.connection import login_log
+
+    with _handled(login_log, _Logins()):
+        yield
+
+
+@contextmanager
+def _handled(log: logging.Logger, handler: logging.Handler) -> Generator[None]:
     log.addHandler(handler)
     try:
         yield

@@ -20,7 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from ..broker.security import pem
 from ..broker.security.certificates import CertificateError, subject_name
-from ..client.core.handshakes import closed_in_handshake, handshake_error
+from ..client.core.handshakes import handshake_error
 from .broker_address import BadAddress, nothing_listens, split_addresses
 from .errors import CliError
 from .health_check import REQUEST
@@ -181,8 +181,7 @@ def _look(address: str, host: str, port: int) -> tuple[list[bytes], list[str]]:
                 notes.append(f"{address} ends a session without a client certificate")
             return chain, notes
     except ssl.SSLError as error:
-        is_closed = isinstance(error, ssl.SSLEOFError)
-        said = closed_in_handshake(address) if is_closed else handshake_error(address, error)
+        said = handshake_error(address, error)
         raise CliError(said.message if said else str(error)) from error
 
 

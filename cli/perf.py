@@ -19,6 +19,7 @@ import click
 from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC
+from .notices import login_notice
 from .output import print_rows, row_options
 from .session import client_options, open_admin, run
 from .values import OneOf, WholeNumber
@@ -213,7 +214,7 @@ async def _produce(
     chunk = max(1, _CHUNK_BYTES // (size + 8)) if rate is None else max(1, rate // _PACES_PER_S)
     # Different values, made before the clock runs.
     values = [os.urandom(size) for _ in range(min(chunk, records))]
-    async with Producer(bootstrap_server, **chosen) as producer:
+    async with Producer(bootstrap_server, **chosen) as producer, login_notice():
         await producer.partitions_for(topic)
         meter = _Meter()
         await _send_chunks(producer, topic, values, records, rate, meter)
@@ -325,7 +326,7 @@ async def _latency(topic: str, records: int, size: int, bootstrap_server: str) -
     acknowledged = LatencyHistogram()
     chosen = client_options("producer", linger_ms=0)
     producer = Producer(bootstrap_server, **chosen)
-    async with await _consumer(topic, bootstrap_server) as consumer, producer:
+    async with await _consumer(topic, bootstrap_server) as consumer, producer, login_notice():
         for each, end in (await consumer.end_offsets(consumer.assignment())).items():
             consumer.seek(each, end)
         await consumer.getmany()

@@ -17,7 +17,7 @@ import click
 from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC
-from .notices import connection_notice
+from .notices import connection_notice, login_notice
 from .output import print_rows
 from .record_input import MAX_LINE_BYTES, BadLine, Headers, InputRecord, LineCutter, LineForm, chunks, parse_time_ms
 from .schema_options import SchemaFormats, schema_options
@@ -204,7 +204,7 @@ async def _produce(sending: _Sending, bootstrap_server: str) -> None:
         buffer_memory=_BUFFER_BYTES,
     )
     producer = Producer(bootstrap_server, **options)
-    async with producer, connection_notice(producer, bootstrap_server):
+    async with producer, login_notice(), connection_notice(producer, bootstrap_server):
         if sending.file is not None:
             await _send_file(producer, sending, sending.file)
         else:

@@ -27,7 +27,7 @@ Formatter = Callable[["ConsumerRecord"], bytes]
 
 # The topics whose records are the broker's own: internal_records.py reads them.
 INTERNAL_TOPICS = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
-_FIELD = re.compile(rb"%(.)(?:\{(\w+)\})?", re.DOTALL)
+_FIELD = re.compile(rb"%(.|\Z)(?:\{(\w+)\})?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

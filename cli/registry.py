@@ -107,17 +107,17 @@ def _with_client_options(log: LogOptions) -> LogOptions:
     return replace(log, admin=admin, consumer=consumer, producer=producer)
 
 
-def login_of(path: Path) -> str:
-    """Return the NAME:PASSWORD of --login-file. CliError for a file without one."""
+def login_of(path: Path, option: str = "--login-file") -> str:
+    """Return the NAME:PASSWORD of the file that an option names. CliError for a file without one."""
     try:
         text = path.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise CliError(f"--login-file {path}: {error.strerror or error}") from error
+        raise CliError(f"{option} {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise CliError(f"--login-file {path}: is no text in UTF-8") from error
+        raise CliError(f"{option} {path}: is no text in UTF-8") from error
     name, colon, password = text.partition(":")
     if not (name and colon and password) or "\n" in text:
-        raise CliError(f"--login-file {path}: one line NAME:PASSWORD is expected")
+        raise CliError(f"{option} {path}: one line NAME:PASSWORD is expected")
     return text
 
 

@@ -16,6 +16,7 @@ from .record_input import BadLine, InputRecord
 from .values import OneOf
 
 if TYPE_CHECKING:
+    from ..client.schemas import SchemaRegistry
     from ..client.schemas.plain_json import PlainReader
     from ..client.schemas.registered import RegisteredSerializer
 
@@ -147,14 +148,25 @@ def _formats(
     if not (key_format or value_format):
         raise click.UsageError("--registry is for --key-format and --value-format")
     from ..client.errors import InvalidOption
-    from ..client.schemas import SchemaRegistry
 
-    login = None if registry_login_file is None else _text(registry_login_file).strip()
+    client = registry_client(registry, registry_login_file, registry_ca)
     try:
-        client = SchemaRegistry(registry, login=login, ca_file=registry_ca)
         return SchemaFormats(_one(key_format, client, key_schema), _one(value_format, client, value_schema))
     except InvalidOption as error:
         raise CliError(error.message) from error
+
+
+def registry_client(url: str, login_file: Path | None, ca_file: str | None) -> SchemaRegistry:
+    """Return the client of --registry and its options. UsageError for what no registry can be, CliError for a file."""
+    from ..client.errors import InvalidOption
+    from ..client.schemas import SchemaRegistry
+    from .registry import login_of
+
+    login = None if login_file is None else login_of(login_file, "--registry-login-file")
+    try:
+        return SchemaRegistry(url, login=login, ca_file=ca_file)
+    except InvalidOption as error:
+        raise click.UsageError(f"--registry: {error.message}") from error
 
 
 def _one(name: str | None, registry: Any, schema: Path | None) -> RegisteredSerializer | None:

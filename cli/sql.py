@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -65,6 +65,8 @@ def command(
         raise click.UsageError("only one of --csv and --json")
     if binary and formats:
         raise click.UsageError("--binary has bytes, and --key-format and --value-format have JSON of them")
+    if not query.strip():
+        raise click.UsageError("SQL is empty")
     from ..client.errors import KafkaError, NoBrokerReachable
 
     options = {
@@ -86,7 +88,7 @@ def _client_configs() -> dict[str, str]:
     from .client_configs import texts_of
 
     of_profile, given = chosen_configs(click.get_current_context())
-    return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile | given).items()}
+    return {f"kafka.{name}": value for name, value in texts_of("sql", of_profile, given).items()}
 
 
 def _ask(
@@ -130,5 +132,28 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as the outputs take it: a time in ISO 8601."""
-    return value.isoformat() if isinstance(value, datetime) else value
+    """Return a value as the outputs take it: times and intervals in ISO 8601, also those in lists and structs."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, list):
+        return [_plain(each) for each in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, tuple):
+        # An interval has names, an entry of a map has none.
+        parts = cast("tuple[Any, ...]", value)
+        return _interval(*parts) if hasattr(parts, "nanoseconds") else [_plain(each) for each in parts]
+    return value
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """Return Arrow's interval in ISO 8601: P1M2DT3H4M5.5S. Each part has a sign of its own."""
+    sign = "-" if nanoseconds < 0 else ""
+    minutes, rest = divmod(abs(nanoseconds), 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    seconds = f"{rest // 10**9}.{rest % 10**9:09d}".rstrip("0").rstrip(".")
+    date = "".join(f"{number}{unit}" for number, unit in ((months, "M"), (days, "D")) if number)
+    clock = "".join(f"{sign}{number}{unit}" for number, unit in ((hours, "H"), (minutes, "M")) if number)
+    if rest or not (date or clock):
+        clock += f"{sign}{seconds}S"
+    return f"P{date}T{clock}" if clock else f"P{date}"

@@ -25,7 +25,7 @@ from ..protocol.records.record import Record
 from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC, matching
-from .notices import Progress, connection_notice
+from .notices import Progress, connection_notice, login_notice
 from .session import client_options, open_admin, run
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
         sending = client_options("producer", max_request_size=_MAX_REQUEST_BYTES, buffer_memory=2 * _MAX_REQUEST_BYTES)
         producer = Producer(target, **sending)
         lost = connection_notice(consumer, bootstrap_server), connection_notice(producer, target)
-        async with consumer, producer, lost[0], lost[1]:
+        async with consumer, producer, login_notice(), lost[0], lost[1]:
             consumer.assign(partitions)
             for each, partition in partitions.items():
                 consumer.seek(each, partition.now.source)

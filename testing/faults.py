@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..broker.configs.definition import nearest
-from ..protocol.apis import ApiKey
+from ..protocol.apis import ApiKey, message
 from ..protocol.errors import ErrorCode
-from ..protocol.schema import Message, Struct
+from ..protocol.schema import Field, Message, Struct
 from .errors import NeverFired, Unavailable
 
 # The fields by which requests name a topic.
 _NAMES = ("name", "topic", "topic_name")
+_TOPIC_NAMES = ("topic", "topic_name", "topic_id")
+_LOGIN = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _INDEXES = ("index", "partition_index", "partition")
 
 
@@ -51,6 +53,10 @@ class Fault:
             raise Unavailable(f"{self.what} would meet no request: times is 1 or more, not {self.left}")
         if self.delay_s < 0:
             raise Unavailable(f"{self.what}: nothing can be delayed by less than 0 seconds")
+        if self.api in _LOGIN:
+            raise Unavailable(f"{self.what} would meet no request: the broker's connections handle logins themselves")
+        if self.api is not None and self.names_place and not _names_topics(message(self.api, "request")):
+            raise Unavailable(f"{self.what} would meet no request: {api_name(self.api)} names no topic")
 
     def __enter__(self) -> Fault:
         return self
@@ -143,6 +149,18 @@ def places(message: Struct, name_of_id: Callable[[bytes], str | None]) -> Genera
                 continue
             partitions = [partition_of(each) for inner in _arrays(item) for each in inner]
             yield from ((topic, each) for each in partitions or [None])
+
+
+def _names_topics(cls: type[Struct]) -> bool:
+    """Tell whether such a message, or an entry in it, names topics."""
+    return any(_is_of_topics(each) for each in cls.FIELDS if each.kind == "array" and each.of is None)
+
+
+def _is_of_topics(array: Field) -> bool:
+    entry = array.struct()
+    names = {each.name for each in entry.FIELDS}
+    # Users, protocols and configs have a `name`, too.
+    return not names.isdisjoint(_TOPIC_NAMES) or ("name" in names and "topic" in array.name) or _names_topics(entry)
 
 
 def topic_of(item: object, name_of_id: Callable[[bytes], str | None]) -> str | None:

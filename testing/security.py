@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..broker.configs.definition import suggestion
 from ..client import ScramPassword
@@ -33,7 +33,10 @@ class Security:
 
     @classmethod
     def beside(cls, data_dir: Path, tls: bool, users: Mapping[str, str] | None) -> Security:
-        """Return it with a folder for certificates beside a data directory."""
+        """Return it with a folder for certificates beside a data directory. Unavailable for users without passwords."""
+        given: Any = {} if users is None else users
+        if not isinstance(given, Mapping) or not all(isinstance(each, str) for each in cast("Any", given).values()):
+            raise Unavailable('users are passwords by name, such as users={"alice": "secret"}')
         return cls(tls, dict(users or {}), Path(f"{data_dir}-certificates"))
 
     def passwords(self) -> list[ScramPassword]:

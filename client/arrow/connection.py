@@ -15,7 +15,6 @@ from __future__ import annotations
 import mmap
 import select
 import socket
-import ssl
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -27,7 +26,7 @@ from typing import Any, TypeVar
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..core.exchange import MAX_FRAME_BYTES, Conversation, Exchange
-from ..core.handshakes import TlsContexts, ask_for_token_now, authentication, closed_in_handshake, handshake_error
+from ..core.handshakes import TlsContexts, ask_for_token_now, authentication, handshake_error, tls_error
 from ..core.option_table import CONFIGS
 from ..core.option_values import Address, Number
 from ..core.security import PLAINTEXT, SecurityOptions
@@ -202,7 +201,7 @@ class BlockingConnection:
         if isinstance(error, TimeoutError):
             return RequestTimedOut(f"{self.address} did not answer within {self._timeout_ms} ms")
         # TLS 1.3 tells a client behind the handshake that its certificate is missing.
-        return handshake_error(self.address, error) or self._lost_connection(error)
+        return tls_error(self.address, error) or self._lost_connection(error)
 
     def _lost_connection(self, error: OSError) -> KafkaError:
         return ConnectionLost(f"connection to {self.address}: {error.strerror or error}")
@@ -229,9 +228,6 @@ class BlockingConnection:
         except TimeoutError as error:
             connected.close()
             raise ConnectionLost(f"{self.address} answers no TLS handshake within {self._timeout_ms} ms") from error
-        except (ssl.SSLEOFError, ConnectionResetError) as error:
-            connected.close()
-            raise closed_in_handshake(self.address) from error
         except OSError as error:
             connected.close()
             raise handshake_error(self.address, error) or self._lost_connection(error) from error

@@ -350,7 +350,8 @@ def _stop_at_exit() -> None:
             return
     with leased() as thread:
         if left := thread.count_clients():
-            _log.warning("%d clients were not stopped before the program's end: they are stopped now", left)
+            who, they = ("1 client was", "it is") if left == 1 else (f"{left} clients were", "they are")
+            _log.warning("%s not stopped before the program's end: %s stopped now", who, they)
         thread.run(lambda: thread.close_clients(_EXIT_TIMEOUT_MS))
 
 

@@ -30,7 +30,7 @@ from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ClientStopped, ConnectionLost, NotConnected, RequestTimedOut
 from .exchange import Conversation, Exchange, FrameBuffer, api_name
-from .handshakes import TlsContexts, Token, ask_for_token, authentication, closed_in_handshake, handshake_error
+from .handshakes import TlsContexts, Token, ask_for_token, authentication, handshake_error, tls_error
 from .lifetime import shared
 from .option_values import Address
 from .options import ClusterOptions
@@ -51,7 +51,8 @@ CONNECT_TIMEOUT_MS = 5_000
 
 # What asyncio says of several failed attempts, one for each address of a host name.
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-_log = logging.getLogger(__name__)
+# Tells of logins that fail.
+login_log = logging.getLogger(__name__)
 
 # The purpose of a connection. Brokers respond to a connection's requests in order, so requests that wait long have a
 # connection of their own: a fetch must not hold up the heartbeat behind it, nor a JoinGroup the commit.
@@ -167,10 +168,8 @@ class Connection(asyncio.BufferedProtocol):
             what = "takes no connection" if tls is None else "takes no TLS connection"
             raise NotConnected(f"{host}:{port} {what} within {timeout_ms:g} ms") from error
         except OSError as error:
-            if meant := handshake_error(self.address, error):
+            if tls is not None and (meant := handshake_error(self.address, error)):
                 raise meant from error
-            if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
-                raise closed_in_handshake(self.address) from error
             raise NotConnected(f"cannot connect to {host}:{port}: {reason_of(error)}") from error
         # Behind OSError, because a certificate that is not trusted is both.
         except (ValueError, OverflowError) as error:  # a name as ".a", with a zero, or of 64 letters; a port as 70000
@@ -355,7 +354,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _reason(self, error: Exception | None) -> KafkaError:
         """Return why the connection ended, with what to set if the listener speaks another protocol."""
-        if isinstance(error, OSError) and (meant := handshake_error(self.address, error)):
+        if isinstance(error, OSError) and (meant := tls_error(self.address, error)):
             return meant
         text = f"{self.address} closed the connection" + (f": {error}" if error is not None else "")
         answered = self._exchange.sent - len(self._exchange.in_flight)
@@ -484,7 +483,7 @@ class ConnectionPool:
             return
         error = task.exception()  # retrieved, so that asyncio does not warn if all who waited were cancelled
         if isinstance(error, AuthenticationFailed):
-            _log.warning("%s", error.message)  # tasks in the background would try it again without a word
+            login_log.warning("%s", error.message)  # tasks in the background would try it again without a word
 
     def stop_connecting(self) -> list[asyncio.Task[Connection]]:
         """Open no more connections. Return the cancelled attempts, for the caller to wait for."""

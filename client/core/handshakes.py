@@ -44,6 +44,8 @@ _WRONG_HOST = (62, 64)
 _NOT_YET_VALID, _EXPIRED = 9, 10
 # What ssl.VERIFY_X509_STRICT finds: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
 _NOT_STRICT = range(80, 94)
+# How a peer ends a connection before TLS is agreed on. Which one comes depends on the moment, and on OpenSSL.
+_CLOSED = (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 # How OpenSSL names an answer that is no TLS at all.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 # Alerts by which a broker rejects a client without a certificate, or with one that it does not trust. The second one
@@ -109,20 +111,22 @@ def _stamp(name: str) -> tuple[int, int, int] | None:
 
 
 def handshake_error(address: str, error: OSError) -> KafkaError | None:
-    """Return what the error of a handshake, or of the first read behind it, means for a user; None if it is not TLS."""
+    """Return what the error of a handshake means for a user; None if it is not TLS."""
+    if isinstance(error, _CLOSED):
+        return ConnectionLost(
+            f"{address} closed the connection during the TLS handshake: if the listener speaks no TLS, "
+            "set security_protocol to PLAINTEXT or SASL_PLAINTEXT"
+        )
+    return tls_error(address, error)
+
+
+def tls_error(address: str, error: OSError) -> KafkaError | None:
+    """Return what the error of the first read behind a handshake means for a user; None if it is not TLS."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(f"{address}: {_distrust(error)}")
     if isinstance(error, ssl.SSLError):
         return _alert(address, error)
     return None
-
-
-def closed_in_handshake(address: str) -> ConnectionLost:
-    """Return the error of a peer that ends the connection before TLS is agreed on."""
-    return ConnectionLost(
-        f"{address} closed the connection during the TLS handshake: if the listener speaks no TLS, "
-        "set security_protocol to PLAINTEXT or SASL_PLAINTEXT"
-    )
 
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:

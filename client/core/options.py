@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, cast
 from ...protocol.topic_partition import TopicPartition
 from ..errors import InvalidOption
 from ..record import OffsetAndMetadata
-from .option_table import CALL_NUMBERS, OPTIONS, OTHER_NAMES
+from .option_table import CALL_NUMBERS, OPTIONS, OTHER_NAMES, TAKERS
 from .option_values import SWITCH, bootstrap_addresses, check_value
 from .security import PLAINTEXT, SecurityArguments, SecurityOptions
 
@@ -134,7 +134,7 @@ def security_options(client: str, arguments: SecurityArguments) -> SecurityOptio
     unknown = arguments.keys() - SecurityArguments.__annotations__.keys()
     if unknown:
         name = min(unknown)
-        raise TypeError(f"{client} has no option {name!r}{instead_of(name)}")
+        raise TypeError(f"{client} has no option {name!r}{instead_of(name) or _meant(client, name)}")
     return SecurityOptions(**arguments)
 
 
@@ -142,6 +142,14 @@ def nearest(name: str, known: Collection[str], otherwise: str) -> str:
     """Return what to write for a name that is not known: another client's, a like one, or where all of them stand."""
     found = [OTHER_NAMES[name].config] if name in OTHER_NAMES else get_close_matches(name.replace("_", "."), known, 1)
     return f"did you mean {found[0]}?" if found else otherwise
+
+
+def _meant(client: str, name: str) -> str:
+    """Return what was meant by a name that is like an option of this client, for the end of a message."""
+    takers = {f"`{client}`", f"`{client}` in a group"}
+    own = [each.name for each in OPTIONS.values() if any(TAKERS[taker] in takers for taker in each.takers.split())]
+    found = get_close_matches(name, {*own, *SecurityArguments.__annotations__}, 1)
+    return f": did you mean {found[0]}?" if found else ""
 
 
 def instead_of(name: str) -> str:

@@ -19,6 +19,7 @@ from odradek import client
 from odradek.broker import Broker
 from odradek.broker.network import dispatcher
 from odradek.cli.client_configs import KINDS
+from odradek.client.errors import UnknownTopic
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, request_class
 from odradek.tests.cli.test_every_command import CONTEXTS
@@ -175,6 +176,27 @@ def test_sql_takes_what_its_reader_acts_on(monkeypatch: pytest.MonkeyPatch, brok
     assert options.keys() >= {f"kafka.{name}" for name in names}
     assert options["kafka.retry.backoff.ms"] == "99" and "kafka.linger.ms" not in options
     assert parse_options({**options, "subscribe": "t"}).warnings == ()
+
+
+def test_sql_takes_a_password_in_place_of_a_line_of_jaas(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("duckdb", reason="SQL is asked by DuckDB")
+    from odradek.client.spark.options import parse_client
+    from odradek.client.sql.topic_tables import TopicTables
+
+    found: list[dict[str, str]] = []
+
+    def init(self: Any, options: Any, **_: Any) -> None:
+        found.append(options)
+        raise UnknownTopic("enough")
+
+    monkeypatch.setattr(TopicTables, "__init__", init)
+    line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="old";'
+    configs = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.endpoint.identification.algorithm="]
+    assert run("profile", "set", "p", *configs, f"sasl.jaas.config={line}").exit_code == 0
+    assert "enough" in run("sql", "select 1", "--profile", "p", "-X", "sasl.password=new").stderr
+    security = parse_client(found[0]).security
+    told = (security.sasl_plain_username, security.sasl_plain_password, security.ssl_check_hostname)
+    assert told == ("u", "new", False)
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS.keys() - {"topics", "security"}))

@@ -6,12 +6,19 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+import pytest
+from odradek.client import ScramPassword
+from odradek.client.blocking import Admin
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.testing import LocalKafka
 from odradek.tests.support.command import command_line, completed, odradek
 from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
+
+CONFIGS = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-256", "sasl.username=u", "sasl.password=p")
+LOGIN = [word for each in CONFIGS for word in ("-X", each)]
 
 
 def test_reconnecting_is_said_and_records_come_again(tmp_path: Path) -> None:
@@ -48,3 +55,35 @@ async def test_an_error_that_is_retried_is_said() -> None:
 
 def send(address: str, line: str) -> None:
     subprocess.run(command_line(address, "produce", "steady"), input=line, text=True, check=True, timeout=30)
+
+
+@pytest.mark.parametrize("command", [("topics", "list"), ("produce", "t"), ("consume", "t")], ids=" ".join)
+def test_a_login_that_fails_is_said_once_in_words_of_kafka(command: tuple[str, ...]) -> None:
+    with LocalKafka() as kafka:
+        ended = completed(*command, "-b", kafka.address, *LOGIN, stdin=b"x\n")
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        f"odradek: {kafka.address}: this listener asks for no SASL: "
+        "set security.protocol to PLAINTEXT, or connect to the port of a SASL listener\n",
+    )
+
+
+def test_a_producer_that_tries_to_log_in_again_says_why() -> None:
+    with LocalKafka(users={"u": "p"}) as kafka:
+        kafka.create_topic("t")
+        args = command_line(kafka.address, "produce", "t", *LOGIN)
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        with subprocess.Popen(args, **pipes, text=True) as running:
+            try:
+                lines = Lines(running)
+                assert running.stdin is not None
+                print("first", file=running.stdin, flush=True)
+                kafka.wait_for(records=1, topic="t", within=20)
+                with Admin(**kafka.options("odradek")) as admin:
+                    admin.alter_user_scram_credentials(ScramPassword("u", "SCRAM-SHA-256", "other"))
+                kafka.cut()
+                print("second", file=running.stdin, flush=True)
+                said = lines.next(20)
+            finally:
+                running.kill()
+    assert said is not None and said.startswith(f"odradek: {kafka.address}: the broker rejects the user 'u'")

@@ -100,7 +100,9 @@ def test_a_format_of_ones_own(broker: str, numbers: str) -> None:
     layout = r"%t %p %o %T %k{hex} %v{json} %v{base64} %h\t100%%\x21\n"
     (line,) = printed(broker, "consume", numbers, "-p", "1", "-o", "7-7", "--format", layout)
     assert line == 'numbers 1 7 1000007 6b "7" Nw== h=x\t100%!'
-    assert odradek(broker, "consume", numbers, "--format", "%z").returncode == 2
+    for wrong in ("%z", "%", "%k%"):
+        assert odradek(broker, "consume", numbers, "--format", wrong).returncode == 2
+    assert odradek(broker, "consume", numbers, "--group", "").returncode == 2
     assert odradek(broker, "consume", numbers, "--format", "%p{hex}").returncode == 2
 
 

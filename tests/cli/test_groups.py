@@ -24,7 +24,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def numbers(broker: str) -> str:
     """A topic of two partitions with 100 records in each, a second apart from 2026-01-01T00:00:00Z on."""
-    assert odradek(broker, "topics", "create", "numbers", "--partitions", "2").returncode == 0
+    # On a slow machine retention would delete them during the tests.
+    create = ("topics", "create", "numbers", "--partitions", "2", "--config", "retention.ms=-1")
+    assert odradek(broker, *create).returncode == 0
     producer = Producer({"bootstrap.servers": broker})
     for number in range(100):
         for partition in (0, 1):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.testing import LocalKafka, LocalSchemaRegistry
-from odradek.tests.support.command import completed
+from odradek.tests.support.command import completed, run
 
 FLIGHT = json.dumps(
     {
@@ -143,3 +143,18 @@ def test_sql_has_the_columns_of_a_json_schema(kafka: LocalKafka, registry: Local
         [None, None, '{"a":1}', "BIGINT", "DOUBLE", None],
         [None, None, None, "BIGINT", "DOUBLE", bad],
     ], asked.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [("consume", "t", "--value-format", "avro"), ("sql", "from t", "--key-format", "avro"), ("console",)]
+)
+def test_a_registry_without_a_scheme_is_wrong_usage(command: tuple[str, ...], tmp_path: Path) -> None:
+    given = ("--registry", "127.0.0.1:1")
+    ended = run(*command, *given)
+    assert ended.exit_code == 2
+    assert ended.stderr.endswith("Error: --registry: a registry is http://HOST:PORT or https://HOST:PORT\n")
+    login = tmp_path / "login"
+    login.write_text("alice")
+    ended = run(*command, "--registry", "http://127.0.0.1:1", "--registry-login-file", str(login))
+    assert ended.exit_code == 1
+    assert ended.stderr == f"odradek: --registry-login-file {login}: one line NAME:PASSWORD is expected\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import subprocess
 import sys
@@ -187,7 +188,7 @@ def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
         (["select * from my-topic"], 'quote "my-topic" and "offset"'),
         (["insert into flights values (1)"], "; topics cannot be written by SQL"),
         (["select 1; select 2"], "odradek: give one statement of SQL, not 2\n"),
-        ([""], "odradek: give one statement of SQL, not 0\n"),
+        (["/* nothing */"], "odradek: give one statement of SQL, not 0\n"),
         (["select nothing from flights"], "nothing"),
         (["select 1 from x.y.z"], 'a name with two dots needs quotes: "x.y.z"'),
         (['select value from "a.b"'], "--binary"),
@@ -198,6 +199,27 @@ def test_what_is_wrong_is_one_line(address: str, args: list[str], text: str) -> 
     assert result.exit_code == 1
     assert text in result.output
     assert len(result.output.splitlines()) == 1
+
+
+@pytest.mark.parametrize("sql", ["", " \n"])
+def test_no_sql_is_wrong_usage(address: str, sql: str) -> None:
+    result = run("sql", sql, "-b", address)
+    assert result.exit_code == 2 and result.stderr.endswith("Error: SQL is empty\n")
+
+
+def test_intervals_and_times_are_iso_8601_wherever_they_stand(address: str) -> None:
+    sql = """select interval '1 month' + interval '2 day' + interval '1 hour 90 second 5 millisecond' as a,
+             -interval '61 second' as b, interval '0 day' as c, interval '1 hour' - interval '3 day' as d,
+             [interval '1 month', null] as e, {'at': timestamp '2026-01-01'} as f, map{interval '1 day': 2} as g"""
+    shown = {
+        "a": "P1M2DT1H1M30.005S", "b": "PT-1M-1S", "c": "PT0S", "d": "P-3DT1H", "e": ["P1M", None],
+        "f": {"at": "2026-01-01T00:00:00"}, "g": [["P1D", 2]],
+    }  # fmt: skip
+    assert json.loads(lines(address, sql, "--json")[0]) == shown
+    assert next(csv.DictReader(lines(address, sql, "--csv"))) == {
+        name: each if isinstance(each, str) else json.dumps(each) for name, each in shown.items()
+    }
+    assert lines(address, sql)[0].split("\t")[:4] == [shown[name] for name in "abcd"]
 
 
 def test_a_schema_that_is_none_is_wrong_usage(address: str) -> None:

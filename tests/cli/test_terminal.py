@@ -104,6 +104,14 @@ def test_the_doctor_cuts_no_remedy(address: str, terminals: list[Any], tmp_path:
     assert "ok      advertised address: clients are told" in text
 
 
+def test_the_end_of_input_deletes_nothing(address: str, terminals: list[Any]) -> None:
+    child = spawn(terminals, address, "topics", "delete", "flights")
+    child.expect(r"\[y/N\]: ")
+    child.sendeof()
+    status, text = rest_of(child)
+    assert status == 1 and text.strip("\n^D\b") == "odradek: nothing was deleted"
+
+
 def test_a_question_is_asked_and_no_deletes_nothing(address: str, terminals: list[Any]) -> None:
     child = spawn(terminals, address, "topics", "delete", "flights")
     child.expect_exact("Delete topic flights and all its records? [y/N]: ")

@@ -21,6 +21,7 @@ from odradek.client import (
     NewTopic,
     Producer,
     RangeAssignor,
+    SimpleConsumer,
     TopicPartition,
 )
 from odradek.client.core.options import _NOT_NEEDED
@@ -174,6 +175,13 @@ CONSTRUCTORS: list[tuple[Callable[[], Any], str]] = [
     (lambda: Consumer(partition_assignment_strategy=["range"]), "takes classes, such as [RangeAssignor], not 'range'"),  # type: ignore[list-item]
     (lambda: Consumer(partition_assignment_strategy=[RangeAssignor()]), "takes classes, such as [RangeAssignor]"),  # type: ignore[list-item]
     (lambda: Producer(**{"linger.ms": 5}), "has no option 'linger.ms': options have underscores, such as linger_ms"),  # type: ignore[arg-type]
+    (
+        lambda: Consumer(auto_offset_rest="latest"),
+        "Consumer has no option 'auto_offset_rest': did you mean auto_offset_reset?",
+    ),  # type: ignore[call-arg]
+    (lambda: Admin(bootstrap_server="h"), "Admin has no option 'bootstrap_server': did you mean bootstrap_servers?"),  # type: ignore[call-arg]
+    (lambda: Producer(group_ids="g"), "Producer has no option 'group_ids'"),  # type: ignore[call-arg]
+    (lambda: SimpleConsumer("h", ssl_cafiles="x"), "'ssl_cafiles': did you mean ssl_cafile?"),  # type: ignore[call-arg]
     (lambda: Consumer(rebalance_timeout_ms=5), "no option 'rebalance_timeout_ms': it is max_poll_interval_ms here"),  # type: ignore[call-arg]
 ]
 

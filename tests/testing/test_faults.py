@@ -267,6 +267,13 @@ def test_a_fault_that_can_meet_nothing_is_refused(kafka: LocalKafka) -> None:
             kafka.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=times)
     with pytest.raises(Unavailable, match="less than 0 seconds"):
         kafka.delay("Produce", -1)
+    for api in ("Heartbeat", "JoinGroup", "FindCoordinator", "ApiVersions"):
+        for place in ({"topic": "t"}, {"partition": 0}):
+            with pytest.raises(Unavailable, match=f"would meet no request: {api} names no topic"):
+                kafka.fail(api, "REBALANCE_IN_PROGRESS", **place)
+    for api in ("SaslHandshake", "SaslAuthenticate"):
+        with pytest.raises(Unavailable, match="would meet no request: the broker's connections handle logins"):
+            kafka.fail(api, "SASL_AUTHENTICATION_FAILED")
 
 
 def test_one_value_in_the_place_of_records_is_refused(kafka: LocalKafka) -> None:

@@ -113,3 +113,10 @@ def test_misspelt_names_come_with_the_nearest(kafka_factory: Factory) -> None:
         kafka.options("confluent")
     with pytest.raises(Unavailable, match="did you mean alice"):
         kafka.options("odradek", "alicee")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("users", [["alice"], "alice", {"alice": None}], ids=str)
+def test_users_without_passwords_are_refused(kind: str, users: Any) -> None:
+    with pytest.raises(Unavailable, match="users are passwords by name"):
+        KINDS[kind](users=users)

@@ -120,6 +120,11 @@ def test_clients_that_nobody_stopped_are_stopped_at_the_exit(cluster: FakeCluste
     assert cluster.values("t") == [b"sent at the exit"]
 
 
+def test_one_client_that_nobody_stopped_is_told_of_as_one(cluster: FakeCluster) -> None:
+    ended = run("from odradek.client.blocking import Admin\nAdmin(address).start()\n", cluster.address)
+    assert ended.stderr == "1 client was not stopped before the program's end: it is stopped now\n"
+
+
 FORKED = """
 import os, threading
 from odradek.client.blocking import Admin, ClientForked, Producer

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 import pytest
-from odradek import client
+from odradek import broker, client, console, registry, testing
 from odradek.client import blocking, schemas, zookeeper
 
 TWINS = ["Admin", "Consumer", "Producer", "SimpleConsumer"]
@@ -53,6 +53,7 @@ def test_functions_are_not_forgotten_either() -> None:
         assert not inspect.iscoroutinefunction(getattr(blocking, name))
 
 
-@pytest.mark.parametrize("face", [client, blocking, schemas, zookeeper])
-def test_every_name_that_is_offered_is_there(face: Any) -> None:
+@pytest.mark.parametrize("face", [client, blocking, schemas, zookeeper, testing, broker, console, registry])
+def test_every_name_that_is_offered_is_there_also_for_a_shell_that_completes_it(face: Any) -> None:
     assert [name for name in face.__all__ if not hasattr(face, name)] == []
+    assert set(face.__all__) <= set(dir(face))

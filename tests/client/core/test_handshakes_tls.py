@@ -12,7 +12,7 @@ import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.connection import Connection
 from odradek.client.core.exchange import no_frame
-from odradek.client.core.handshakes import TlsContexts
+from odradek.client.core.handshakes import TlsContexts, handshake_error
 from odradek.client.core.security import SecurityOptions
 from odradek.client.errors import (
     AuthenticationFailed,
@@ -122,6 +122,15 @@ async def test_tls_against_a_listener_without_and_the_reverse_say_what_to_set(ce
         assert "odradek serve" not in str(caught.value)
     assert "set security_protocol to SSL" in no_frame(0x15030300)  # an alert, as Java's brokers send it
     assert "not a Kafka broker?" in no_frame(int.from_bytes(b"HTTP", "big"))
+
+
+@pytest.mark.parametrize(
+    "closed", [ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError, ssl.SSLZeroReturnError]
+)
+def test_a_peer_that_closes_in_the_handshake_is_told_so(closed: type[OSError]) -> None:
+    told = handshake_error("h:1", closed())
+    assert isinstance(told, ConnectionLost)
+    assert told.message.startswith("h:1 closed the connection during the TLS handshake: if the listener speaks no TLS")
 
 
 async def test_the_next_connection_uses_a_certificate_that_was_replaced(
