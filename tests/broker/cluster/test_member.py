@@ -216,18 +216,18 @@ async def test_a_broker_whose_registration_zookeeper_refuses_tries_again(
     first, second = await cluster.start(1), await cluster.start(2)
     replicas, zookeeper = first.services.replicas, member(first).zookeeper
     assert replicas is not None
-    run, refusals = zookeeper.run, [Refused("ZooKeeper refuses to change /brokers/ids/1")] * 2
+    run, errors = zookeeper.run, [Refused("ZooKeeper refuses to change /brokers/ids/1")] * 2
 
     async def refuse(steps: Steps[Any], fence: Check | None = None) -> Any:
-        if refusals and getattr(steps, "__name__", "") == "register":
-            raise refusals.pop()
+        if errors and getattr(steps, "__name__", "") == "register":
+            raise errors.pop()
         return await run(steps, fence)
 
     monkeypatch.setattr(zookeeper, "run", refuse)
     before = replicas.broker_epoch
     await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
     await until(lambda: replicas.broker_epoch > before)
-    assert not refusals and caplog.text.count("broker 1 cannot return to the cluster yet") == 2
+    assert not errors and caplog.text.count("broker 1 cannot return to the cluster yet") == 2
     assert member(first).unready_reason is None
 
 
