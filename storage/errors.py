@@ -44,13 +44,6 @@ class TornWrite(StorageError):
         super().__init__(f"{path} ends in a torn batch at {position}: {error}")
 
 
-class HalfReplaced(StorageError):
-    """A cleaned segment could not take the place of others, which have gone. The next start completes that."""
-
-    def __init__(self, error: DiskError) -> None:
-        super().__init__(f"a cleaned segment could not take its place: {error.message}")
-
-
 # The device or its file system is gone or takes no writes. Other errors (no room, no descriptor) may pass.
 _LASTING_NAMES = ("EIO", "EROFS", "ENODEV", "ENXIO", "ESTALE", "EBADMSG", "EUCLEAN")
 # macOS has no EUCLEAN.
@@ -73,7 +66,7 @@ def is_lasting(error: StorageError) -> bool:
     """Return whether the operation would fail again, or may not be tried again: a failed fsync, a torn write."""
     if isinstance(error, DiskError):
         return error.operation == "fsync" or of_device(error)
-    return isinstance(error, (TornWrite, HalfReplaced))
+    return isinstance(error, TornWrite)
 
 
 def of_device(error: StorageError) -> bool:

@@ -24,13 +24,11 @@ from .errors import (
     BatchTooLarge,
     CorruptBatch,
     DiskError,
-    HalfReplaced,
     LogClosed,
     OffsetOutOfRange,
     OffsetsNotMonotonic,
     StorageError,
     TornWrite,
-    of_device,
 )
 from .files import DISK, Buffer, Disk
 from .known_damage import KNOWN_DAMAGE, write_known
@@ -409,8 +407,8 @@ class Log(ReadableLog):
         """Put the cleaned segment at `base_offset`, whose files are `.swap`, in the place of `old`, which retire.
 
         `size` and `aborted_bytes` are those of its log file and its transaction index. `old` must lie side by side
-        before the active segment. Call swap.finish() then, in a thread. Raises DiskError or HalfReplaced, and the log
-        takes no more writes; the next start completes the swap.
+        before the active segment. Call swap.finish() then, in a thread. Raises DiskError; the next start completes the
+        swap.
         """
         self._check_writable()
         new = Segment(self.directory, base_offset, size, now_ms, self._disk)
@@ -419,10 +417,7 @@ class Log(ReadableLog):
             self._segments.replace(old, new, lambda: swap.place(self.directory, base_offset, self._disk))
         except DiskError as error:
             self._failure = error
-            if of_device(error):
-                raise
-            self._failure = HalfReplaced(error)
-            raise self._failure from error
+            raise
 
     def truncate_to(self, offset: int, producers: ProducerStates) -> None:
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.

@@ -239,12 +239,12 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
 async def test_a_partition_goes_offline_whose_cleaned_segment_cannot_take_its_place(
     broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its log takes no writes any more, and the next start completes the replacement."""
+    """The device has failed. The next start completes the replacement."""
     await raw.create_topic("t", **COMPACTED)
     await fill(raw)
 
     def fail(directory: Path, base_offset: int, disk: Disk) -> None:
-        raise DiskError("link", directory, OSError(errno.EACCES, "denied"))
+        raise DiskError("link", directory, OSError(errno.EIO, "the device has failed"))
 
     monkeypatch.setattr(swap, "place", fail)
     topic = broker.topics.get("t")
