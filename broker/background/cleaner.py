@@ -221,6 +221,8 @@ class Cleaner:
             is_same = self._topics.get(topic.name) is topic and partition.log.log_start_offset == log_start
             if is_same and not self._is_stopping:
                 self._give_up(partition, str(error))
+                if isinstance(error, StorageError):
+                    partition.note_failure(error)
         if self._process.is_working:
             # The process stops in the middle of this job: the next job gets a new process.
             await self._end_process()

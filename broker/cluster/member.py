@@ -15,8 +15,9 @@ import asyncio
 import logging
 import math
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...protocol.errors import KafkaError
@@ -65,6 +66,8 @@ from .zookeeper_login import zookeeper_security
 
 # How long a broker waits for its own earlier run to be declared dead, in session time-outs.
 _PATIENCE_SESSIONS = 2
+# What ZooKeeper has refused is tried again after this.
+FAILURE_PAUSE_S = 1.0
 # How often a start says that it still waits for the controller.
 _REPORT_S = 30
 
@@ -331,7 +334,7 @@ class Member:
             if self._is_registered and not self._is_leaving:
                 # Somebody has removed the znode, and the session lives: for the others this broker is dead.
                 self._is_registered = False
-                self._spawn(self._register_again(self._registration))
+                self._spawn(self._persist(partial(self._register_again, self._registration)))
         self.controller.note_change(path)
 
     def _note_contact(self, contact: Contact) -> None:
@@ -340,10 +343,23 @@ class Member:
             return
         if contact is Contact.RENEWED:
             self.zookeeper.renew()
-            self._spawn(self._return(registration))
+            self._spawn(self._persist(partial(self._return, registration)))
         elif contact is Contact.EXPIRED:
             self._is_registered = False
             self.controller.resign()
+
+    async def _persist(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Do work again while ZooKeeper refuses it. Until it is done, the broker is dead for the others."""
+        session_id = self.zookeeper.session_id
+        while not self._is_leaving and self.zookeeper.session_id == session_id:
+            try:
+                return await work()
+            except SessionExpired:
+                # The next session has work of its own.
+                return
+            except Exception as error:  # noqa: BLE001 - logged, and tried again
+                _log.error("broker %d cannot return to the cluster yet", self.broker_id, exc_info=error)
+            await asyncio.sleep(FAILURE_PAUSE_S)
 
     async def _return(self, registration: Registration) -> None:
         """Register in a new session, and be a candidate again. Watches of the old session are gone."""

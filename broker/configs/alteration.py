@@ -148,9 +148,10 @@ def _changed(resource: Resource, configs: Mapping[str, str], change: Change, tex
     current = configs.get(change.name)
     entries = _entries(current if current is not None else row.format(resource.value(row)) or "")
     if change.operation is Operation.APPEND:
-        entries += [entry for entry in dict.fromkeys(_entries(text)) if entry not in entries]
+        there = set(entries)
+        entries += [entry for entry in dict.fromkeys(_entries(text)) if entry not in there]
     else:
-        removed = _entries(text)
+        removed = set(_entries(text))
         entries = [entry for entry in entries if entry not in removed]
     return _normalized(resource, row, ",".join(entries))
 

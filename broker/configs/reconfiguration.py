@@ -97,7 +97,8 @@ class Reconfiguration:
         return self._journal.broker_configs.get(node, {})
 
     def alter(self, node: str, configs: dict[str, str], validate_only: bool = False) -> None:
-        """Give a node these dynamic configs and no others. They are in use when this returns.
+        """Give a node these dynamic configs and no others. They are in use when this returns, but that partitions of
+        many topics follow in the next turns of the event loop.
 
         ConfigError where a value, or two together, are invalid. KafkaError where a topic's configs contradict them, or
         the disk fails. UnreadStores where a listener has other stores. After an error nothing has changed.

@@ -26,7 +26,6 @@ from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages
-from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
 from .routes import Handler, Route, routes_of
 from .send_queue import EncodedResponse
@@ -35,9 +34,6 @@ from .watchdog import Watchdog
 # All requests but Produce carry values alone. The largest that clients send are assignments and commits of very large
 # groups, a few MB.
 MAX_VALUES_BYTES = 8 * 1024 * 1024
-# A request of more bytes is handled in portions too. Only a Produce has more, whose portions are counted by their bytes
-# (routes.py). Its frame has a buffer of its own, so that its batches are not copied.
-LARGE_BYTES = POOLED_BYTES
 
 # The low bits of the number of requests of an API before this one: they are 0 where it is timed.
 _COUNTED = TIMED_ONE_IN - 1
@@ -122,7 +118,7 @@ class Dispatcher:
         context = self._new_context(key, version, correlation_id, client_id or "", connection, size)
         if end != size or self._logs_requests:
             _log_request(context, data, end)
-        if size > LARGE_BYTES and route.portions:
+        if size > route.large_bytes and route.portions:
             return self._handle_large(context, served, request)
         try:
             response = handle(context, request)

@@ -24,6 +24,7 @@ from .access import cluster as cluster_access
 from .access import groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
 from .large_messages import MAX_VALUES, Handled, Portions
+from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
 
 # Returns the response, or a future of it where the request waits; None where a client expects no response (acks=0).
@@ -69,6 +70,9 @@ class Route:
     portions: tuple[Portions, ...] = ()
     # Whether a request with more is handled as a whole, by a handler that takes turns itself.
     is_whole: bool = False
+    # A request of more bytes is cut into portions too, however few values it has. The frame of a Produce with so many
+    # has a buffer of its own, so that its batches are not copied.
+    large_bytes: int = POOLED_BYTES
 
     @property
     def is_own(self) -> bool:
@@ -126,6 +130,11 @@ def _id_values(name: str) -> int:
     return 1 + len(name) // _VALUE_CHARS
 
 
+def _altered_values(resource: Any) -> int:
+    """Return how many values of `_FEW` a resource counts for: the texts of its configs are read several times."""
+    return 1 + sum(len(each.value or "") for each in resource.configs) // _CONFIG_CHARS
+
+
 def _group_values(group: Any) -> int:
     return _id_values(group.group_id)
 
@@ -149,7 +158,7 @@ _DESCRIBED_CONSUMER_GROUPS = Portions("group_ids", "groups", identity=_by_name, 
 _DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name, weight=_id_values)
 _DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name, weight=_id_values)
 _DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
-_ALTERED_CONFIGS = Portions("resources", "responses")
+_ALTERED_CONFIGS = Portions("resources", "responses", weight=_altered_values)
 _SHARE_STATES = (Portions("topics", "results", Portions("partitions", "partitions")),)
 _DESCRIBED_OFFSETS = Portions(
     "groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")), weight=_group_values
@@ -174,6 +183,8 @@ _VALUE_CHARS = 500
 _MANY = 10_000
 # And where each value costs about a millisecond.
 _FEW = 20
+# So much do these characters of a config, which are read several times.
+_CONFIG_CHARS = 6_000
 # And where each value is a record that is written, or a topic that is looked up.
 _STATES = 200
 
@@ -366,6 +377,7 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
+        large_bytes=_FEW * _CONFIG_CHARS,
     ),
     Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
     Route(
@@ -379,6 +391,7 @@ ROUTES = (
         cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
         max_values=_FEW,
         portions=(_ALTERED_CONFIGS,),
+        large_bytes=_FEW * _CONFIG_CHARS,
     ),
     Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),

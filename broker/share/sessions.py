@@ -181,10 +181,16 @@ class ShareSessions:
         return self._begin(self._give_back(session))
 
     async def _give_back(self, session: ShareSession) -> None:
-        places = [*session.partitions, *session.left]
+        # Asked of each when its turn comes: the member may have begun another session, and acquired in it.
+        places = (each for each in (*session.partitions, *session.left) if not self._knows(session.key, each))
         await self._partitions.release(session.group_id, session.member_id, places)
         if not self._has_sessions(session.group_id):
             await self._partitions.forget_group(session.group_id, lambda: self._has_sessions(session.group_id))
+
+    def _knows(self, key: tuple[str, str], place: Place) -> bool:
+        """Return whether the present session of a member gives back what it holds of a partition."""
+        present = self._sessions.get(key)
+        return present is not None and (place in present.partitions or place in present.left)
 
     def _has_sessions(self, group_id: str) -> bool:
         return group_id in self._of_group

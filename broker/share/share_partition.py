@@ -466,11 +466,12 @@ class _Acquisition:
     def _batches(self, first: int, last: int) -> list[InFlightBatch]:
         """Cut the records where a batch of the log begins, so that each part has `batch_size` or a little more."""
         found: list[InFlightBatch] = []
-        if not self._wish.is_strict and last - first + 1 > self._wish.batch_size:
+        size = max(self._wish.batch_size, 1)
+        if not self._wish.is_strict and last - first + 1 > size:
             for span in self._spans:
                 if span.first > last:
                     break
-                if span.first - first >= self._wish.batch_size:
+                if span.first - first >= size:
                     found.append(InFlightBatch(first, span.first - 1))
                     first = span.first
         return [*found, InFlightBatch(first, last)]

@@ -9,7 +9,7 @@ one whose deletion had begun (`-delete`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,6 +26,7 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
+from ..turns import in_turns
 from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
@@ -41,6 +42,8 @@ from .topic_names import check_collision, check_name, check_partition_count, new
 # A stop that closes so many logs of a data directory forces its file system to disk, instead of some six files each:
 # 5,000 logs took 16 s, and may take 5. With few, other programs' files on the same file system would cost more.
 MANY_LOGS = 100
+# Partitions that get other configs in one turn of the event loop: some 5 microseconds each.
+CONFIGURED_A_TURN = 500
 
 _log = logging.getLogger(__name__)
 
@@ -320,20 +323,37 @@ class Topics:
 
         Raises INVALID_CONFIG where a topic's configs do not fit the broker's; nothing has changed then.
         """
-        configs = [(topic, self.check_config(topic.record.configs)) for topic in self._by_name.values()]
+        # Thousands of topics have the same few configs.
+        known: dict[frozenset[tuple[str, str]], TopicConfig] = {}
+        configs: list[tuple[Topic, TopicConfig]] = []
+        for topic in self._by_name.values():
+            own = frozenset(topic.record.configs.items())
+            if own not in known:
+                known[own] = self.check_config(topic.record.configs)
+            configs.append((topic, known[own]))
 
         def apply() -> None:
             for topic, config in configs:
-                self._reconfigure(topic, config)
+                topic.config = config
+            in_turns(self._configure([topic for topic, _ in configs]))
 
         return apply
 
     def _reconfigure(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
-        for partition in topic.partitions:
-            if partition.is_online:
-                partition.configure(config, self._config.producer_id_expiration_ms)
-                partition.flush_if_due()
+        in_turns(self._configure([topic]))
+
+    def _configure(self, topics: list[Topic]) -> Iterator[None]:
+        """Have partitions go by the present configs of their topics: some partitions in each turn."""
+        number = 0
+        for topic in topics:
+            for partition in topic.partitions:
+                if partition.is_online and self._by_name.get(topic.name) is topic:
+                    partition.configure(topic.config, self._config.producer_id_expiration_ms)
+                    partition.flush_if_due()
+                number += 1
+                if not number % CONFIGURED_A_TURN:
+                    yield
 
     # -- Start and stop --------------------------------------------------------------------------------
 

@@ -59,6 +59,8 @@ class _Leader:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Whether a fetch is in flight or waits for the lock.
     asked: bool = False
+    # Whether an acknowledgement that nobody waits for waits for the lock.
+    tells_soon: bool = False
     failures: int = 0
 
 
@@ -248,7 +250,10 @@ class ShareLeaders:
     def tell_soon(self) -> None:
         """Tell the leaders what became of records, and do not wait for it."""
         for node_id in self._deliveries.nodes():
-            self._spawn(self.tell(node_id), "acknowledge")
+            leader = self._leader(node_id)
+            if not leader.tells_soon:
+                leader.tells_soon = True
+                self._spawn(self.tell(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
         """Tell the leaders what became of records. Return what they say of each partition."""
@@ -267,6 +272,7 @@ class ShareLeaders:
         """Tell one leader."""
         leader = self._leader(node_id)
         async with leader.lock:
+            leader.tells_soon = False
             taken = self._deliveries.take_settled(node_id)
             results = await self._tell(node_id, leader, taken) if taken else {}
         self._report(results, taken)

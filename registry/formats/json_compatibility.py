@@ -208,7 +208,7 @@ class _Comparison:
         compiled = _compiled(pattern)
         cost = compiled.programsize * sum(map(len, names)) + _SEARCH_COST * len(names)
         self._steps.take(1 + cost // _STEP_COST)
-        return [name for name in names if compiled.search(name) is not None]
+        return [name for name in names if compiled.search(_as_utf8(name)) is not None]
 
     def _patterns(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         ours, theirs = reader.value.get("patternProperties", {}), writer.value.get("patternProperties", {})
@@ -317,13 +317,18 @@ def _additional(node: Node) -> Node:
     return node.inner(node.value.get("additionalProperties", True))
 
 
+def _as_utf8(name: str) -> str:
+    """Return a name as RE2 can read it: half a character of UTF-16, which JSON can name, is one that is unknown."""
+    return name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _compiled(pattern: str) -> Any:
     """Return a pattern of RE2. Raises RegistryError for one that only Python knows."""
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
-    except re2.error:  # pyright: ignore[reportUnknownMemberType]
+    except (re2.error, UnicodeEncodeError):  # pyright: ignore[reportUnknownMemberType]
         raise RegistryError(42201, f"The pattern {pattern!r} cannot be compared: RE2 does not know it") from None
 
 

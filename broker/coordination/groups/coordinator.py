@@ -40,7 +40,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, fill
+from ...turns import LargeResponse, fill, in_turns
 from ..actor import Actor, Runtime
 from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
@@ -439,12 +439,19 @@ class GroupCoordinator:
         return self.shards.add(group_id)
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
-        """Delete the offsets of a topic that was deleted, and have share groups forget it."""
-        for actor in list(self.groups.values()):
-            if actor.state.offsets.with_pending(topic):
-                actor.feed(events.DropTopic(topic))
+        """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
+        in_turns(self._forget_topic(topic, topic_id))
+
+    def _forget_topic(self, name: str, topic_id: bytes) -> Iterator[None]:
+        for number, actor in enumerate(list(self.groups.values()), 1):
+            if actor.state.offsets.with_pending(name):
+                # A new topic of the name may have offsets since the first turn.
+                new = self._topics.get(name)
+                actor.feed(events.DropTopic(name, None if new is None or new.id == topic_id else new.id))
             if actor.state.share is not None:
                 actor.feed(events.ForgetTopic(topic_id))
+            if not number % IDS_A_TURN:
+                yield
 
     def drop_lost_topics(self) -> None:
         """Delete the offsets of topics that are not there any more, or that were made again under another id.

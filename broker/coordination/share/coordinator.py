@@ -16,8 +16,9 @@ from typing import Any
 from ....protocol.errors import ErrorCode, KafkaError
 from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
+from ...turns import in_turns
 from ..actor import Actor, Machine, Runtime, append_error
-from ..alarms import Sweep
+from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
@@ -122,10 +123,14 @@ class ShareCoordinator:
     # -- What becomes of states
 
     def forget_topic(self, topic_id: bytes) -> None:
-        """Delete the states of a topic that was deleted."""
-        for actor in list(self.shards.actors.values()):
-            if actor.state.key.topic_id == topic_id:
-                actor.feed(events.Forget())
+        """Delete the states of a topic that was deleted, some of them in each turn of the event loop."""
+        in_turns(self._forget([each for each in self.shards.actors.values() if each.state.key.topic_id == topic_id]))
+
+    def _forget(self, actors: list[StateActor]) -> Iterator[None]:
+        for number, actor in enumerate(actors, 1):
+            actor.feed(events.Forget())
+            if not number % IDS_A_TURN:
+                yield
 
     def drop_lost_topics(self) -> None:
         """Delete the states of topics that are not there any more. Call this at a start, once every topic is known."""

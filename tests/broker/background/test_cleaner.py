@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -21,7 +22,10 @@ from odradek.storage.checkpoints import read_offsets
 from odradek.storage.compaction.compaction import Job, Source
 from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.compaction.worker import Throttle, job_from_json, job_to_json
+from odradek.storage.errors import DiskError
+from odradek.storage.files import Disk
 from odradek.storage.log import Log
+from odradek.storage.segments import swap
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw
 
@@ -230,6 +234,23 @@ async def test_a_damaged_partition_is_left_alone_and_the_others_are_cleaned(
     assert len(values(log_of(broker, "sound"))) == 5
     assert ("sound", 0) in read_offsets(broker.config.data_dir / FILE_NAME)
     assert not list(path.parent.glob("*.cleaned"))
+
+
+async def test_a_partition_goes_offline_whose_cleaned_segment_cannot_take_its_place(
+    broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The device has failed. The next start completes the replacement."""
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+
+    def fail(directory: Path, base_offset: int, disk: Disk) -> None:
+        raise DiskError("link", directory, OSError(errno.EIO, "the device has failed"))
+
+    monkeypatch.setattr(swap, "place", fail)
+    topic = broker.topics.get("t")
+    assert topic is not None
+    await round_of(broker, clock)
+    assert not topic.partitions[0].is_online
 
 
 async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerConfig, clock: FakeClock) -> None:

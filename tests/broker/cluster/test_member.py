@@ -8,6 +8,7 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
@@ -23,7 +24,7 @@ from odradek.tests.support.members import Members, member
 from odradek.tests.support.process import free_port
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.zookeeper import ZooKeeperProcess
-from odradek.zookeeper.operations import Create, Delete, Steps, children, read, write
+from odradek.zookeeper.operations import Check, Create, Delete, Refused, Steps, children, read, write
 from odradek.zookeeper.session import Session
 
 WAIT_S = 30
@@ -206,6 +207,28 @@ async def test_a_broker_whose_registration_was_removed_registers_again(cluster: 
     told = second.services.replicas
     assert told is not None
     await until(lambda: set(told.view.brokers) == {1, 2})
+
+
+async def test_a_broker_whose_registration_zookeeper_refuses_tries_again(
+    cluster: Members, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("odradek.broker.cluster.member.FAILURE_PAUSE_S", 0.01)
+    first, second = await cluster.start(1), await cluster.start(2)
+    replicas, zookeeper = first.services.replicas, member(first).zookeeper
+    assert replicas is not None
+    run, errors = zookeeper.run, [Refused("ZooKeeper refuses to change /brokers/ids/1")] * 2
+
+    async def refuse(steps: Steps[Any], fence: Check | None = None) -> Any:
+        if errors and getattr(steps, "__name__", "") == "register":
+            raise errors.pop()
+        return await run(steps, fence)
+
+    monkeypatch.setattr(zookeeper, "run", refuse)
+    before = replicas.broker_epoch
+    await member(second).zookeeper.run(write(Delete("/brokers/ids/1")))
+    await until(lambda: replicas.broker_epoch > before)
+    assert not errors and caplog.text.count("broker 1 cannot return to the cluster yet") == 2
+    assert member(first).unready_reason is None
 
 
 @pytest.fixture

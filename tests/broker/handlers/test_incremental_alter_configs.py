@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs import alteration
 from odradek.broker.configs.alteration import Change, Operation, alter
 from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TopicConfig, in_topic_unit
@@ -400,3 +401,55 @@ def test_a_number_is_described_as_it_was_given_or_rejected(declared: Any, number
     else:
         assert resource.configs == {declared.name: str(number)}
         assert resource.value(declared) == number
+
+
+THROTTLED = "leader.replication.throttled.replicas"
+
+
+class Entry(str):
+    """An entry of a list that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Entry.compared += 1
+        return super().__eq__(other)
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+async def test_entries_of_long_lists_are_not_compared_each_with_each(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch, operation: int
+) -> None:
+    """Lists of 200,000 characters held the event loop for a minute."""
+    await raw.create_topic("t")
+    many = 500
+    assert await change(raw, (THROTTLED, SET, ",".join(f"{number}:1" for number in range(many)))) == 0
+    monkeypatch.setattr(alteration, "_entries", lambda text: list(map(Entry, text.split(","))))
+    monkeypatch.setattr(Entry, "compared", 0)
+    others = ",".join(f"{number}:{2 if operation == APPEND else 1}" for number in range(1, many))
+    code = await change(raw, (THROTTLED, operation, others))
+    assert code == 0 and Entry.compared < 10 * many
+    found, _ = await value(raw, THROTTLED)
+    assert found is not None and len(found.split(",")) == (2 * many - 1 if operation == APPEND else 1)
+
+
+@pytest.mark.parametrize(("size", "turns"), [(1_000, 1), (60_000, 2)])
+async def test_resources_with_long_texts_are_altered_in_turns(
+    raw: Raw, monkeypatch: pytest.MonkeyPatch, size: int, turns: int
+) -> None:
+    sizes: list[int] = []
+
+    def alter_each(requested: Any, alter_one: Any) -> Any:
+        sizes.append(len(requested))
+        return alteration.alter_each(requested, alter_one)
+
+    monkeypatch.setattr("odradek.broker.handlers.configs.alter_each", alter_each)
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        await raw.create_topic(name)
+    text = ",".join(f"{number}:1" for number in range(10_000))[:size].rpartition(",")[0]
+    resources = [new.AlterConfigsResource(TOPIC, name, [new.AlterableConfig(THROTTLED, SET, text)]) for name in names]
+    answer = await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, new.IncrementalAlterConfigsRequest(resources))
+    assert [(each.error_code, each.resource_name) for each in answer.responses] == [(0, name) for name in names]
+    assert sum(sizes) == 4 and len(sizes) == turns

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, cast
 
 import pytest
 from odradek.broker.share import sessions
 from odradek.broker.share.sessions import ShareSessions
-from odradek.broker.share.share_partitions import SharePartitions
+from odradek.broker.share.share_partitions import Place, SharePartitions
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 TOPIC = b"t" * 16
@@ -22,10 +23,15 @@ class Connection:
 
 
 class NoPartitions:
-    """Share partitions of which no member holds a record."""
+    """Share partitions of which no member holds a record. A release looks at one a turn."""
 
-    async def release(self, *_: Any) -> None:
-        pass
+    def __init__(self) -> None:
+        self.released: list[Place] = []
+
+    async def release(self, group_id: str, member_id: str, places: Iterable[Place]) -> None:
+        for place in places:
+            self.released.append(place)
+            await asyncio.sleep(0)
 
     async def forget_group(self, *_: Any) -> None:
         pass
@@ -35,8 +41,13 @@ class NoPartitions:
 
 
 @pytest.fixture
-def held() -> ShareSessions:
-    return ShareSessions(cast(SharePartitions, NoPartitions()), max_sessions=3)
+def partitions() -> NoPartitions:
+    return NoPartitions()
+
+
+@pytest.fixture
+def held(partitions: NoPartitions) -> ShareSessions:
+    return ShareSessions(cast(SharePartitions, partitions), max_sessions=3)
 
 
 def places(count: int) -> list[tuple[bytes, int]]:
@@ -91,3 +102,18 @@ async def test_a_connection_that_closes_ends_the_sessions_that_are_still_its_own
         close()
     assert len(held) == 0
     await held.close(1)
+
+
+async def test_a_session_that_ends_gives_back_nothing_of_the_next_one(
+    held: ShareSessions, partitions: NoPartitions
+) -> None:
+    """The member has come back on another connection before all was given back, and acquired records there."""
+    ended = held.end(held.begin("g", "ann", places(4), Connection()))
+    await asyncio.sleep(0)
+    assert partitions.released == places(1)
+    session = held.begin("g", "ann", [(TOPIC, 1), (TOPIC, 2)], Connection())
+    held.update(session, (), [(TOPIC, 2)])
+    await ended
+    assert partitions.released == [(TOPIC, 0), (TOPIC, 3)]
+    await held.end(session)
+    assert set(partitions.released) == set(places(4))

@@ -54,6 +54,13 @@ def test_a_strict_limit_leaves_the_rest_of_a_batch_to_others() -> None:
     assert take(partition, Span(0, 9), member="cat") == [Acquired(6, 9, 1)]
 
 
+@pytest.mark.parametrize("batch_size", [1, 0, -1])
+def test_pieces_have_a_record_however_small_they_are_wanted(batch_size: int) -> None:
+    partition = SharePartition(0)
+    found = take(partition, Span(0, 4), Span(5, 9), batch_size=batch_size)
+    assert found == [Acquired(0, 4, 1), Acquired(5, 9, 1)]
+
+
 def test_a_hole_in_the_log_is_archived() -> None:
     partition = SharePartition(0)
     assert take(partition, Span(5, 6)) == [Acquired(5, 6, 1)]

@@ -21,6 +21,7 @@ from odradek.client.errors import (
     SchemaRegistryUnavailable,
     UnsupportedVersion,
 )
+from odradek.client.share import leaders
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_acknowledge import ShareAcknowledgeResponse
@@ -192,6 +193,26 @@ async def test_a_call_that_is_cancelled_loses_no_session(call: str) -> None:
             await consumer.commit()
         assert kinds(cluster) == dict.fromkeys(range(4), ACCEPT)
         assert [each.request.share_session_epoch for each in cluster.calls(ACKNOWLEDGE)][:2] == [1, 2]
+
+
+async def test_polls_beside_a_long_fetch_leave_one_acknowledgement_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "_TELL_AFTER_MS", 0)
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 1)
+        async with explicit(cluster) as consumer:
+            (record,) = await take(consumer, 1)
+            await consumer.renew(record)
+            cluster.share_group.wait_s, fetches = 0.2, len(cluster.calls(FETCH))
+            async with asyncio.timeout(20):
+                while len(cluster.calls(FETCH)) == fetches:
+                    await consumer.getmany()
+            consumer.accept(record)
+            tasks = len(asyncio.all_tasks())
+            for _ in range(20):
+                await consumer.getmany()
+                consumer.commit_soon()
+            assert len(asyncio.all_tasks()) == tasks + 1
+        assert kinds(cluster) == {0: ACCEPT}
 
 
 async def test_a_session_that_is_lost_is_begun_again_and_what_it_acquired_is_told_as_lost() -> None:

@@ -20,6 +20,16 @@ def kinds(reader: Any, writer: Any) -> list[str]:
     return [each.kind for each in differences(parse(json.dumps(reader), {}), parse(json.dumps(writer), {}))]
 
 
+def test_half_a_character_is_compared_or_rejected() -> None:
+    """JSON can name one half of a pair of UTF-16, and RE2 reads UTF-8 alone."""
+    half = "\ud800"
+    wide = {"type": "object", "patternProperties": {"^x.$": INT}}
+    assert kinds(wide, thing({f"x{half}": INT})) == kinds(wide, thing({"xy": INT}))
+    assert kinds(wide, thing({f"x{half}": TEXT})) == kinds(wide, thing({"xy": TEXT}))
+    with pytest.raises(RegistryError, match="RE2 does not know it"):
+        kinds({"type": "object", "patternProperties": {half: INT}}, thing({"a": INT}))
+
+
 def thing(properties: dict[str, Any], **besides: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **besides}
 

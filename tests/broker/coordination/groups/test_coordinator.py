@@ -379,6 +379,18 @@ async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) ->
     assert world.restarted().committed() == -1
 
 
+async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(world: World) -> None:
+    for number in range(many := 3 * IDS_A_TURN):
+        world.commit(7, group=f"g-{number}")
+    world.groups.forget_topic("t", TOPIC_ID)
+    assert [world.committed(f"g-{number}") for number in (IDS_A_TURN - 1, IDS_A_TURN)] == [-1, 7]
+    world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
+    world.commit(8, group=f"g-{many - 1}")
+    while sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) > 1:
+        await asyncio.sleep(0)
+    assert world.committed(f"g-{many - 1}") == 8, "of the new topic"
+
+
 async def test_a_topic_that_was_made_again_has_no_offsets_of_the_one_before(world: World) -> None:
     world.commit(1)
     world.commit(2, group="other", partition=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -212,6 +213,19 @@ async def test_the_states_of_a_deleted_topic_go_with_it(broker: Broker, raw: Raw
     await states.initialize(0, 1, 0)
     await raw.delete_topic("t")
     assert written(broker, partition_of(broker, states))[-1] is None
+    assert broker.services.share_states.shards.actors == {}
+
+
+async def test_the_states_of_a_deleted_topic_go_a_few_a_turn(
+    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = await states_of(broker, raw)
+    for partition in (0, 1):
+        await states.initialize(partition, 1, 0)
+    monkeypatch.setattr(coordinator, "IDS_A_TURN", 1)
+    broker.services.share_states.forget_topic(states.topic_id)
+    assert len(broker.services.share_states.shards.actors) == 1
+    await asyncio.sleep(0)
     assert broker.services.share_states.shards.actors == {}
 
 
