@@ -57,7 +57,8 @@ class Cluster:
         raise HttpError(503, "the clients of this page are closed: load it again")
 
     async def _open(self) -> Admin:
-        admin = Admin(self.options.bootstrap_servers, **{"default_api_timeout_ms": PAGE_WAIT_MS, **self.options.admin})
+        options: dict[str, Any] = {"default_api_timeout_ms": PAGE_WAIT_MS, **self.options.admin}
+        admin = Admin(self.options.bootstrap_servers, **options)
         await admin.start()
         return admin
 
