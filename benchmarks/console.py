@@ -6,6 +6,9 @@
 `cost` compares the broker with itself without the lines that count, by CPU time in short turns (request_cost.py), and
 `scrape` counts the CPU time of each turn of the event loop: both hold on a busy machine. `beside` wants a quiet one.
 `search`, `tail` and `topics` are in console_size.py.
+
+On 2026-11-26 callgrind counted 128,607 instructions for a Produce of one record with the counting and 127,771 without
+(0.65 %; bursts of 32, and one percent of noise), and 118,855 and 118,442 from the dispatcher on alone (0.35 %).
 """
 
 from __future__ import annotations

@@ -37,12 +37,12 @@ async def own_page(scraped: Scraped) -> Iterator[str]:
     rows: list[GroupLag] = []
     await take_turns(lags(scraped.services, rows))
     await scraped.ages.refresh(each for row in rows for each in row.unread)
-    services, ask = scraped.services, partial(scraped.questions.ask, scraped.services.threads)
+    services, questions = scraped.services, scraped.questions
     paths = [each.path for each in services.log_dirs.all]
-    open_files, *sizes = await asyncio.gather(
-        ask(services.config.data_dir, "descriptors", _count_open_files),
-        *(ask(each, "space", partial(services.disk.space, each)) for each in paths),
+    sizes = await asyncio.gather(
+        *(questions.ask(services.threads, each, "space", partial(services.disk.space, each)) for each in paths)
     )
+    open_files = await questions.ask(services.threads, services.config.data_dir, "descriptors", _count_open_files)
     space = {path: found for path, found in zip(paths, sizes, strict=True) if found is not None}
     return _page(scraped, rows, space, open_files)
 
