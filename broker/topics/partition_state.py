@@ -139,6 +139,8 @@ class PartitionState:
         # From clients in earlier reigns, and what `records_in` and `bytes_in` take off the log's end; None: no leader.
         self._before = Written(0, 0)
         self._from: Written | None = None
+        # Of coordinators, in this reign: plain numbers, because each of their records is counted.
+        self._own_records = self._own_bytes = 0
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
@@ -155,19 +157,19 @@ class PartitionState:
         """Records from clients, since the start of the broker. Offsets tell, so that no append has to count."""
         if self._from is None:
             return self._before.records
-        return self._before.records + self.log.log_end_offset - self._from.records
+        return self._before.records + self.log.log_end_offset - self._from.records - self._own_records
 
     @property
     def bytes_in(self) -> int:
         """Bytes of batches from clients, since the start of the broker. The sizes of segments tell."""
         if self._from is None:
             return self._before.size
-        return self._before.size + self.log.appended_bytes - self._from.size
+        return self._before.size + self.log.appended_bytes - self._from.size - self._own_bytes
 
     def _leave_out(self, records: int, size: int) -> None:
         """Leave a batch that a coordinator has written out of `records_in` and `bytes_in`."""
-        if self._from is not None:
-            self._from = Written(self._from.records + records, self._from.size + size)
+        self._own_records += records
+        self._own_bytes += size
 
     # -- Roles in a cluster ----------------------------------------------------------------------------
 
@@ -196,6 +198,7 @@ class PartitionState:
         self.leader_epoch = leader_epoch
         self.replication = None
         self._before, self._from = Written(self.records_in, self.bytes_in), None
+        self._own_records = self._own_bytes = 0
         self.reign += 1
         self._refuse_leading()
         self._purgatory.wake(self)
