@@ -6,6 +6,9 @@
 `cost` compares the broker with itself without the lines that count, by CPU time in short turns (request_cost.py), and
 `scrape` counts the CPU time of each turn of the event loop: both hold on a busy machine. `beside` wants a quiet one.
 `search`, `tail` and `topics` are in console_size.py.
+
+On 2026-11-26 callgrind counted 128,607 instructions for a Produce of one record with the counting and 127,771 without
+(0.65 %; bursts of 32, and one percent of noise), and 118,855 and 118,442 from the dispatcher on alone (0.35 %).
 """
 
 from __future__ import annotations
@@ -37,13 +40,17 @@ SIZES = {"search": console_size.search, "tail": console_size.tail, "topics": con
 PARTS = ("cost", "scrape", "beside", *SIZES)
 ROOT = Path(__file__).parents[1]
 LEFT_OUT = shutil.ignore_patterns(".*", "tests", "docs", "benchmarks", "build", "*.egg-info", "__pycache__")
-# What counts in the way of a Produce, and what stands there without it.
+# What counts in the way of a Produce, and what stands there without it. Bytes and records are read from the log.
 COUNTING = {
     "broker/network/dispatcher.py": (
-        ("        counts.requests = number = counts.requests + 1\n", ""),
-        ("        began_ns = perf_counter_ns() if number & _COUNTED == 1 else 0\n", "        began_ns = 0\n"),
+        ("        number = counts.requests\n        counts.requests = number + 1\n", ""),
+        ("        began_ns = 0 if number & _COUNTED else perf_counter_ns()\n", ""),
+        (
+            "        if began_ns:\n            counts.observe_since(began_ns)\n        return encoded\n",
+            "        return encoded\n",
+        ),
+        ("response, began_ns)\n        # As", "response, 0)\n        # As"),
     ),
-    "broker/topics/partition.py": (("        self.bytes_in += len(records)\n", ""),),
 }
 MOST_COST, MOST_PAGE_MS, MOST_TURN_MS, MOST_BESIDE = 1.01, 5.0, 10.0, 1.1
 SERIES, PARTITIONS = 2_000, 10_000

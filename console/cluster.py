@@ -1,6 +1,6 @@
 """The clients of one cluster: an admin client that is opened when it is first needed, and a bounded number of readers.
 
-A cluster that cannot be reached is an error of the page that asks; the next page tries again.
+A cluster that cannot be reached is an error of the pages that ask; the next page tries again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from ..web.exchange import HttpError
 # Each holds what it has fetched ahead: some tens of MiB at most.
 MAX_READERS = 8
 _WAIT_S = 10.0
+# Somebody looks at an empty page meanwhile. It is for options that say nothing else.
+PAGE_WAIT_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,28 +37,44 @@ class Cluster:
     def __init__(self, options: ClusterOptions) -> None:
         self.options = options
         self._admin: Admin | None = None
-        self._opening = asyncio.Lock()
+        # All pages that come meanwhile wait for one attempt: one after another they would wait for all before them.
+        self._opening: asyncio.Task[Admin] | None = None
         self._is_stopped = False
         self._readers = asyncio.Semaphore(MAX_READERS)
 
     async def admin(self) -> Admin:
         """Return the admin client. Raises NoBrokerReachable, and what else a start raises; HttpError after a stop."""
-        async with self._opening:
-            if self._is_stopped:
-                # What a page opened now, nobody would close.
-                raise HttpError(503, "the clients of this page are closed: load it again")
-            if self._admin is None:
-                admin = Admin(self.options.bootstrap_servers, **self.options.admin)
-                await admin.start()
-                self._admin = admin
+        if self._admin is not None:
             return self._admin
+        if self._opening is None and not self._is_stopped:
+            self._opening = asyncio.create_task(self._open(), name="admin client")
+            self._opening.add_done_callback(self._opened)
+        if (opening := self._opening) is not None:
+            await asyncio.wait({opening})
+            if not opening.cancelled():
+                return opening.result()
+        # What a page opened now, nobody would close.
+        raise HttpError(503, "the clients of this page are closed: load it again")
+
+    async def _open(self) -> Admin:
+        options: dict[str, Any] = {"default_api_timeout_ms": PAGE_WAIT_MS, **self.options.admin}
+        admin = Admin(self.options.bootstrap_servers, **options)
+        await admin.start()
+        return admin
+
+    def _opened(self, opening: asyncio.Task[Admin]) -> None:
+        self._opening = None
+        # The look also tells asyncio that somebody knows of the error: all pages that wait may be gone.
+        if not opening.cancelled() and opening.exception() is None:
+            self._admin = opening.result()
 
     async def stop(self) -> None:
         """Close the admin client; readers end with their pages. May be called again."""
         self._is_stopped = True
-        # One that is being opened is closed, too.
-        async with self._opening:
-            admin, self._admin = self._admin, None
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait({self._opening})
+        admin, self._admin = self._admin, None
         if admin is not None:
             await admin.stop()
 

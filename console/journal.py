@@ -5,6 +5,7 @@ It is in memory, bounded, and ends with the process.
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,6 +34,12 @@ class Change:
     piped: Sequence[str] = ()
     # What somebody has named, behind the words of the command: a topic, a group, a user.
     name: str = ""
+
+    @property
+    def seen(self) -> str:
+        """A sum of what the preview says is there now: another one, and somebody has changed it since."""
+        now = [text for what, before, _ in self.effects for text in (what, before)]
+        return hashlib.sha256("\0".join(now).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def command_line(self, address: str) -> str:
         """Return the command line that does the same, for bash."""

@@ -52,6 +52,11 @@ from .segments.walk import MAX_INT32
 UNFLUSHED_BYTES = 256 * 1024 * 1024
 
 
+# The segments of a log, the size of the active one, where the log begins, and its leader epochs. A plain tuple: to make
+# a named one takes longer than all else.
+AtMoment = tuple[tuple[Segment, ...], int, int, tuple[tuple[int, int], ...]]
+
+
 class Log(ReadableLog):
     """See the module's text. Make one with `Log.open`."""
 
@@ -475,6 +480,11 @@ class Log(ReadableLog):
         self._sync([self._segments.active])
 
     # -- Closing -----------------------------------------------------------------------------------
+
+    def at_this_moment(self) -> AtMoment:
+        """Return all that a backup must know at its moment, in which nobody is served: next to no work."""
+        segments = self._segments
+        return segments.all, segments.active.size, self.log_start_offset, self.epochs.entries
 
     @property
     def is_resting(self) -> bool:

@@ -48,6 +48,11 @@ class ReadableLog:
         return self._segments.size_bytes
 
     @property
+    def appended_bytes(self) -> int:
+        """How much was appended since the log was opened, whatever has left it since."""
+        return self._segments.appended_bytes
+
+    @property
     def damaged_places(self) -> int:
         """The number of places in the log files that were found to be damaged."""
         return sum(len(each.damages) for each in self._segments.all)

@@ -13,13 +13,11 @@ from functools import partial
 from pathlib import Path
 
 from ... import __version__
-from ...storage.errors import StorageError
 from ...storage.system_calls import resident_bytes
 from ..coordination.transactions.states import TransactionState
 from ..metrics.exposition import family, histogram, single
 from ..metrics.request_counts import RequestCounts
 from ..services import Services
-from ..threads import Work
 from .group_lag import GroupLag, lags
 from .scrape import Scraped
 from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
@@ -32,7 +30,6 @@ TIMED = frozenset(
     }
 )
 _OTHER_APIS = "Other"
-_NO_SPACE = (-1, -1)
 
 
 async def own_page(scraped: Scraped) -> Iterator[str]:
@@ -40,13 +37,19 @@ async def own_page(scraped: Scraped) -> Iterator[str]:
     rows: list[GroupLag] = []
     await take_turns(lags(scraped.services, rows))
     await scraped.ages.refresh(each for row in rows for each in row.unread)
-    space = {each.path: await _space(scraped.services, each.path) for each in scraped.services.log_dirs.all}
-    data_dir = scraped.services.config.data_dir
-    open_files = await scraped.services.threads.run(Work.BACKGROUND, data_dir, _count_open_files)
+    services, questions = scraped.services, scraped.questions
+    paths = [each.path for each in services.log_dirs.all]
+    sizes = await asyncio.gather(
+        *(questions.ask(services.threads, each, "space", partial(services.disk.space, each)) for each in paths)
+    )
+    open_files = await questions.ask(services.threads, services.config.data_dir, "descriptors", _count_open_files)
+    space = {path: found for path, found in zip(paths, sizes, strict=True) if found is not None}
     return _page(scraped, rows, space, open_files)
 
 
-def _page(scraped: Scraped, rows: list[GroupLag], space: dict[Path, tuple[int, int]], open_files: int) -> Iterator[str]:
+def _page(
+    scraped: Scraped, rows: list[GroupLag], space: dict[Path, tuple[int, int]], open_files: int | None
+) -> Iterator[str]:
     services = scraped.services
     yield from _process(scraped, open_files)
     yield from _requests(scraped)
@@ -56,7 +59,7 @@ def _page(scraped: Scraped, rows: list[GroupLag], space: dict[Path, tuple[int, i
     yield from _disks(services, space)
 
 
-def _process(scraped: Scraped, open_files: int) -> Iterator[str]:
+def _process(scraped: Scraped, open_files: int | None) -> Iterator[str]:
     services = scraped.services
     yield from single("odradek_build_info", 1, __version__, platform.python_version())
     yield from single("odradek_cluster_info", 1, services.metadata.cluster_id, str(services.config.node_id))
@@ -66,7 +69,8 @@ def _process(scraped: Scraped, open_files: int) -> Iterator[str]:
     yield from single("odradek_event_loop_cpu_seconds_total", time.clock_gettime(clock))
     yield from single("process_cpu_seconds_total", time.process_time())
     yield from single("process_resident_memory_bytes", resident_bytes())
-    yield from single("process_open_fds", open_files)
+    if open_files is not None:
+        yield from single("process_open_fds", open_files)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     yield from single("process_max_fds", float("inf") if most == resource.RLIM_INFINITY else most)
 
@@ -148,18 +152,9 @@ def _transactions(services: Services) -> Iterator[str]:
 def _disks(services: Services, space: dict[Path, tuple[int, int]]) -> Iterator[str]:
     failed = (((str(each.path),), int(not each.is_online)) for each in services.log_dirs.all)
     yield from family("odradek_log_dir_offline", failed)
-    known = {path: sizes for path, sizes in space.items() if sizes != _NO_SPACE}
-    yield from family("odradek_disk_free_bytes", (((str(path),), free) for path, (_, free) in known.items()))
-    yield from family("odradek_disk_size_bytes", (((str(path),), total) for path, (total, _) in known.items()))
+    yield from family("odradek_disk_free_bytes", (((str(path),), free) for path, (_, free) in space.items()))
+    yield from family("odradek_disk_size_bytes", (((str(path),), total) for path, (total, _) in space.items()))
     yield from single("odradek_segment_leases", len(services.segment_leases))
-
-
-async def _space(services: Services, path: Path) -> tuple[int, int]:
-    """Return (size, free bytes) of the disk of a data directory; -1 where it does not tell."""
-    try:
-        return await services.threads.run(Work.BACKGROUND, path, partial(services.disk.space, path))
-    except StorageError:
-        return _NO_SPACE
 
 
 async def take_turns(steps: Iterable[object]) -> None:

@@ -4,13 +4,15 @@ The moment is one turn of the event loop, in which nothing is appended to any pa
 the backup is what a kill of the process at that moment would leave, and a restored broker starts as after a kill:
 records, offsets of groups, transactions and topics agree with each other.
 
-Links are made in threads before the moment, and some of their files have left the log when it comes (a roll, retention,
-compaction). Then the links that lack are made, and another moment is tried. Links that are no longer needed are not
-copied. An empty segment has no link, because its first batch may come as a file of its own (staging.py).
+That turn only notes what the logs are. Afterwards the links that belong to it are looked for, in turns. Those that lack
+are made in threads, and another moment is tried: some files have come meanwhile (a roll, compaction), and others have
+left the log. Links that are no longer needed are not copied. An empty segment has no link, because its first batch
+may come as a file of its own (staging.py).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,35 +30,34 @@ from ...storage.checkpoints import (
 from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.held_files import Held
-from ...storage.log import Log
+from ...storage.log import AtMoment, Log
 from ...storage.log_view import LogView
 from ...storage.segments.names import LOG_SUFFIX, segment_name
 from ...storage.segments.segment import Segment
 from ..threads import DiskThreads, Work
 from .metadata_journal import Metadata
+from .topic import Topic
 from .topics import Topics
 
 # Each try lacks only the files that came during the one before.
 MAX_ATTEMPTS = 100
 # Logs of which one turn of the loop takes a view.
 _VIEWS_PER_TURN = 500
+# Logs whose links one turn looks for.
+_LOOKS_PER_TURN = 2_000
 # Segments that one call of a thread links.
 _LINKS_PER_CALL = 1_000
 
 
-class _Held(NamedTuple):
-    """A partition at the moment."""
+# A partition at the moment: its topic, its number and its log, as they were then.
+_Held = tuple[Topic, int, Log, AtMoment]
 
-    topic: str
-    topic_id: bytes
-    number: int
-    # The data directory.
-    parent_name: str
-    log_start_offset: int
-    segments: tuple[Segment, ...]
-    # Of the active segment, the only one that grows.
-    active_bytes: int
-    epochs: tuple[tuple[int, int], ...]
+
+class _Moment(NamedTuple):
+    partitions: list[_Held]
+    journal: list[Path]
+    # Of the last of these files, the only one that grows.
+    journal_bytes: int
 
 
 class LiveBackup:
@@ -85,36 +86,53 @@ class LiveBackup:
         for data_dir, directory in self._directories.items():
             await self._in_thread(data_dir, partial(self._disk.mkdir, directory))
         for _ in range(MAX_ATTEMPTS):
-            lacking = self._lacking()
-            journal = self._metadata.journal_files
-            if not lacking and journal == list(self._journal):
-                # Nothing has happened since: this turn is the moment.
-                partitions, journal_bytes = self._moment(), self._metadata.journal_end.size
+            moment = self._moment()
+            lacking = await self._lacking(moment)
+            if not lacking and moment.journal == list(self._journal):
                 break
-            await self._link_journal(journal)
+            await self._link_journal(moment.journal)
             await self._link_logs(lacking)
         else:
             raise StorageError(f"files come and go faster than {MAX_ATTEMPTS} tries can hold them")
         for data_dir in self._directories:
-            held = [each for each in partitions if each.parent_name == str(data_dir)]
-            await self._in_thread(data_dir, partial(self._write, data_dir, held, journal_bytes))
+            held = [each for each in moment.partitions if each[2].parent_name == str(data_dir)]
+            await self._in_thread(data_dir, partial(self._write, data_dir, held, moment.journal_bytes))
 
     async def _in_thread(self, data_dir: Path, work: Callable[[], None]) -> None:
         await self._threads.run(Work.BACKGROUND, data_dir, work)
 
-    def _lacking(self) -> list[Log]:
+    def _moment(self) -> _Moment:
+        """Return what the partitions are now: little work, because nobody is served meanwhile. Raises KafkaError."""
+        topics = self._topics.all()
+        held = [
+            (topic, each.index, each.log, each.log.at_this_moment())
+            for topic in topics
+            for each in topic.partitions
+            if each.is_online
+        ]
+        if len(held) < sum(len(topic.partitions) for topic in topics):
+            for each in (each for topic in topics for each in topic.partitions):
+                each.check_online()
+        return _Moment(held, self._metadata.journal_files, self._metadata.journal_end.size)
+
+    async def _lacking(self, moment: _Moment) -> list[Log]:
         """Return the logs with segments that have no link. Raises StorageError where a segment cannot have one."""
         links, failed, found = self._links, self._failed, list[Log]()
-        for each in self._topics.partitions():
-            lacking = [segment for segment in each.log.segments if segment not in links and segment.size]
+        for number, (_, _, log, (segments, active_bytes, _, _)) in enumerate(moment.partitions, 1):
+            active = segments[-1]
+            lacking = [
+                each for each in segments if each not in links and (active_bytes if each is active else each.size)
+            ]
             if lacking:
-                found.append(each.log)
+                found.append(log)
             for segment in lacking:
                 if segment in failed:
                     raise failed[segment]
+            if not number % _LOOKS_PER_TURN:
+                await asyncio.sleep(0)
         return found
 
-    # -- Before the moment -------------------------------------------------------------------------
+    # -- Links -------------------------------------------------------------------------------------
 
     async def _link_logs(self, logs: Iterable[Log]) -> None:
         views: list[tuple[Log, LogView]] = []
@@ -174,24 +192,6 @@ class LiveBackup:
         self._disk.link(source, directory / name)
         return name
 
-    # -- The moment --------------------------------------------------------------------------------
-
-    def _moment(self) -> list[_Held]:
-        """Return what the partitions hold now: little for each, because nobody is served meanwhile."""
-        found: list[_Held] = []
-        for topic in self._topics.all():
-            for each in topic.partitions:
-                each.check_online()
-                log = each.log
-                segments = log.segments
-                found.append(
-                    _Held(
-                        topic.name, topic.id, each.index, log.parent_name, log.log_start_offset,
-                        segments, segments[-1].size, log.epochs.entries,
-                    )
-                )  # fmt: skip
-        return found
-
     # -- After the moment --------------------------------------------------------------------------
 
     def _write(self, data_dir: Path, partitions: list[_Held], journal_bytes: int) -> None:
@@ -199,7 +199,7 @@ class LiveBackup:
         held = Held(self._directories[data_dir])
         for each in partitions:
             self._take(each, held)
-        starts = {(each.topic, each.number): each.log_start_offset for each in partitions}
+        starts = {(topic.name, number): start for topic, number, _, (_, _, start, _) in partitions}
         held.texts.append((LOG_START, offsets_text(starts)))
         held.texts.append((META_PROPERTIES, self._disk.read_file(data_dir / META_PROPERTIES).decode()))
         if data_dir == self._metadata_dir:
@@ -209,15 +209,15 @@ class LiveBackup:
         held.write(self._disk)
 
     def _take(self, partition: _Held, held: Held) -> None:
-        name = f"{partition.topic}-{partition.number}"
-        active = partition.segments[-1]
-        for segment in partition.segments:
+        topic, number, _, (segments, active_bytes, _, leader_epochs) = partition
+        name = f"{topic.name}-{number}"
+        for segment in segments:
             path = f"{name}/{segment_name(segment.base_offset)}{LOG_SUFFIX}"
-            size = partition.active_bytes if segment is active else segment.size
+            size = active_bytes if segment is segments[-1] else segment.size
             if size:
                 held.files.append((path, self._links[segment], size))
             else:
                 held.texts.append((path, ""))
-        held.texts.append((f"{name}/{PARTITION_METADATA}", partition_metadata_text(partition.topic_id)))
-        epochs = [f"{epoch} {offset}" for epoch, offset in partition.epochs]
+        held.texts.append((f"{name}/{PARTITION_METADATA}", partition_metadata_text(topic.id)))
+        epochs = [f"{epoch} {offset}" for epoch, offset in leader_epochs]
         held.texts.append((f"{name}/{LEADER_EPOCH}", entries_text(epochs)))

@@ -99,8 +99,6 @@ class Partition(PartitionState):
         # The requirements of the topic for every batch, beyond its header. An ordinary topic has none.
         self.rules: ValidationRules | None = None
         self.marker_watch = MarkerWatch()
-        # From clients, since the start of the broker.
-        self.bytes_in = 0
 
     def configure(self, config: TopicConfig, producer_id_expiration_ms: int) -> None:
         """Go by these configs of the topic, and by one of the broker's, from the next append on."""
@@ -191,9 +189,7 @@ class Partition(PartitionState):
             return Appended(duplicate.base_offset, duplicate.timestamp_ms, self.log.log_start_offset, self.must_flush)
         if header.producer_id >= 0 and self.log.producers.get(header.producer_id) is None:
             self._add_producer()
-        appended = self._write(records, header, now_ms, staged=staged)
-        self.bytes_in += len(records)
-        return appended
+        return self._write(records, header, now_ms, staged=staged)
 
     def _verify_transaction(self, header: BatchHeader, version: int, verify: VerifyTransaction | None) -> None:
         """Let the coordinator verify a batch whose producer has no open transaction here."""
@@ -215,7 +211,7 @@ class Partition(PartitionState):
         if header.attributes & batch.TRANSACTIONAL:
             self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
         appended = self._write(memoryview(records), header, self._clock.now_ms())
-        self._leave_out(header.last_offset_delta + 1)
+        self._leave_out(header.last_offset_delta + 1, len(records))
         return appended
 
     def append_marker(
@@ -235,7 +231,7 @@ class Partition(PartitionState):
             encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
         )
         appended = self._write(memoryview(records), batch.read_header(records), now_ms, marker)
-        self._leave_out(1)
+        self._leave_out(1, len(records))
         return appended
 
     def append_replicated(

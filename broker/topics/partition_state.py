@@ -90,6 +90,17 @@ class Surroundings(NamedTuple):
     add_producer: Callable[[], None]
 
 
+class Written(NamedTuple):
+    """How many records were written to a log, and their bytes. Only differences of two are looked at."""
+
+    records: int
+    size: int
+
+
+def _written(log: Log) -> Written:
+    return Written(log.log_end_offset, log.appended_bytes)
+
+
 class PartitionState:
     """See the module's text. `lead` or `open` it before it is used."""
 
@@ -125,9 +136,11 @@ class PartitionState:
         self._clock, self._purgatory, self._schedule_flush, self._on_failure, self._add_producer = surroundings
         # To consumers, since the start of the broker.
         self.bytes_out = 0
-        # Records from clients in earlier reigns, and what `records_in` takes off the log's end; None: no leader.
-        self._records_before = 0
-        self._records_from: int | None = None
+        # From clients in earlier reigns, and what `records_in` and `bytes_in` take off the log's end; None: no leader.
+        self._before = Written(0, 0)
+        self._from: Written | None = None
+        # Of coordinators, in this reign: plain numbers, because each of their records is counted.
+        self._own_records = self._own_bytes = 0
         self._damage = DamageReports(f"{topic}-{index}")
 
     def lead(self, log: Log) -> None:
@@ -137,19 +150,26 @@ class PartitionState:
         self.high_watermark = log.log_end_offset
         # The epoch begins at once, not with its first record: clients ask where the previous one ended.
         log.epochs.assign(self.leader_epoch, log.log_end_offset)
-        self._records_from = log.log_end_offset
+        self._from = _written(log)
 
     @property
     def records_in(self) -> int:
         """Records from clients, since the start of the broker. Offsets tell, so that no append has to count."""
-        if self._records_from is None:
-            return self._records_before
-        return self._records_before + self.log.log_end_offset - self._records_from
+        if self._from is None:
+            return self._before.records
+        return self._before.records + self.log.log_end_offset - self._from.records - self._own_records
 
-    def _leave_out(self, records: int) -> None:
-        """Leave records that a coordinator has written out of `records_in`."""
-        if self._records_from is not None:
-            self._records_from += records
+    @property
+    def bytes_in(self) -> int:
+        """Bytes of batches from clients, since the start of the broker. The sizes of segments tell."""
+        if self._from is None:
+            return self._before.size
+        return self._before.size + self.log.appended_bytes - self._from.size - self._own_bytes
+
+    def _leave_out(self, records: int, size: int) -> None:
+        """Leave a batch that a coordinator has written out of `records_in` and `bytes_in`."""
+        self._own_records += records
+        self._own_bytes += size
 
     # -- Roles in a cluster ----------------------------------------------------------------------------
 
@@ -167,8 +187,8 @@ class PartitionState:
             self.leader_epoch = leader_epoch
             self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
         self.replication = replication
-        if self._records_from is None:
-            self._records_from = self.log.log_end_offset
+        if self._from is None:
+            self._from = _written(self.log)
         if self.failure is None:
             self.not_leading = None
         self._purgatory.wake(self)
@@ -177,7 +197,8 @@ class PartitionState:
         """Follow another leader from now on. Requests that wait are woken, and learn it."""
         self.leader_epoch = leader_epoch
         self.replication = None
-        self._records_before, self._records_from = self.records_in, None
+        self._before, self._from = Written(self.records_in, self.bytes_in), None
+        self._own_records = self._own_bytes = 0
         self.reign += 1
         self._refuse_leading()
         self._purgatory.wake(self)

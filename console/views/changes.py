@@ -1,6 +1,7 @@
 """Changes: the form of each kind, its preview with the command line that does the same, and what was changed.
 
-A form is sent twice: the first time shows what it would do, the second time, with `step=apply`, does it.
+A form is sent twice: the first time shows what it would do, the second time, with `step=apply`, does it. Where what
+was shown is not there any more (somebody else has changed it, or this was sent already), it is shown again.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ async def form(visit: Visit) -> Response:
             change = await kind.prepare(visit, fields)
         except (InvalidForm, KafkaError) as error:
             problem = str(error)
+    status = 400 if problem else 200
     if change is not None and visit.form.get("step") == "apply":
-        return await _apply(visit, change)
+        if visit.form.get("seen") == change.seen:
+            return await _apply(visit, change)
+        status, problem = 409, "It is not as it was shown: somebody has changed it since. Nothing was done; look again."
     return visit.page(
-        "change.html", kind.title, 400 if problem else 200, kind=kind, fields=fields, change=change, problem=problem,
+        "change.html", kind.title, status, kind=kind, fields=fields, change=change, problem=problem,
         command_line=change.command_line(visit.house.address) if change else "",
     )  # fmt: skip
 

@@ -19,13 +19,15 @@ OPEN_OLD_SEGMENTS = 8
 class SegmentList:
     """See the module's text. The last segment is the active one, which is appended to."""
 
-    __slots__ = ("_retired", "_warm", "active", "all", "names_dirty")
+    __slots__ = ("_appended_before", "_retired", "_warm", "active", "all", "names_dirty")
 
     def __init__(self, segments: Iterable[Segment], names_dirty: bool) -> None:
         # Invariant: never empty, base offsets ascend.
         self.all: tuple[Segment, ...] = tuple(segments)
         # Invariant: the last of `all`.
         self.active = self.all[-1]
+        # What `appended_bytes` has besides the size of the active segment.
+        self._appended_before = -self.active.size
         # Whether files were made, renamed or removed since the last fsync of the directory.
         self.names_dirty = names_dirty
         # Segments that have left the log, for `take_retired`.
@@ -38,9 +40,15 @@ class SegmentList:
         """The size of all log files together."""
         return sum(segment.size for segment in self.all)
 
+    @property
+    def appended_bytes(self) -> int:
+        """How much was appended since the start, whatever has left the log. Sizes tell, so no append has to count."""
+        return self._appended_before + self.active.size
+
     def add(self, segment: Segment) -> None:
         """Make a new segment the active one. It takes the place of an active segment that is empty."""
         old, self.active = self.active, segment
+        self._appended_before += old.size - segment.size
         self.names_dirty = True
         if old.size == 0:
             old.unlink()
@@ -103,10 +111,11 @@ class SegmentList:
 
     def retire_all(self, create: Callable[[], Segment]) -> None:
         """Retire every segment, and begin with the one that `create` then makes."""
-        old = self.all
+        old, appended = self.all, self.appended_bytes
         for segment in old:
             self._retire(segment)
         self.active = create()
+        self._appended_before = appended - self.active.size
         self.all = (self.active,)
 
     def replace(self, old: tuple[Segment, ...], new: Segment, rename: Callable[[], None]) -> None:
@@ -124,12 +133,13 @@ class SegmentList:
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Remove every batch that holds `offset` or later ones."""
-        segments = list(self.all)
+        segments, appended = list(self.all), self.appended_bytes
         while len(segments) > 1 and segments[-1].base_offset >= offset:
             self._drop(segments.pop())
         active = segments[-1]
         active.truncate_to(offset, index_interval_bytes)
         self.all, self.active = tuple(segments), active
+        self._appended_before = appended - active.size
 
     def take_retired(self) -> list[Segment]:
         """Return the segments that have retired since the last call."""

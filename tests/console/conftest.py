@@ -32,6 +32,12 @@ class Answer:
         return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", self.text))
 
 
+def _hidden(page: Answer, name: str) -> str:
+    found = re.search(rf'name="{name}" value="(\w+)"', page.text)
+    assert found is not None, page.visible
+    return found[1]
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
         return None
@@ -55,10 +61,19 @@ class Browser:
     async def send(self, path: str, **fields: str) -> Answer:
         """Open the page of a form, and send it with its token: the preview, or with step="apply" the change."""
         page = await self.get(path)
-        found = re.search(r'name="token" value="(\w+)"', page.text)
-        assert found is not None, page.visible
         fields = {name.replace("_", "-"): value for name, value in fields.items()}
-        return await self.post(path, {"token": found[1], **fields})
+        if fields.pop("step", "") != "apply":
+            return await self.post(path, {"token": _hidden(page, "token"), **fields})
+        preview = await self.post(path, {"token": _hidden(page, "token"), **fields})
+        return await self.apply(path, preview, **fields)
+
+    async def apply(self, path: str, preview: Answer, **fields: str) -> Answer:
+        """Press the button of a preview that `send` has returned. One with a problem has none."""
+        if 'name="seen"' not in preview.text:
+            return preview
+        given = {name.replace("_", "-"): value for name, value in fields.items()}
+        sent = {name: _hidden(preview, name) for name in ("token", "seen")}
+        return await self.post(path, {**sent, "step": "apply", **given})
 
     async def change(self, path: str, **fields: str) -> Answer:
         """Make a change, and return the page that tells of it."""

@@ -63,6 +63,7 @@ class LogMachine(RuleBasedStateMachine):
             shutil.rmtree(self.directory)
 
     def open(self, *, clean: bool, known: KnownLog | None = None) -> Log:
+        self.appended_bytes = 0
         return Log.open(
             self.directory, CONFIG, clean=clean, now_ms=self.now_ms, recovery_point=self.point,
             log_start_offset=self.model.start, known=known, disk=self.disk,
@@ -106,6 +107,7 @@ class LogMachine(RuleBasedStateMachine):
         header = read_header(data)
         staged = self.log.stage(0, bytes(12) + data[12:]) if is_staged else None
         self.log.append(data, header, self.now_ms, staged=staged)
+        self.appended_bytes += len(data)
         self.model.batches.append((header, data))
 
     @rule(room=st.integers(0, 400), size=st.integers(0, 200))
@@ -119,6 +121,7 @@ class LogMachine(RuleBasedStateMachine):
             pass
         else:
             self.model.batches.append((header, data))
+            self.appended_bytes += len(data)
         finally:
             self.disk.room_bytes = None
 
@@ -250,6 +253,7 @@ class LogMachine(RuleBasedStateMachine):
         assert self.log.log_start_offset == self.model.start
         assert self.log.log_start_offset <= self.log.log_end_offset
         assert self.log.recovery_point <= self.log.log_end_offset
+        assert self.log.appended_bytes == self.appended_bytes
 
     @rule(limit=st.integers(0, 800))
     def everything_is_read(self, limit: int) -> None:

@@ -128,6 +128,7 @@ def test_a_log_starts_over_at_an_earlier_offset_too(directory: Path) -> None:
     append(log, batch(50))
     log.start_over(10, 1000)
     append(log, batch(10))
+    assert log.appended_bytes == len(batch(50)) + len(batch(10))
     log.close()
     assert [header.base_offset for header in headers_of(opened(directory))] == [10]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig, StartError
@@ -16,6 +18,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from odradek.storage.files import Disk
 from odradek.tests.support.http import get
 from odradek.tests.support.raw import Raw, batch_of
 from prometheus_client.parser import text_string_to_metric_families
@@ -170,3 +173,36 @@ async def test_look_ups_of_lag_in_seconds_are_bounded_and_each_has_its_turn(
         {key[1][0][1] for key in await _scrape(broker) if key[0] == "odradek_group_lag_seconds"} for _ in range(2)
     ]
     assert seconds == [{"a"}, {"a", "b"}]
+
+
+class HangingDisk(Disk):
+    """A disk that does not tell its space until it `goes_on`."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+        self.asked = 0
+
+    def space(self, path: Path) -> tuple[int, int]:
+        self.asked += 1
+        assert self.goes_on.wait(60)
+        return super().space(path)
+
+
+async def test_a_disk_that_hangs_leaves_the_other_metrics_and_is_asked_once(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.broker.http.scrape.READ_WITHIN_S", 0.05)
+    disk, name = HangingDisk(), "odradek_disk_free_bytes"
+    async with Broker(config, disk=disk) as broker:
+        assert name in {key[0] for key in await _scrape(broker)}
+        disk.goes_on.clear()
+        disk.asked = 0
+        try:
+            for _ in range(3):
+                found = {key[0] for key in await _scrape(broker)}
+                assert "odradek_topics" in found and name not in found
+            assert disk.asked == 1
+        finally:
+            disk.goes_on.set()
+        assert name in {key[0] for key in await _scrape(broker)}

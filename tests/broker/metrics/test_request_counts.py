@@ -41,6 +41,7 @@ async def test_records_of_coordinators_do_not_count_as_those_of_clients(broker: 
     partition.append_internal(bytearray(batch_of(b"c", b"d", b"e")))
     await raw.produce("t", batch_of(b"f"))
     assert partition.log.log_end_offset == 7 and partition.records_in == 3
+    assert partition.bytes_in == len(batch_of(b"a", b"b")) + len(batch_of(b"f"))
 
 
 async def test_a_partition_counts_the_records_that_came_while_it_led(broker: Broker, raw: Raw) -> None:
@@ -51,10 +52,12 @@ async def test_a_partition_counts_the_records_that_came_while_it_led(broker: Bro
     partition.stop_leading(5)
     partition.append_replicated(replicated, assign(replicated, 0, read_header(replicated), 2, 5), None)
     assert partition.log.log_end_offset == 4 and partition.records_in == 2
+    assert partition.bytes_in == len(batch_of(b"a", b"b"))
     for epoch in (6, 7):
         partition.begin_leading(epoch, None)  # type: ignore[arg-type]  # as a broker that is alone: without followers
     await raw.produce("t", batch_of(b"e"))
     assert partition.records_in == 3
+    assert partition.bytes_in == len(batch_of(b"a", b"b")) + len(batch_of(b"e"))
 
 
 async def test_a_rejected_batch_is_counted_by_its_error(broker: Broker, raw: Raw) -> None:

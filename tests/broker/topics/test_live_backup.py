@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
+from types import FrameType
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.topics import metadata_journal, validation
+from odradek.broker.topics import live_backup, metadata_journal, validation
 from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.topic import Topic
 from odradek.protocol.apis import ApiKey, OwnApiKey
@@ -229,6 +231,39 @@ async def test_segments_that_a_failed_compaction_has_renamed_belong_to_a_backup(
         pass
 
     await world.back_up(nothing, tmp_path)
+
+
+async def _most_calls_in_a_turn(world: World) -> int:
+    """Return how many functions the turn of a backup calls that calls most: what it takes, without noise."""
+    loop, turns = asyncio.get_running_loop(), [0]
+
+    def note(_: FrameType, event: str, __: object) -> None:
+        turns[-1] += event == "call"
+
+    def next_turn() -> None:
+        turns.append(0)
+        ticks[0] = loop.call_soon(next_turn)
+
+    ticks = [loop.call_soon(next_turn)]
+    sys.setprofile(note)
+    try:
+        response = await world.tool.ask(OwnApiKey.ODRADEK_BEGIN_BACKUP, 0, OdradekBeginBackupRequest())
+    finally:
+        sys.setprofile(None)
+        ticks[0].cancel()
+    assert response.error_code == 0
+    await world.tool.ask(OwnApiKey.ODRADEK_RENEW_LEASE, 0, OdradekRenewLeaseRequest(response.lease_id, is_end=True))
+    return max(turns)
+
+
+async def test_the_moment_calls_two_functions_a_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It holds everybody else, and is one turn however many there are. What is around it takes its turns."""
+    monkeypatch.setattr(live_backup, "_LOOKS_PER_TURN", 10)
+    calls: list[int] = []
+    for number in range(2):
+        await world.raw.create_topic(f"many-{number}", 300)
+        calls.append(await _most_calls_in_a_turn(world))
+    assert (calls[1] - calls[0]) / 300 <= 2.2, calls
 
 
 def found_in(directory: Path) -> Contents:
