@@ -3,3 +3,22 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
+
+# Not that of `typing`: its import takes longer than a health check does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a package that loads names at their first use. `modules`: module -> its names."""
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+
+    def load(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f".{homes[name]}", package), name)
+
+    return load

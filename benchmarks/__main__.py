@@ -20,10 +20,7 @@ Nothing else should run on the machine meanwhile. Figures differ from machine to
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -31,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, console, echo, growth, log_alone, recovery, security
+from . import clients, command_line, console, echo, growth, log_alone, recovery, report, security
 from .brokers import Broker, Kafka, Odradek, Rate
 from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
@@ -53,7 +50,7 @@ def main() -> None:
     if sys.argv[1:2] == ["console"]:
         console.main(sys.argv[2:])
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = report.arguments(__doc__, RESULTS)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
     parser.add_argument("--bars", action="store_true", help="the scenarios with a goal beside Kafka, and the echo")
     parser.add_argument("--rounds", type=int, default=3)
@@ -61,7 +58,6 @@ def main() -> None:
     other.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
     other.add_argument("--beside", type=Path, metavar="CHECKOUT", help="compare with that checkout, not with Kafka")
     parser.add_argument("--hollow", action="store_true", help="measure a broker that keeps nothing instead of Odradek")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
     if not any(arguments.only in name for name in NAMES):
         parser.error(f"no scenario's name contains {arguments.only!r}; the names are: {', '.join(NAMES)}")
@@ -76,12 +72,10 @@ def main() -> None:
             rows.append(echoed(Path(folder), arguments.rounds))
         else:
             rows += without_scenario(arguments.only, Path(folder), jars, arguments.rounds, compared=len(brokers) > 1)
-        text = report(rows, [broker.name for broker in brokers], arguments.rounds)
+        text = reported(rows, [broker.name for broker in brokers], arguments.rounds)
         if arguments.only in "clients" and not arguments.bars:
             text += "\n" + clients.measure(Path(folder) / "clients", arguments.rounds)
-    print(text)
-    if arguments.write:
-        RESULTS.write_text(text)
+    report.publish(text, arguments.write)
 
 
 def measure(brokers: list[Broker], chosen: list[Scenario], rounds: int) -> list[list[str]]:
@@ -105,7 +99,7 @@ def measure(brokers: list[Broker], chosen: list[Scenario], rounds: int) -> list[
             figures = _figures(scenario, brokers, rounds)
         except subprocess.CalledProcessError as error:
             # The failure is printed, and the other scenarios are still measured.
-            print(f"{scenario.name}: failed: {str(error.stderr)[-300:]}", file=sys.stderr)
+            print(f"{scenario.name}: failed: {error}", file=sys.stderr)
             rows.append([scenario.name, scenario.unit, "failed", *["", "", ""][: 3 * (len(brokers) - 1)]])
             continue
         rows.append([*row(scenario, figures), *cpu_cells(figures)])
@@ -218,7 +212,7 @@ def beside_kcat(folder: Path, rounds: int, compared: bool) -> list[list[str]]:
     return rows
 
 
-def _brokers(folder: Path, jars: str | None, *, hollow: bool) -> list[Broker]:
+def _brokers(folder: Path, jars: str | None, *, hollow: bool = False) -> list[Broker]:
     brokers: list[Broker] = [Hollow(folder / "hollow") if hollow else Odradek(folder / "odradek")]
     return [*brokers, Kafka(folder / "kafka", Path(jars))] if jars else brokers
 
@@ -234,20 +228,16 @@ def row(scenario: Scenario, figures: list[list[float]]) -> list[str]:
     return cells
 
 
-def report(rows: list[list[str]], names: list[str], rounds: int) -> str:
+def reported(rows: list[list[str]], names: list[str], rounds: int) -> str:
     """Return a table in Markdown with the machine and the date."""
     cpu = [f"{each}: us CPU a unit" for each in names]
     head = ["what", "unit", *names, *(["ratio", "goal"] if len(names) > 1 else []), *cpu]
-    lines = [head, ["---"] * len(head), *([*each, *[""] * (len(head) - len(each))] for each in rows)]
-    table = "\n".join("| " + " | ".join(each) + " |" for each in lines)
-    cores = len(os.sched_getaffinity(0))
-    where = f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
-    when = datetime.datetime.now(datetime.UTC).date()
     note = (
         "The ratio is turned where less is better: above 1, Odradek is ahead. "
         "Clients run on the same cores. CPU is the broker's, user and system, for one request or MB of a rate.\n"
     )
-    return f"# Measured\n\n`make bench` on {when}, {where}, median of {rounds} rounds. {note}\n{table}\n"
+    table = report.table(head, rows)
+    return f"# Measured\n\n`make bench` on {report.place()}, median of {rounds} rounds. {note}\n{table}"
 
 
 def _possible(scenario: Scenario) -> bool:

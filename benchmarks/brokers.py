@@ -9,8 +9,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Concatenate, ParamSpec, Self
+
+P = ParamSpec("P")
 
 READY_WITHIN_S = 60.0
 # Turns a process id into the clock of that process (clock_getcpuclockid).
@@ -65,6 +68,13 @@ class Broker:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def start(self) -> float:
         """Start the broker, and return the seconds until a client can connect."""
@@ -195,6 +205,17 @@ class Kafka(Broker):
                     return time.perf_counter() - started
             time.sleep(0.01)
         raise SystemExit(f"Kafka did not start: see {self.folder / 'log'}")
+
+
+def kafkas(folder: Path, key_store: Path | None = None) -> list[Broker]:
+    """Return Kafka, which is measured beside ours where KAFKA_LIB names its jars; else nothing."""
+    jars = os.environ.get("KAFKA_LIB")
+    return [Kafka(folder / "kafka", Path(jars), key_store)] if jars else []
+
+
+def of_broker(measure: Callable[Concatenate[Broker, P], float]) -> Callable[P, Callable[[Broker], float]]:
+    """Turn a measure of a broker with parameters into one of the parameters, which returns the measure of a broker."""
+    return lambda *args, **options: lambda broker: measure(broker, *args, **options)
 
 
 def cpu_s(pid: int) -> float:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from odradek.kernel import door
 
+from . import report
 from .brokers import Odradek
 
 CONSUMED = 500_000
@@ -47,32 +48,27 @@ BARS = (
 
 def measure(folder: Path, rounds: int) -> str:
     """Return the table: a row for each bar."""
-    broker = Odradek(folder)
-    broker.start()
-    try:
+    best: dict[str, float] = {}
+    with Odradek(folder) as broker:
         _run(["--fill", "--address", broker.address])
-        best: dict[str, float] = {}
         for _ in range(rounds):
             for way in (*(bar.ours for bar in BARS), *sorted({bar.theirs for bar in BARS})):
                 us = float(_run(["--way", way, "--address", broker.address]))
                 best[way] = min(us, best.get(way, us))
                 print(f"{way}  {us:.3f} us", file=sys.stderr)
-    finally:
-        broker.stop()
     return f"Ours by {door.record_code()}.\n\n{table(best)}"
 
 
 def table(best: dict[str, float]) -> str:
     """Return the rows in Markdown."""
-    lines = ["| client | us of CPU a record | beside | theirs | times as cheap | goal |", "|---" * 6 + "|"]
+    rows: list[list[str]] = []
     for bar in BARS:
         ours, theirs = best[bar.ours], best[bar.theirs]
-        lines.append(
-            f"| {bar.ours} | {ours:,.3f} | {bar.theirs} | {theirs:,.3f} | {theirs / ours:.2f} | {bar.goal:.2g} |"
-        )
+        rows.append([bar.ours, f"{ours:,.3f}", bar.theirs, f"{theirs:,.3f}", f"{theirs / ours:.2f}", f"{bar.goal:.2g}"])
     note = f"The best of all rounds, of {CONSUMED:,} records consumed or {PRODUCED:,} produced, of 100 bytes. "
     note += "`one send` is the median time until a send at default options is acknowledged, in microseconds.\n"
-    return "## Clients\n\n" + note + "\n" + "\n".join(lines) + "\n"
+    head = ["client", "us of CPU a record", "beside", "theirs", "times as cheap", "goal"]
+    return f"## Clients\n\n{note}\n{report.table(head, rows)}"
 
 
 def _run(arguments: list[str]) -> str:

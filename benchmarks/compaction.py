@@ -21,32 +21,23 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from odradek.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
-from odradek.protocol.messages.fetch import FetchResponse
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.protocol.records.batch import encode_batch, iter_headers
+from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 
 from .brokers import Broker
-from .load import Wire, check_produced, fetch, produce_one, request
+from .load import Wire, check_produced, create_topic, fetched, in_own_process, produce, produce_again, produce_batch
 
 # The log that is cleaned: every key has been written so often, in records of some 200 bytes, 500 a batch.
 ROUNDS = 10
@@ -66,7 +57,6 @@ CLEANED_WITHIN_S = 300.0
 COMPACTED = {"cleanup.policy": "delete", "retention.ms": "-1", "min.cleanable.dirty.ratio": "0.01"}
 
 _TOPIC, _BROKER = 2, 4
-_PRODUCE_VERSION, _FETCH_VERSION = 9, 11
 
 
 def main() -> None:
@@ -89,17 +79,12 @@ def main() -> None:
 
 def speed_of(broker: Broker) -> float:
     """Return MB/s, as a scenario."""
-    return _run(broker, "speed")["mb_per_s"]
+    return in_own_process("compaction", broker.address, "speed")["mb_per_s"]
 
 
 def slowdown_of(broker: Broker) -> float:
     """Return the busy 99th percentile divided by the quiet one, as a scenario."""
-    return _run(broker, "slowdown", "--data", str(broker.folder / "data"))["ratio"]
-
-
-def _run(broker: Broker, *arguments: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.compaction", broker.address, *arguments]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return in_own_process("compaction", broker.address, "slowdown", "--data", broker.folder / "data")["ratio"]
 
 
 # The cleaner alone.
@@ -125,7 +110,7 @@ def slowdown(address: str, data_dir: Path) -> dict[str, float]:
     """Return the 99th percentiles of a produce in microseconds, quiet and busy, and their ratio."""
     wire, admin = Wire(address), Wire(address)
     _hurry(admin)
-    (one,) = produce_one(wire, f"quiet-{time.time_ns()}")
+    (one,) = produce_again(wire, f"quiet-{time.time_ns()}", 1, 100)
     _fill_cold(admin, cold := f"cold-{time.time_ns()}")
     quiet: list[float] = []
     busy: list[float] = []
@@ -202,22 +187,12 @@ def read_cold(address: str, topic: str, data_dir: Path) -> None:
         following = 0
         while following > offset:
             offset = following
-            following, size = _read_on(wire, topic, offset)
+            headers, size = fetched(wire, topic, offset)
+            following = max((header.next_offset for header in headers), default=offset)
             if not read_bytes:
                 print("reading", flush=True)
             read_bytes += size
             time.sleep(max(started + read_bytes / COLD_BYTES_PER_S - time.perf_counter(), 0))
-
-
-def _read_on(wire: Wire, topic: str, offset: int) -> tuple[int, int]:
-    """Read a piece. Return the offset of the next one (`offset` at the end) and the bytes that came."""
-    wire.send(fetch(topic, offset, 1 << 20))
-    answer = frame.decode_response(bytes(wire.receive()), FetchResponse, _FETCH_VERSION)[1]
-    partition = answer.responses[0].partitions[0]
-    if partition.error_code:
-        raise SystemExit(f"fetch failed: error {partition.error_code}")
-    records = partition.records or b""
-    return max((header.next_offset for _, header in iter_headers(records)), default=offset), len(records)
 
 
 def _drop_from_cache(directory: Path) -> None:
@@ -233,38 +208,25 @@ def _drop_from_cache(directory: Path) -> None:
 
 def _fill(wire: Wire, topic: str) -> int:
     """Write every key ROUNDS times, and return the number of bytes."""
-    _create(wire, topic, {**COMPACTED, "segment.bytes": str(SEGMENT_BYTES)})
+    create_topic(wire, topic, configs={**COMPACTED, "segment.bytes": str(SEGMENT_BYTES)})
     value = b"v" * VALUE_BYTES
     now_ms = int(time.time() * 1000)
     batches = [
-        _produce_frame(topic, [Record(at, now_ms, b"key-%07d" % (first + at), value) for at in range(BATCH_RECORDS)])
+        [Record(at, now_ms, b"key-%07d" % (first + at), value) for at in range(BATCH_RECORDS)]
         for first in range(0, KEYS, BATCH_RECORDS)
     ]
+    frames = [produce_batch(topic, encode_batch(each)) for each in batches]
     for _ in range(ROUNDS):
-        for each in batches:
+        for each in frames:
             check_produced(wire, each)
     return _size_of(wire, topic)
 
 
 def _fill_cold(wire: Wire, topic: str) -> None:
-    _create(wire, topic, {"segment.bytes": str(4 * SEGMENT_BYTES), "retention.ms": "-1"})
-    data = _produce_frame(topic, [Record(at, int(time.time() * 1000), None, b"c" * 1000) for at in range(900)])
+    create_topic(wire, topic, configs={"segment.bytes": str(4 * SEGMENT_BYTES), "retention.ms": "-1"})
+    data = produce(topic, 900, 1000)
     for _ in range(COLD_BYTES // len(data)):
         check_produced(wire, data)
-
-
-def _produce_frame(topic: str, records: list[Record]) -> bytes:
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, encode_batch(records))])
-    return request(ApiKey.PRODUCE, _PRODUCE_VERSION, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
-
-
-def _create(wire: Wire, topic: str, configs: dict[str, str]) -> None:
-    pairs = [CreatableTopicConfig(name, value) for name, value in configs.items()]
-    asked = CreateTopicsRequest(topics=[CreatableTopic(topic, 1, 1, configs=pairs)])
-    result = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0]
-    if result.error_code:
-        raise SystemExit(f"topic {topic} could not be created: {result.error_message}")
-    time.sleep(0.5)  # a real Kafka tells its own parts of a new topic a moment later
 
 
 def _hurry(wire: Wire) -> None:

@@ -95,13 +95,10 @@ def cost(folder: Path) -> None:
             text = text.replace(counting, without)
         (plain / path).write_text(text)
     brokers = [Odradek(folder / "without", plain), Odradek(folder / "with", settings={"http.listener": free_port()})]
-    for each in brokers:
-        each.start()
-    for found in request_cost.measure(list(brokers)):
-        before, after = found.medians_us
-        _row(f"CPU of {found.name}, counted / not", f"{after:.2f} / {before:.2f} us", found.ratios[1], MOST_COST)
-    for each in brokers:
-        each.stop()
+    with brokers[0], brokers[1]:
+        for found in request_cost.measure(list(brokers)):
+            before, after = found.medians_us
+            _row(f"CPU of {found.name}, counted / not", f"{after:.2f} / {before:.2f} us", found.ratios[1], MOST_COST)
 
 
 # -- Scrapes
@@ -153,8 +150,15 @@ async def _timed(pages: BrokerPages, path: str) -> tuple[int, float, float]:
 def beside(folder: Path, rounds: int) -> None:
     """Print the p99 of a Heartbeat with and without a console and a scrape every second, in turns."""
     http = free_port()
-    broker = Odradek(folder, settings={"http.listener": http})
-    broker.start()
+    with Odradek(folder, settings={"http.listener": http}) as broker:
+        alone, visited = _heartbeats(broker, http, rounds)
+    ratio = statistics.median(with_ / without for with_, without in zip(visited, alone, strict=True))
+    figures = f"{statistics.median(visited):.0f} / {statistics.median(alone):.0f} us, ratio {ratio:.2f}"
+    _row("p99 of a Heartbeat beside a console and a scrape every second / alone", figures, ratio, MOST_BESIDE)
+
+
+def _heartbeats(broker: Odradek, http: int, rounds: int) -> tuple[list[float], list[float]]:
+    """Return the p99 of each round in us: alone, and beside both."""
     asyncio.run(_create(broker.address))
     wire = Wire(broker.address)
     topic = "beside"
@@ -162,23 +166,16 @@ def beside(folder: Path, rounds: int) -> None:
     frame = request_cost.KINDS["Heartbeat"](wire, topic)
     alone: list[float] = []
     visited: list[float] = []
-    command = [sys.executable, "-m", "odradek", "console", "-b", broker.address, "--listen", "127.0.0.1:0"]
     for _ in range(rounds):
         alone.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as console:
-            assert console.stdout is not None
-            url = console.stdout.readline().split()[1]
-            urls = [f"http://127.0.0.1:{http}/metrics", f"{url}/topics", f"{url}/series?kind=rate"]
+        with console_size.started(broker.address) as console:
+            urls = [f"http://127.0.0.1:{http}/metrics", f"{console.url}/topics", f"{console.url}/series?kind=rate"]
             visitor = subprocess.Popen([sys.executable, "-m", "benchmarks", "console", "visit", *urls], cwd=ROOT)
             time.sleep(2)  # both have started, and the first sample is taken
             visited.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
             visitor.terminate()
             visitor.wait(30)
-            console.terminate()
-    broker.stop()
-    ratio = statistics.median(with_ / without for with_, without in zip(visited, alone, strict=True))
-    figures = f"{statistics.median(visited):.0f} / {statistics.median(alone):.0f} us, ratio {ratio:.2f}"
-    _row("p99 of a Heartbeat beside a console and a scrape every second / alone", figures, ratio, MOST_BESIDE)
+    return alone, visited
 
 
 async def _create(address: str) -> None:

@@ -22,8 +22,6 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from odradek.client import Admin, NewTopic
-from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 
@@ -48,9 +46,11 @@ class Row(NamedTuple):
     most: float
 
 
-class _Console:
-    def __init__(self, url: str, pid: int) -> None:
-        self.url, self.pid = url, pid
+class Console(NamedTuple):
+    """A console as a process."""
+
+    url: str
+    pid: int
 
     def get(self, path: str) -> str:
         with urllib.request.urlopen(self.url + path, timeout=120) as answer:
@@ -63,28 +63,23 @@ class _Console:
 
 
 @contextmanager
-def _console(folder: Path) -> Generator[tuple[Odradek, _Console]]:
-    """Start both processes."""
-    broker = Odradek(folder)
-    broker.start()
-    command = [sys.executable, "-m", "odradek", "console", "-b", broker.address, "--listen", "127.0.0.1:0"]
+def started(address: str) -> Generator[Console]:
+    """Run a console over the cluster at `address`."""
+    command = [sys.executable, "-m", "odradek", "console", "-b", address, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        yield broker, _Console(process.stdout.readline().split()[1], process.pid)
+        yield Console(process.stdout.readline().split()[1], process.pid)
         process.terminate()
-    broker.stop()
 
 
 def _batch(topic: str, value: Callable[[int], bytes]) -> bytes:
     now_ms = int(time.time() * 1000)
-    batch = encode_batch([Record(at, now_ms, None, value(at)) for at in range(_BATCH)])
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
-    return load.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]))
+    return load.produce_batch(topic, encode_batch([Record(at, now_ms, None, value(at)) for at in range(_BATCH)]))
 
 
 def search(folder: Path) -> Iterator[Row]:
     """Look for the last of a million records by a field of its JSON."""
-    with _console(folder) as (broker, console):
+    with Odradek(folder) as broker, started(broker.address) as console:
         wire = Wire(broker.address)
         load.create_topic(wire, "big")
         frames = [_batch("big", lambda at: b'{"n": %d, "who": "somebody"}' % at)] * (RECORDS // _BATCH - 1)
@@ -115,7 +110,7 @@ def search(folder: Path) -> Iterator[Row]:
 
 def tail(folder: Path) -> Iterator[Row]:
     """Tail a topic that gets 50,000 records a second: what is not shown must be said."""
-    with _console(folder) as (broker, console):
+    with Odradek(folder) as broker, started(broker.address) as console:
         wire = Wire(broker.address)
         load.create_topic(wire, "fast")
         frame = _batch("fast", lambda at: b"record %d" % at)
@@ -155,7 +150,7 @@ def _send(wire: Wire, frame: bytes) -> None:
 
 def topics(folder: Path) -> Iterator[Row]:
     """List 10,000 topics."""
-    with _console(folder) as (broker, console):
+    with Odradek(folder) as broker, started(broker.address) as console:
         asyncio.run(_create(broker.address))
         console.get("/topics")
         cpu: list[float] = []

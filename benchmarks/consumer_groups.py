@@ -9,7 +9,6 @@ frames back, under the same load: what the machine, the loop and this load gener
 
 from __future__ import annotations
 
-import argparse
 import os
 import selectors
 import statistics
@@ -29,7 +28,8 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 )
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
-from .brokers import Broker, Kafka, Odradek
+from . import report
+from .brokers import Broker, Odradek, kafkas
 from .echo import EchoProcess
 from .groups import prepared
 from .load import Wire
@@ -144,8 +144,9 @@ class Beats:
     p99_ms: float
     cpu: float
 
-    def row(self, name: str) -> str:
-        return f"| {name} | {self.per_s:,.0f} | {self.p50_ms:.2f} | {self.p99_ms:.2f} | {self.cpu * 100:.0f} % |"
+    def row(self, name: str) -> list[str]:
+        times = f"{self.p50_ms:.2f}", f"{self.p99_ms:.2f}"
+        return [name, f"{self.per_s:,.0f}", *times, f"{self.cpu * 100:.0f} %"]
 
 
 def heartbeats(broker: Broker, frames: list[bytes], per_s: int) -> Beats:
@@ -206,22 +207,19 @@ def settled(broker: Broker) -> list[bytes]:
 
 def measure(brokers: list[Broker], folder: Path, members: int) -> str:
     """Return the report."""
-    rows: list[str] = []
+    rows: list[list[str]] = []
     others = os.getloadavg()[0]
     joins: dict[str, list[float]] = {}
     frames: list[bytes] = []
     for broker in brokers:
-        broker.start()
-        # The interval between two assignments is a second in both: the first join after it pays for it.
-        joins[broker.name] = [joined_s(broker, members) for _ in range(3)]
-        frames = settled(broker)
-        rows.append(heartbeats(broker, frames, PER_S).row(broker.name))
-        broker.stop()
+        with broker:
+            # The interval between two assignments is a second in both: the first join after it pays for it.
+            joins[broker.name] = [joined_s(broker, members) for _ in range(3)]
+            frames = settled(broker)
+            rows.append(heartbeats(broker, frames, PER_S).row(broker.name))
         print(joins[broker.name], rows[-1], file=sys.stderr)
-    echo = EchoProcess(folder / "echo")
-    echo.start()
-    rows.append(heartbeats(echo, frames, PER_S).row("an echo of the same frames"))
-    echo.stop()
+    with EchoProcess(folder / "echo") as echo:
+        rows.append(heartbeats(echo, frames, PER_S).row("an echo of the same frames"))
     lines = [
         "# What members of consumer groups cost",
         "",
@@ -229,10 +227,7 @@ def measure(brokers: list[Broker], folder: Path, members: int) -> str:
         " a second in all.",
         f"Before the run {others:.1f} tasks wanted a processor: more than one makes the times those of the machine.",
         "",
-        "| | answered a second | p50 ms | p99 ms | processor of the broker |",
-        "|---|---|---|---|---|",
-        *rows,
-        "",
+        report.table(["", "answered a second", "p50 ms", "p99 ms", "processor of the broker"], rows),
         f"{members:,} members join one group of {members:,} partitions, in s, three times:",
         "",
         *(f"- {name}: {', '.join(f'{each:.2f}' for each in took)}" for name, took in joins.items()),
@@ -242,18 +237,13 @@ def measure(brokers: list[Broker], folder: Path, members: int) -> str:
 
 def main() -> None:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = report.arguments(__doc__, RESULTS)
     parser.add_argument("--members", type=int, default=JOINING, help="how many join one group")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        brokers: list[Broker] = [Odradek(Path(folder) / "odradek")]
-        if (jars := os.environ.get("KAFKA_LIB")) is not None:
-            brokers.append(Kafka(Path(folder) / "kafka", Path(jars)))
-        text = measure(brokers, Path(folder), arguments.members)
-    print(text)
-    if arguments.write:
-        RESULTS.write_text(text + "\n")
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as name:
+        folder = Path(name)
+        text = measure([Odradek(folder / "odradek"), *kafkas(folder)], folder, arguments.members)
+    report.publish(text, arguments.write)
 
 
 if __name__ == "__main__":

@@ -56,12 +56,8 @@ class EchoProcess(Broker):
 
 def measure(folder: Path, rounds: int) -> float:
     """Return the median time of an echo in us, of so many rounds."""
-    echo = EchoProcess(folder)
-    echo.start()
-    try:
+    with EchoProcess(folder) as echo:
         return statistics.median(load("echo", 1, "p50_us")(echo) for _ in range(rounds))
-    finally:
-        echo.stop()
 
 
 if __name__ == "__main__":

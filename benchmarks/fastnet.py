@@ -6,9 +6,7 @@ It is not among the dependencies: `pip install aiofastnet`, then `make bench ARG
 from __future__ import annotations
 
 import asyncio
-import os
 import runpy
-from pathlib import Path
 from typing import Any
 
 from .brokers import Odradek
@@ -18,12 +16,7 @@ class Fastnet(Odradek):
     """The broker as a process."""
 
     name = "aiofastnet"
-    module = "benchmarks.fastnet"
-
-    def __init__(self, folder: Path, key_store: Path) -> None:
-        super().__init__(folder, key_store=key_store)
-        paths = [str(Path(__file__).parents[1]), self._environment.get("PYTHONPATH", "")]
-        self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    module = "odradek.benchmarks.fastnet"
 
 
 def _patch() -> None:

@@ -13,11 +13,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from struct import pack
 from typing import Any
 
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -31,8 +31,8 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic, OffsetFetchResponse
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-from .brokers import Broker
-from .load import Wire, run
+from .brokers import Broker, of_broker
+from .load import Wire, create_topic, in_own_process, run
 from .load import request as frame_of
 
 TOPIC = "bench-groups"
@@ -138,10 +138,7 @@ def _check(code: int) -> None:
 def prepared(address: str, partitions: int = PARTITIONS, topic: str = TOPIC) -> Wire:
     """Return a connection to a broker that has the topic, and whose coordinator answers."""
     wire = Wire(address)
-    asked = CreateTopicsRequest(topics=[CreatableTopic(topic, partitions, 1)])
-    code = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0].error_code
-    if code not in (0, 36):
-        raise SystemExit(f"topic {topic} could not be created: error {code}")
+    create_topic(wire, topic, partitions)
     wait_until_served(wire, "first")
     return wire
 
@@ -237,15 +234,11 @@ def _beating(address: str) -> tuple[Member, bytes]:
     return member, frame_of(ApiKey.HEARTBEAT, HEARTBEAT, asked)
 
 
-def heartbeat(in_flight: int) -> Callable[[str], float]:
+def heartbeat(in_flight: int, address: str) -> float:
     """Return the heartbeats a second of a member of a stable group."""
-
-    def measure(address: str) -> float:
-        member, data = _beating(address)
-        run(member.wire, [data], in_flight, 0.5)
-        return run(member.wire, [data], in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
-
-    return measure
+    member, data = _beating(address)
+    run(member.wire, [data], in_flight, 0.5)
+    return run(member.wire, [data], in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
 
 
 def heartbeat_beside_produce(address: str) -> float:
@@ -295,21 +288,17 @@ def rebalance(members: list[Member]) -> None:
 
 LOADS: dict[str, Callable[[str], float]] = {
     "cycle": cycle,
-    "heartbeat-1": heartbeat(1),
-    "heartbeat-64": heartbeat(64),
+    "heartbeat-1": partial(heartbeat, 1),
+    "heartbeat-64": partial(heartbeat, 64),
     "heartbeat-beside-produce": heartbeat_beside_produce,
     "agree": agree,
 }
 
 
-def load(name: str) -> Callable[[Broker], float]:
+@of_broker
+def load(broker: Broker, name: str) -> float:
     """Return the figure of one of `LOADS`, from a process of its own."""
-
-    def measure(broker: Broker) -> float:
-        command = [sys.executable, "-m", "benchmarks.groups", broker.address, name]
-        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-    return measure
+    return in_own_process("groups", broker.address, name)
 
 
 # With the broker's process in hand.

@@ -41,7 +41,7 @@ from odradek.protocol.records.record import Record
 from odradek.storage.log import Log, LogConfig
 
 from .brokers import Odradek
-from .load import Wire, check_produced, produce, request
+from .load import Wire, check_produced, create_topic, produce, request
 
 PARTITIONS = CONNECTIONS = 5_000
 SEGMENTS = 6_400
@@ -242,29 +242,23 @@ async def _run_rounds(data: Path, selector: _MeasuringSelector) -> dict[str, flo
 
 
 def _connections(folder: Path) -> Figure:
-    broker = Odradek(folder)
-    broker.start()
     asked = request(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
-    wire = _Client(broker.port, asked)
-    before_mb = broker.memory_mb()
-    opened = [_Client(broker.port, asked) for _ in range(CONNECTIONS)]
-    grown_kb = (broker.memory_mb() - before_mb) * 1024 / CONNECTIONS
-    for each in (wire, *opened):
-        each.close()
-    broker.stop()
+    with Odradek(folder) as broker:
+        wire = _answered(broker.port, asked)
+        before_mb = broker.memory_mb()
+        opened = [_answered(broker.port, asked) for _ in range(CONNECTIONS)]
+        grown_kb = (broker.memory_mb() - before_mb) * 1024 / CONNECTIONS
+        for each in (wire, *opened):
+            each.close()
     return Figure(f"{CONNECTIONS:,} connections that have sent a request: memory of one", grown_kb, "KB", 20)
 
 
-class _Client:
-    """A connection that has its first response. It needs no buffers, as a Wire does."""
-
-    def __init__(self, port: int, asked: bytes) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
-        self._socket.sendall(asked)
-        assert self._socket.recv(4096)
-
-    def close(self) -> None:
-        self._socket.close()
+def _answered(port: int, asked: bytes) -> socket.socket:
+    """Return a connection that has its first response. It needs no buffers, as a Wire does."""
+    opened = socket.create_connection(("127.0.0.1", port), timeout=60)
+    opened.sendall(asked)
+    assert opened.recv(4096)
+    return opened
 
 
 # -- Segments and bytes
@@ -300,9 +294,7 @@ def _large_log(folder: Path) -> Figure:
     broker.start()
     wire = Wire(broker.address)
     # Each record is more than half a segment.
-    configs = [CreatableTopicConfig("segment.bytes", str(SEGMENT_BYTES)), CreatableTopicConfig("retention.ms", "-1")]
-    asked = CreateTopicsRequest(topics=[CreatableTopic("large", 1, 1, configs=configs)], timeout_ms=60_000)
-    wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse)
+    create_topic(wire, "large", configs={"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"})
     data = produce("large", 1, SEGMENT_BYTES * 6 // 10)
     for _ in range(LARGE_GB + 1):
         check_produced(wire, data)

@@ -8,10 +8,8 @@ uvloop can pass, so the ratio to Kafka is the largest that such a row can have.
 
 from __future__ import annotations
 
-import os
 import runpy
 from collections import Counter
-from pathlib import Path
 
 from odradek.broker.topics.partition import Appended, Partition
 from odradek.protocol.records.batch import read_header
@@ -26,12 +24,7 @@ class Hollow(Odradek):
     """The hollow broker as a process."""
 
     name = "hollow"
-    module = "benchmarks.hollow"
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        paths = [str(Path(__file__).parents[1]), self._environment.get("PYTHONPATH", "")]
-        self._environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    module = "odradek.benchmarks.hollow"
 
 
 def append(self: Partition, records: memoryview, *_: object) -> Appended:

@@ -13,20 +13,28 @@ import json
 import socket
 import ssl
 import struct
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from odradek.protocol.records.batch import encode_batch
+from odradek.protocol.records.batch import BatchHeader, encode_batch, iter_headers
 from odradek.protocol.records.record import Record
 
 TOPIC = "bench"
@@ -104,8 +112,15 @@ def request(key: ApiKey, version: int, message: Any) -> bytes:
     return b"".join(bytes(piece) for piece in frame.encode_request(key, version, 7, "bench", message))
 
 
-def create_topic(wire: Wire, name: str) -> None:
-    asked = CreateTopicsRequest(topics=[CreatableTopic(name, 1, 1)])
+def in_own_process(module: str, *arguments: object) -> Any:
+    """Return what another module of the benchmarks prints as JSON, run in a process of its own."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", *map(str, arguments)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
+def create_topic(wire: Wire, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+    given = [CreatableTopicConfig(*each) for each in (configs or {}).items()]
+    asked = CreateTopicsRequest(topics=[CreatableTopic(name, partitions, 1, configs=given)])
     code = wire.ask(ApiKey.CREATE_TOPICS, 5, asked, CreateTopicsResponse).topics[0].error_code
     if code not in (0, 36):
         raise SystemExit(f"topic {name} could not be created: error {code}")
@@ -121,7 +136,12 @@ def delete_topic(wire: Wire, name: str) -> None:
 
 
 def produce(name: str, records: int, size: int) -> bytes:
-    batch = encode_batch([Record(at, int(time.time() * 1000), None, b"x" * size) for at in range(records)])
+    now_ms = int(time.time() * 1000)
+    return produce_batch(name, encode_batch([Record(at, now_ms, None, b"x" * size) for at in range(records)]))
+
+
+def produce_batch(name: str, batch: bytes) -> bytes:
+    """Return a Produce of one batch to the first partition."""
     data = TopicProduceData(name, partition_data=[PartitionProduceData(0, batch)])
     return request(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
 
@@ -131,6 +151,16 @@ def fetch(name: str, offset: int, max_bytes: int) -> bytes:
     topic = FetchTopic(name, partitions=[partition])
     asked = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes, topics=[topic])
     return request(ApiKey.FETCH, 11, asked)
+
+
+def fetched(wire: Wire, name: str, offset: int) -> tuple[list[BatchHeader], int]:
+    """Fetch a piece of 1 MB. Return the headers of its batches, and how many bytes came."""
+    wire.send(fetch(name, offset, 1024 * 1024))
+    partition = wire.answer(FetchResponse, 11).responses[0].partitions[0]
+    if partition.error_code:
+        raise Refused(f"fetch failed: error {partition.error_code}")
+    records = partition.records or b""
+    return [header for _, header in iter_headers(records)], len(records)
 
 
 def run(wire: Wire, frames: Sequence[bytes], in_flight: int, seconds: float) -> dict[str, float]:
@@ -174,43 +204,23 @@ def _percentiles(times: list[float]) -> dict[str, float]:
 def check_produced(wire: Wire, data: bytes) -> int:
     """Produce once, to check that the broker accepts it. Return the offset."""
     wire.send(data)
-    answer = frame.decode_response(bytes(wire.receive()), ProduceResponse, 9)[1]
-    partition = answer.responses[0].partition_responses[0]
+    partition = wire.answer(ProduceResponse, 9).responses[0].partition_responses[0]
     if partition.error_code:
         raise Refused(f"produce failed: error {partition.error_code} {partition.error_message}")
     return partition.base_offset
 
 
-def produce_one(wire: Wire, topic: str) -> list[bytes]:
+def produce_again(wire: Wire, topic: str, records: int, size: int) -> list[bytes]:
     create_topic(wire, topic)
-    data = produce(topic, 1, 100)
+    data = produce(topic, records, size)
     check_produced(wire, data)
     return [data]
 
 
-def produce_1mb(wire: Wire, topic: str) -> list[bytes]:
+def fetch_again(wire: Wire, topic: str, records: int, size: int, batches: int = 1) -> list[bytes]:
     create_topic(wire, topic)
-    data = produce(topic, 1000, 1000)
-    check_produced(wire, data)
-    return [data]
-
-
-def fetch_1mb(wire: Wire, topic: str) -> list[bytes]:
-    create_topic(wire, topic)
-    data = produce(topic, 1000, 1000)
-    offset = check_produced(wire, data)
-    return [fetch(topic, offset, 1024 * 1024)]
-
-
-def fetch_walk(wire: Wire, topic: str) -> list[bytes]:
-    create_topic(wire, topic)
-    data = produce(topic, 1000, 1000)
-    return [fetch(topic, check_produced(wire, data), 1024 * 1024) for _ in range(WALKED_BATCHES)]
-
-
-def fetch_one(wire: Wire, topic: str) -> list[bytes]:
-    create_topic(wire, topic)
-    return [fetch(topic, check_produced(wire, produce(topic, 1, 100)), 1024 * 1024)]
+    data = produce(topic, records, size)
+    return [fetch(topic, check_produced(wire, data), 1024 * 1024) for _ in range(batches)]
 
 
 def metadata(wire: Wire, topic: str) -> list[bytes]:
@@ -225,11 +235,11 @@ def echo(_wire: Wire, topic: str) -> list[bytes]:
 
 # Each prepares its topic and returns the frames to be sent in turn.
 LOADS: dict[str, Callable[[Wire, str], list[bytes]]] = {
-    "produce-one": produce_one,
-    "produce-1mb": produce_1mb,
-    "fetch-1mb": fetch_1mb,
-    "fetch-walk": fetch_walk,
-    "fetch-one": fetch_one,
+    "produce-one": partial(produce_again, records=1, size=100),
+    "produce-1mb": partial(produce_again, records=1000, size=1000),
+    "fetch-1mb": partial(fetch_again, records=1000, size=1000),
+    "fetch-walk": partial(fetch_again, records=1000, size=1000, batches=WALKED_BATCHES),
+    "fetch-one": partial(fetch_again, records=1, size=100),
     "metadata": metadata,
     ECHO: echo,
 }

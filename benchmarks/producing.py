@@ -11,6 +11,7 @@ import resource
 import statistics
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 KEYS = [b"%08d" % number for number in range(10_000)]
 VALUE = b"x" * 100
@@ -27,56 +28,39 @@ def cpu_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-async def _send(address: str, records: int) -> float:
-    from odradek.client import Producer
+# Sends so many records by a producer of asyncio, ours or aiokafka's.
+Send = Callable[[Any, int], Awaitable[object]]
 
-    async with Producer(address) as producer:
+
+async def _send(producer: Any, records: int) -> None:
+    sent: list[asyncio.Future[object]] = []
+    for number in range(records):
+        sent.append(await producer.send(TOPIC, VALUE, KEYS[number % len(KEYS)]))
+        if len(sent) == IN_FLIGHT:
+            await asyncio.gather(*sent)
+            sent.clear()
+    await asyncio.gather(*sent)
+
+
+async def _timed(producer: Any, send: Send, records: int) -> float:
+    async with producer:
         await producer.send_and_wait(TOPIC, VALUE)
         before = cpu_s()
-        sent: list[asyncio.Future[object]] = []
-        for number in range(records):
-            sent.append(await producer.send(TOPIC, VALUE, KEYS[number % len(KEYS)]))  # type: ignore[arg-type]
-            if len(sent) == IN_FLIGHT:
-                await asyncio.gather(*sent)
-                sent.clear()
-        await asyncio.gather(*sent)
+        await send(producer, records)
         return cpu_s() - before
 
 
-async def _send_many(address: str, records: int) -> float:
+def _ours(send: Send) -> Callable[[str, int], Awaitable[float]]:
     from odradek.client import Producer
 
-    async with Producer(address) as producer:
-        await producer.send_and_wait(TOPIC, VALUE)
-        before = cpu_s()
-        await producer.send_many(TOPIC, ((KEYS[number % len(KEYS)], VALUE) for number in range(records)))
-        return cpu_s() - before
-
-
-async def _send_values(address: str, records: int) -> float:
-    from odradek.client import Producer
-
-    async with Producer(address) as producer:
-        await producer.send_and_wait(TOPIC, VALUE)
-        before = cpu_s()
-        await producer.send_values(TOPIC, [VALUE] * records)
-        return cpu_s() - before
+    return lambda address, records: _timed(Producer(address), send, records)
 
 
 async def _aiokafka(address: str, records: int) -> float:
     import aiokafka
 
-    async with aiokafka.AIOKafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True) as producer:
-        await producer.send_and_wait(TOPIC, VALUE)
-        before = cpu_s()
-        sent: list[asyncio.Future[object]] = []
-        for number in range(records):
-            sent.append(await producer.send(TOPIC, VALUE, KEYS[number % len(KEYS)]))
-            if len(sent) == IN_FLIGHT:
-                await asyncio.gather(*sent)
-                sent.clear()
-        await asyncio.gather(*sent)
-        return cpu_s() - before
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True)
+    return await _timed(producer, _send, records)
 
 
 async def _confluent(address: str, records: int) -> float:
@@ -126,9 +110,11 @@ async def _confluent_one_by_one(address: str, records: int) -> float:
 
 
 WAYS: dict[str, Callable[[str, int], Awaitable[float]]] = {
-    "send": _send,
-    "send_many": _send_many,
-    "send_values": _send_values,
+    "send": _ours(_send),
+    "send_many": _ours(
+        lambda producer, records: producer.send_many(TOPIC, ((KEYS[at % len(KEYS)], VALUE) for at in range(records)))
+    ),
+    "send_values": _ours(lambda producer, records: producer.send_values(TOPIC, [VALUE] * records)),
     "aiokafka send": _aiokafka,
     "confluent produce": _confluent,
     "one send": _send_one_by_one,

@@ -13,7 +13,6 @@ one, or the same one again, has it. A partition has moved if it went to another 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import tempfile
 import time
@@ -24,6 +23,9 @@ from typing import Any
 
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, CooperativeStickyAssignor, NewTopic, RangeAssignor, TopicPartition
+
+from .report import main as run_and_publish
+from .report import table
 
 MEMBERS, PARTITIONS = 50, 200
 # The defaults are ten times as long.
@@ -215,24 +217,24 @@ async def _until(true: Callable[[], bool]) -> None:
 
 def report(found: dict[str, dict[str, Seen]]) -> str:
     """Return the tables and the pictures."""
+    head = ["", "protocol", "partitions moved", "members that stopped reading some"]
+    head += ["nobody reads: partition-seconds", "the longest pause of a partition"]
+    rows: list[list[str]] = []
+    for event in ("one joins", "one dies", "all are restarted"):
+        for kind, seen in found.items():
+            each = seen[event]
+            pauses = f"{each.paused_s:,.0f}", f"{each.longest_s:.1f} s"
+            rows.append([event, kind, str(each.moved), str(each.stopped), *pauses])
     lines = [
         "# What a group of fifty consumers goes through",
         "",
         f"`python -m benchmarks.rebalances --write`: {MEMBERS} consumers, {PARTITIONS} partitions; intervals of a tenth"
         " of the defaults, times multiplied by ten.",
         "",
-        "| | protocol | partitions moved | members that stopped reading some | nobody reads: partition-seconds"
-        " | the longest pause of a partition |",
-        "|---|---|---|---|---|---|",
+        table(head, rows),
     ]
-    for event in ("one joins", "one dies", "all are restarted"):
-        for kind, seen in found.items():
-            each = seen[event]
-            lines.append(
-                f"| {event} | {kind} | {each.moved} | {each.stopped} | {each.paused_s:,.0f} | {each.longest_s:.1f} s |"
-            )
     restart = {kind: seen["all are restarted"] for kind, seen in found.items()}
-    lines += ["", *_picture("Partition-seconds without a reader while all are restarted", restart, "paused_s")]
+    lines += [*_picture("Partition-seconds without a reader while all are restarted", restart, "paused_s")]
     lines += ["", *_picture("Partitions that moved while all were restarted", restart, "moved")]
     return "\n".join(lines)
 
@@ -245,13 +247,7 @@ def _picture(title: str, seen: dict[str, Seen], what: str) -> list[str]:
 
 def main() -> None:
     """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    arguments = parser.parse_args()
-    text = report({kind: asyncio.run(run(kind)) for kind in KINDS})
-    print(text)
-    if arguments.write:
-        RESULTS.write_text(text + "\n")
+    run_and_publish(__doc__, RESULTS, lambda: report({kind: asyncio.run(run(kind)) for kind in KINDS}))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ itself. What is counted is requests, so the load of the machine changes nothing.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import heapq
 import random
@@ -25,6 +24,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.world import World
 from odradek.tests.support.registry_simulation import Simulation, Timing
 
+from . import report
+
 SIZES = (10, 50, 200)
 PARTITIONS = 200
 SEEDS = (1, 2, 3)
@@ -36,18 +37,7 @@ WATCH_DELAYS_MS = (0.0, 20.0, 500.0, 5_000.0)
 RESULTS = Path(__file__).with_name("rebalancing.md")
 
 
-def main() -> None:
-    """See the module's text."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    arguments = parser.parse_args()
-    text = report()
-    print(text)
-    if arguments.write:
-        RESULTS.write_text(text + "\n")
-
-
-def report() -> str:
+def measure() -> str:
     """Return both tables."""
     lines = [
         "# One change of a group's membership",
@@ -57,35 +47,41 @@ def report() -> str:
         "",
         "## The herd",
         "",
-        "| consumers | watches fired | znodes read | writes | until all read again | coordinator: requests | until all"
-        " read again |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for size in SIZES:
-        old = _median([in_zookeeper(size, 20.0, seed) for seed in SEEDS])
-        new = _median([at_the_coordinator(size, seed) for seed in SEEDS])
-        lines.append(
-            f"| {size} | {old['watches']:,} | {old['reads']:,} | {old['writes']:,} | {old['ms'] / 1000:.1f} s |"
-            f" {new['requests']:,} | {new['ms'] / 1000:.1f} s |"
-        )
-    lines += [
-        "",
+        _herd(),
         "## The split brain",
         "",
         "Fifty consumers, and watches that arrive late: members rebalance by different views.",
         "",
-        "| a watch is late by up to | attempts | that failed | left without partitions | until all read again |",
-        "|---|---|---|---|---|",
+        _split_brain(),
     ]
+    return "\n".join(lines)
+
+
+def _herd() -> str:
+    head = ["consumers", "watches fired", "znodes read", "writes", "until all read again", "coordinator: requests"]
+    rows: list[list[str]] = []
+    for size in SIZES:
+        old = _median([in_zookeeper(size, 20.0, seed) for seed in SEEDS])
+        new = _median([at_the_coordinator(size, seed) for seed in SEEDS])
+        counts = [f"{old[each]:,}" for each in ("watches", "reads", "writes")]
+        rows.append([str(size), *counts, _seconds(old), f"{new['requests']:,}", _seconds(new)])
+    return report.table([*head, "until all read again"], rows)
+
+
+def _split_brain() -> str:
+    head = ["a watch is late by up to", "attempts", "that failed", "left without partitions", "until all read again"]
+    rows: list[list[str]] = []
     for delay_ms in WATCH_DELAYS_MS:
         old = _median([in_zookeeper(50, delay_ms, seed) for seed in SEEDS])
-        lines.append(
-            f"| {delay_ms:g} ms | {old['attempts']} | {old['failed']} | {old['reports']} times |"
-            f" {old['ms'] / 1000:.1f} s |"
-        )
+        counts = str(old["attempts"]), str(old["failed"]), f"{old['reports']} times"
+        rows.append([f"{delay_ms:g} ms", *counts, _seconds(old)])
     new = _median([at_the_coordinator(50, seed) for seed in SEEDS])
-    lines.append(f"| coordinator | {new['generations']} | 0 | 0 times | {new['ms'] / 1000:.1f} s |")
-    return "\n".join(lines)
+    rows.append(["coordinator", str(new["generations"]), "0", "0 times", _seconds(new)])
+    return report.table(head, rows)
+
+
+def _seconds(counts: Counter[str]) -> str:
+    return f"{counts['ms'] / 1000:.1f} s"
 
 
 def _median(runs: list[Counter[str]]) -> Counter[str]:
@@ -235,4 +231,4 @@ def at_the_coordinator(size: int, seed: int) -> Counter[str]:
 
 
 if __name__ == "__main__":
-    main()
+    report.main(__doc__, RESULTS, measure)

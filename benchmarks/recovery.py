@@ -21,12 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from odradek.protocol import frame
-from odradek.protocol.messages.fetch import FetchResponse
-from odradek.protocol.records.batch import iter_headers
-
 from .brokers import Broker, Odradek
-from .load import Refused, Wire, check_produced, create_topic, fetch, produce
+from .load import Refused, Wire, check_produced, create_topic, fetched, produce
 
 TOPIC = "crash"
 RECORD_BYTES = 1000
@@ -98,13 +94,8 @@ def _until_it_serves(started: float, ask: Callable[[], int]) -> int:
 
 def _last_offset(broker: Broker, offset: int) -> int:
     """Return the last offset of the batch at `offset`, -1 if there is none."""
-    wire = Wire(broker.address)
-    wire.send(fetch(TOPIC, offset, 1024 * 1024))
-    answer = frame.decode_response(bytes(wire.receive()), FetchResponse, 11)[1]
-    partition = answer.responses[0].partitions[0]
-    if partition.error_code:
-        raise Refused(f"fetch failed: error {partition.error_code}")
-    return max((header.last_offset for _, header in iter_headers(partition.records or b"")), default=-1)
+    headers, _ = fetched(Wire(broker.address), TOPIC, offset)
+    return max((header.last_offset for header in headers), default=-1)
 
 
 def _read_mb(broker: Broker) -> float:

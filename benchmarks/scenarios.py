@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from itertools import cycle, islice
@@ -16,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from . import compaction, groups, transactions
-from .brokers import Broker, Rate
-from .load import WARM_UP_S
+from .brokers import Broker, Rate, of_broker
+from .load import WARM_UP_S, in_own_process
 
 KCAT = shutil.which("kcat")
 JAVA = shutil.which("java")
@@ -41,24 +39,17 @@ class Scenario(NamedTuple):
     warm: str = ""
 
 
-def load(
-    name: str, in_flight: int, figure: str, seconds: float = 3.0, *, clean: bool = False
-) -> Callable[[Broker], float]:
+@of_broker
+def load(broker: Broker, name: str, in_flight: int, figure: str, seconds: float = 3.0, *, clean: bool = False) -> float:
     """Return the figure of one of the raw loads.
 
     `clean` writes everything to disk before: where some GB wait for it, the figure is that of the disk.
     """
-
-    def measure(broker: Broker) -> float:
-        if clean:
-            os.sync()
-        command = [sys.executable, "-m", "benchmarks.load", broker.address, name]
-        command += ["--in-flight", str(in_flight), "--seconds", str(seconds)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        value = json.loads(done.stdout)[figure]
-        return Rate.of(value, value * (seconds + WARM_UP_S)) if figure.endswith("_per_s") else value
-
-    return measure
+    if clean:
+        os.sync()
+    options = "--in-flight", in_flight, "--seconds", seconds
+    value = in_own_process("load", broker.address, name, *options)[figure]
+    return Rate.of(value, value * (seconds + WARM_UP_S)) if figure.endswith("_per_s") else value
 
 
 # librdkafka, by kcat: a file of lines to a topic and back.
@@ -73,35 +64,28 @@ def _lines(size: int, total_bytes: int) -> Path:
     return path
 
 
-def kcat_produce(size: int, total_bytes: int, codec: str = "none") -> Callable[[Broker], float]:
+@of_broker
+def kcat_produce(broker: Broker, size: int, total_bytes: int, codec: str = "none") -> float:
     """Return MB/s of librdkafka with acks=all, batches of 1 MB and 5 ms to gather them."""
-
-    def measure(broker: Broker) -> float:
-        os.sync()  # as `load` does
-        file = _lines(size, total_bytes)
-        options = ["-X", "acks=all", "-X", "batch.size=1000000", "-X", "linger.ms=5"]
-        command = [KCAT or "kcat", "-q", "-b", broker.address, "-P", "-t", _topic(f"kcat-{codec}", size)]
-        command += [*options, "-z", codec, "-l", str(file)]
-        started = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
-
-    return measure
+    os.sync()  # as `load` does
+    options = ["-X", "acks=all", "-X", "batch.size=1000000", "-X", "linger.ms=5", "-z", codec]
+    file = str(_lines(size, total_bytes))
+    return _kcat(broker, total_bytes, ["-P", "-t", _topic(f"kcat-{codec}", size), *options, "-l", file])
 
 
-def kcat_consume(size: int, total_bytes: int, codec: str = "none") -> Callable[[Broker], float]:
+@of_broker
+def kcat_consume(broker: Broker, size: int, total_bytes: int, codec: str = "none") -> float:
     """Return MB/s of librdkafka, unpacked, when it reads what `kcat_produce` wrote."""
+    options = ["-o", "beginning", "-c", str(total_bytes // size), "-X", "fetch.message.max.bytes=4000000"]
+    topic = ["-t", _topic(f"kcat-{codec}", size)]
+    return _kcat(broker, total_bytes, ["-C", *topic, *options, "-X", "queued.min.messages=1000000"])
 
-    def measure(broker: Broker) -> float:
-        count = total_bytes // size
-        command = [KCAT or "kcat", "-q", "-b", broker.address, "-C", "-t", _topic(f"kcat-{codec}", size)]
-        command += ["-o", "beginning", "-c", str(count), "-X", "fetch.message.max.bytes=4000000"]
-        command += ["-X", "queued.min.messages=1000000"]
-        started = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
 
-    return measure
+def _kcat(broker: Broker, total_bytes: int, arguments: list[str]) -> Rate:
+    command = [KCAT or "kcat", "-q", "-b", broker.address, *arguments]
+    started = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return Rate.of(total_bytes / (time.perf_counter() - started) / 1e6, total_bytes / 1e6)
 
 
 def _topic(kind: str, size: int) -> str:
@@ -111,49 +95,43 @@ def _topic(kind: str, size: int) -> str:
 # Java's own performance tools.
 
 
-def java_produce(size: int, records: int) -> Callable[[Broker], float]:
+@of_broker
+def java_produce(broker: Broker, size: int, records: int) -> float:
     """Return MB/s as ProducerPerformance prints them, with its defaults."""
-
-    def measure(broker: Broker) -> float:
-        os.sync()  # as `load` does
-        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--record-size", str(size)]
-        arguments += ["--throughput", "-1", "--bootstrap-server", broker.address]
-        output = _java("org.apache.kafka.tools.ProducerPerformance", arguments)
-        per_s = float(output.strip().splitlines()[-1].split("(")[1].split(" MB/sec")[0]) * 1.048576
-        return Rate.of(per_s, records * size / 1e6)
-
-    return measure
+    os.sync()  # as `load` does
+    options = ["--record-size", str(size), "--throughput", "-1"]
+    output = _performance("Producer", broker, size, records, options)
+    per_s = float(output[-1].split("(")[1].split(" MB/sec")[0]) * 1.048576
+    return Rate.of(per_s, records * size / 1e6)
 
 
-def java_consume(size: int, records: int) -> Callable[[Broker], float]:
+@of_broker
+def java_consume(broker: Broker, size: int, records: int) -> float:
     """Return MB/s as ConsumerPerformance prints them for what `java_produce` wrote."""
-
-    def measure(broker: Broker) -> float:
-        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--timeout", "30000"]
-        arguments += ["--bootstrap-server", broker.address]
-        output = _java("org.apache.kafka.tools.ConsumerPerformance", arguments)
-        header, values = [line.split(", ") for line in output.strip().splitlines()[-2:]]
-        row = dict(zip(header, values, strict=False))
-        return Rate.of(float(row["fetch.MB.sec"]) * 1.048576, records * size / 1e6)
-
-    return measure
+    output = _performance("Consumer", broker, size, records, ["--timeout", "30000"])
+    header, values = [line.split(", ") for line in output[-2:]]
+    row = dict(zip(header, values, strict=False))
+    return Rate.of(float(row["fetch.MB.sec"]) * 1.048576, records * size / 1e6)
 
 
-def java_share_consume(size: int, records: int) -> Callable[[Broker], float]:
+@of_broker
+def java_share_consume(broker: Broker, size: int, records: int) -> float:
     """Return records/s as ShareConsumerPerformance prints them, for what `java_produce` wrote.
 
     It counts the begin of the group, too: the first assignment comes with the second heartbeat, some 5 s later.
     """
+    address, group = ["--bootstrap-server", broker.address], f"share-{time.time_ns()}"
+    configs = ["--alter", "--entity-type", "groups", "--entity-name", group]
+    _java("kafka.admin.ConfigCommand", [*address, *configs, "--add-config", "share.auto.offset.reset=earliest"])
+    output = _performance("ShareConsumer", broker, size, records, ["--timeout", "60000", "--group", group])
+    return Rate.of(float(output[-1].split(", ")[4]), records)
 
-    def measure(broker: Broker) -> float:
-        address, group = ["--bootstrap-server", broker.address], f"share-{time.time_ns()}"
-        configs = ["--alter", "--entity-type", "groups", "--entity-name", group]
-        _java("kafka.admin.ConfigCommand", [*address, *configs, "--add-config", "share.auto.offset.reset=earliest"])
-        arguments = ["--topic", _topic("java", size), "--num-records", str(records), "--timeout", "60000"]
-        output = _java("org.apache.kafka.tools.ShareConsumerPerformance", [*address, *arguments, "--group", group])
-        return Rate.of(float(output.strip().splitlines()[-1].split(", ")[4]), records)
 
-    return measure
+def _performance(what: str, broker: Broker, size: int, records: int, options: list[str]) -> list[str]:
+    """Return the lines that one of Java's tools prints of so many records."""
+    arguments = ["--topic", _topic("java", size), "--num-records", str(records)]
+    arguments += ["--bootstrap-server", broker.address, *options]
+    return _java(f"org.apache.kafka.tools.{what}Performance", arguments).strip().splitlines()
 
 
 def _java(main: str, arguments: list[str]) -> str:

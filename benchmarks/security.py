@@ -11,16 +11,11 @@
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import os
-import platform
 import statistics
 import subprocess
-import sys
 import tempfile
-from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +23,10 @@ from odradek.broker.security.authority import Authority
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 
-from . import handshakes, request_cost
-from .brokers import Broker, Kafka, Odradek
+from . import handshakes, report, request_cost
+from .brokers import Broker, Kafka, Odradek, kafkas
 from .fastnet import Fastnet
-from .load import WARM_UP_S, Wire
+from .load import WARM_UP_S, Wire, in_own_process
 
 PARTS = ("cost", "handshakes", "tls")
 # The last commit whose broker knew no security.
@@ -54,9 +49,7 @@ _ROOT = Path(__file__).parents[1]
 
 def main(arguments: list[str]) -> None:
     """See the module's text."""
-    parser = argparse.ArgumentParser(
-        "security", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = report.arguments(__doc__, RESULTS, "security")
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
@@ -64,7 +57,6 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--before", default=BEFORE, metavar="COMMIT")
     parser.add_argument("--fastnet", action="store_true")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args(arguments)
     parts: list[str] = []
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as name:
@@ -73,10 +65,8 @@ def main(arguments: list[str]) -> None:
             parts.append(cost(folder, options.before, options.turns))
         if options.only in (None, "handshakes", "tls"):
             parts += beside_kafka(folder, options.only, options.rounds, options.fastnet)
-    text = _head() + "\n".join(parts)
-    print(text)
-    if options.write:
-        RESULTS.write_text(text)
+    head = f"# What security costs\n\n`make bench ARGS=security` on {report.place()}. CPU is the broker's. "
+    report.publish(f"{head}Figures in bold miss their goals.\n\n" + "\n".join(parts), options.write)
 
 
 # -- The cost of requests
@@ -95,31 +85,25 @@ def cost(folder: Path, commit: str, turns: int) -> str:
     }
     before, now = Odradek(folder / "old", checkout), Odradek(folder / "now")
     with_acls = Odradek(folder / "acls", settings=guarded)
-    brokers: list[Broker] = [before, now, with_acls]
-    try:
-        for each in brokers:
-            each.start()
+    with before, now, with_acls:
         _add_acls(with_acls)
         since = request_cost.measure([before, now], turns)
         by_acls = request_cost.measure([now, with_acls], turns)
-    finally:
-        for each in brokers:
-            each.stop()
-    lines = [
-        f"| {commit} | now | ratio | goal | without ACLs | with {ACLS:,} | ratio | goal |".replace(
-            "|", "| us CPU a request |", 1
-        )
+    head = ["us CPU a request", commit, "now", "ratio", "goal", "without ACLs", f"with {ACLS:,}", "ratio", "goal"]
+    rows = [
+        [one.name, *_costs(one, MOST_SINCE), *_costs(two, MOST_BY_ACLS)]
+        for one, two in zip(since, by_acls, strict=True)
     ]
-    lines.append("| --- " * 9 + "|")
-    for one, two in zip(since, by_acls, strict=True):
-        cells = [*_costs(one, MOST_SINCE), *_costs(two, MOST_BY_ACLS)]
-        lines.append("| " + " | ".join([one.name, *cells]) + " |")
-    return "## Requests without TLS\n\n" + "\n".join(lines) + "\n"
+    return f"## Requests without TLS\n\n{report.table(head, rows)}"
 
 
 def _costs(found: request_cost.Cost, most: float) -> list[str]:
     ratio = found.ratios[1]
-    return [*(f"{us:.2f}" for us in found.medians_us), _marked(f"{ratio:.3f}", ratio <= most), f"at most {most:g}"]
+    return [
+        *(f"{us:.2f}" for us in found.medians_us),
+        report.marked(f"{ratio:.3f}", ratio <= most),
+        f"at most {most:g}",
+    ]
 
 
 def _add_acls(broker: Broker) -> None:
@@ -144,28 +128,22 @@ def beside_kafka(folder: Path, only: str | None, rounds: int, fastnet: bool) -> 
     Authority.open(folder).keep_certificate(key_store, ["127.0.0.1", "localhost"])
     brokers: list[Broker] = [Odradek(folder / "odradek", key_store=key_store)]
     if fastnet:
-        brokers.append(Fastnet(folder / "fastnet", key_store))
-    if "KAFKA_LIB" in os.environ:
-        brokers.append(Kafka(folder / "kafka", Path(os.environ["KAFKA_LIB"]), key_store))
+        brokers.append(Fastnet(folder / "fastnet", key_store=key_store))
+    brokers += kafkas(folder, key_store)
     parts: list[str] = []
-    try:
+    with ExitStack() as running:
         for each in brokers:
-            each.start()
+            running.enter_context(each)
         if only != "handshakes":
             parts.append(_rates(brokers, authority, rounds))
         if only != "tls":
             parts.append(_handshakes(brokers, authority, rounds))
-    finally:
-        for each in brokers:
-            each.stop()
     return parts
 
 
 def _rates(brokers: list[Broker], authority: Path, rounds: int) -> str:
-    lines = [
-        _row("", [cell for each in brokers for cell in (f"{each.name}: MB/s", "us CPU a MB")], "rate, CPU by Kafka")
-    ]
-    lines.append("| --- " * (2 * len(brokers) + 2) + "|")
+    columns = [cell for each in brokers for cell in (f"{each.name}: MB/s", "us CPU a MB")]
+    rows: list[list[str]] = []
     for name, (kind, in_flight, figure) in RATES.items():
         found: list[list[tuple[float, float]]] = [[] for _ in brokers]
         for each in brokers:
@@ -176,8 +154,8 @@ def _rates(brokers: list[Broker], authority: Path, rounds: int) -> str:
                 found[at].append(_load(each, authority, kind, in_flight, figure, RATE_SECONDS))
         medians = [tuple(map(statistics.median, zip(*each, strict=True))) for each in found]
         cells = [cell for rate, us in medians for cell in (f"{rate:,.0f}", f"{us:,.0f}")]
-        lines.append(_row(name, cells, _beside(medians, brokers)))
-    return "## 1 MB by TLS\n\n" + "\n".join(lines) + "\n"
+        rows.append([name, *cells, _beside(medians, brokers)])
+    return f"## 1 MB by TLS\n\n{report.table(['', *columns, 'rate, CPU by Kafka'], rows)}"
 
 
 def _beside(medians: list[tuple[float, ...]], brokers: list[Broker]) -> str:
@@ -185,7 +163,7 @@ def _beside(medians: list[tuple[float, ...]], brokers: list[Broker]) -> str:
     if not isinstance(brokers[-1], Kafka):
         return ""
     (rate, us), (kafkas_rate, kafkas_us) = medians[0], medians[-1]
-    return ", ".join(_marked(f"{ratio:.2f}", ratio >= 1) for ratio in (rate / kafkas_rate, kafkas_us / us))
+    return ", ".join(report.marked(f"{ratio:.2f}", ratio >= 1) for ratio in (rate / kafkas_rate, kafkas_us / us))
 
 
 def _load(
@@ -193,18 +171,17 @@ def _load(
 ) -> tuple[float, float]:
     """Return the MB/s of a load, and the broker's microseconds of CPU a MB."""
     os.sync()  # as scenarios.load does
-    command = [sys.executable, "-m", "benchmarks.load", broker.tls_address, kind, "--tls", str(authority)]
-    command += ["--in-flight", str(in_flight), "--seconds", str(seconds)]
+    options = "--tls", authority, "--in-flight", in_flight, "--seconds", seconds
     before_s = broker.cpu_s()
-    rate = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)[figure]
+    rate = in_own_process("load", broker.tls_address, kind, *options)[figure]
     # The uncounted run before it has the same rate, more or less.
     return rate, (broker.cpu_s() - before_s) / (rate * (seconds + WARM_UP_S)) * 1e6
 
 
 def _handshakes(brokers: list[Broker], authority: Path, rounds: int) -> str:
     count = f"{handshakes.AT_ONCE} handshakes at once"
-    head = ["p99 of a plain client in ms", "worst", "p99 between", f"{count}: s", "us CPU a handshake", "goal"]
-    lines = [f"| {count} | " + " | ".join(head) + " |", "| --- " * (len(head) + 1) + "|"]
+    columns = ["p99 of a plain client in ms", "worst", "p99 between", f"{count}: s", "us CPU a handshake", "goal"]
+    rows: list[list[str]] = []
     for each in brokers:
         if each.warm_up_s:
             handshakes.measure(each, authority)
@@ -212,30 +189,11 @@ def _handshakes(brokers: list[Broker], authority: Path, rounds: int) -> str:
         p99, worst, quiet, storm_s, cpu_us = map(statistics.median, zip(*runs, strict=True))
         goal = f"p99 at most {MOST_P99_MS:g}" if isinstance(each, Odradek) else ""
         cells = [
-            _marked(f"{p99:.1f}", p99 <= MOST_P99_MS),
+            report.marked(f"{p99:.1f}", p99 <= MOST_P99_MS),
             f"{worst:.1f}",
             f"{quiet:.1f}",
             f"{storm_s:.2f}",
             f"{cpu_us:.0f}",
         ]
-        lines.append(_row(each.name, cells, goal))
-    return "## Handshakes\n\n" + "\n".join(lines) + "\n"
-
-
-def _row(name: str, cells: Iterable[str], last: str) -> str:
-    return "| " + " | ".join([name, *cells, last]) + " |"
-
-
-def _marked(text: str, is_reached: bool) -> str:
-    """Return a figure, in bold where its goal is not reached."""
-    return text if is_reached else f"**{text}**"
-
-
-def _head() -> str:
-    cores = len(os.sched_getaffinity(0))
-    where = f"{platform.system()} {platform.machine()}, {cores} cores, Python {platform.python_version()}"
-    when = datetime.datetime.now(datetime.UTC).date()
-    return (
-        f"# What security costs\n\n`make bench ARGS=security` on {when}, {where}. CPU is the broker's. "
-        "Figures in bold miss their goals.\n\n"
-    )
+        rows.append([each.name, *cells, goal])
+    return f"## Handshakes\n\n{report.table([count, *columns], rows)}"

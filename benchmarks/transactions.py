@@ -16,21 +16,17 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable
 
 import confluent_kafka
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 
-from .brokers import Broker, cpu_s
-from .load import Wire, create_topic, request
+from .brokers import Broker, cpu_s, of_broker
+from .load import Wire, create_topic, in_own_process, produce_batch
 
 RECORDS = 10
 WITHIN_S = 60.0
@@ -61,27 +57,17 @@ def main() -> None:
     print(json.dumps(figures))
 
 
-def load(producers: int, seconds: float = 4.0) -> Callable[[Broker], float]:
+@of_broker
+def load(broker: Broker, producers: int) -> float:
     """Return the transactions a second of so many producers, in a process of their own."""
-
-    def measure(broker: Broker) -> float:
-        return _run(broker, "--producers", str(producers), "--seconds", str(seconds))["transactions_per_s"]
-
-    return measure
+    return in_own_process("transactions", broker.address, "--producers", producers)["transactions_per_s"]
 
 
-def cost(record_bytes: int) -> Callable[[Broker], float]:
+@of_broker
+def cost(broker: Broker, record_bytes: int) -> float:
     """Return the CPU time of idempotent requests of one record, divided by that of plain ones."""
-
-    def measure(broker: Broker) -> float:
-        return _run(broker, "--idempotence", str(broker.pid), "--record-bytes", str(record_bytes))["times_plain"]
-
-    return measure
-
-
-def _run(broker: Broker, *options: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.transactions", broker.address, *options]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    options = "--idempotence", broker.pid, "--record-bytes", record_bytes
+    return in_own_process("transactions", broker.address, *options)["times_plain"]
 
 
 def transactions(address: str, producers: int, seconds: float) -> dict[str, float]:
@@ -165,8 +151,7 @@ def _frame(topic: str, producer_id: int, sequence: int, record_bytes: int) -> by
     epoch, first = (0, sequence) if producer_id >= 0 else (-1, -1)
     records = [Record(0, int(time.time() * 1000), None, b"x" * record_bytes)]
     batch = encode_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=first)
-    data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
-    return request(ApiKey.PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=30000, topic_data=[data]))
+    return produce_batch(topic, batch)
 
 
 def _send(wire: Wire, bursts: list[bytes]) -> None:

@@ -5,8 +5,9 @@ Python loads these names at their first use, because `odradek topics` imports th
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from .configs.broker_config import BrokerConfig
@@ -15,13 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker", "BrokerConfig", "StartError"]
 
-_MODULES = {"Broker": "server", "BrokerConfig": "configs.broker_config", "StartError": "log_dirs.data_dir"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+_MODULES = {"configs.broker_config": "BrokerConfig", "log_dirs.data_dir": "StartError", "server": "Broker"}
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

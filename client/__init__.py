@@ -5,8 +5,9 @@ Names are loaded when they are first used, so importing this package costs next 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from ..kernel.door import record_code
@@ -122,14 +123,7 @@ _MODULES = {
     "share": "ShareConsumer",
     "topic_table": "read_topic",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from .server import Console, ConsoleConfig
 
 __all__ = ["Console", "ConsoleConfig"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(import_module(".server", __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, {"server": "Console ConsoleConfig"})
 
 
 def __dir__() -> list[str]:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from ..web.connection import Limits
-from ..web.listener import Listener, ListenerConfig
+from ..web.listener import Listener, ListenerConfig, Service, stopped_by_signal
 from ..web.origin import host_of, is_loopback
 from .app import App
 from .cluster import Cluster, ClusterOptions
@@ -65,7 +62,7 @@ class ConsoleConfig:
     decide: Decide | None = None
 
 
-class Console:
+class Console(Service):
     """A console in this event loop. Use `async with`, or `start()` and `stop()`. Raises UnsafeConsole."""
 
     def __init__(self, config: ConsoleConfig) -> None:
@@ -105,35 +102,13 @@ class Console:
         await self._login.stop()
         await self._cluster.stop()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    @property
-    def address(self) -> str:
-        """HOST:PORT that it listens on."""
-        return self._listener.address
-
-    @property
-    def url(self) -> str:
-        """The address for browsers."""
-        return self._listener.url
-
 
 async def serve(config: ConsoleConfig, announce: Callable[[str], None]) -> None:
     """Run a console until SIGTERM or SIGINT. Call `announce` with its URL.
 
     Raises OSError, HistoryFileError, UnsafeConsole.
     """
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stopped.set)
+    stopped = stopped_by_signal()
     async with Console(config) as console:
         announce(console.url)
         await stopped.wait()

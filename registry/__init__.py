@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from .schemas_log import LogOptions
@@ -11,13 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogOptions", "Registry", "RegistryConfig"]
 
-_HOMES = {"LogOptions": ".schemas_log", "Registry": ".server", "RegistryConfig": ".server"}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name], __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, {"schemas_log": "LogOptions", "server": "Registry RegistryConfig"})
 
 
 def __dir__() -> list[str]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import ssl
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from ..web.listener import Listener, ListenerConfig
+from ..web.listener import Listener, ListenerConfig, Service, stopped_by_signal
 from ..web.origin import host_of
 from .api import Api
 from .door import LIMITS, Door, rejection
@@ -42,7 +40,7 @@ class RegistryConfig:
     allowed_hosts: tuple[str, ...] = ()
 
 
-class Registry:
+class Registry(Service):
     """A schema registry in this event loop. Use `async with`, or `start()` and `stop()`."""
 
     def __init__(self, config: RegistryConfig) -> None:
@@ -71,25 +69,6 @@ class Registry:
         await self._listener.stop()
         await self._log.stop()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
-
-    @property
-    def address(self) -> str:
-        """HOST:PORT that it listens on."""
-        return self._listener.address
-
-    @property
-    def url(self) -> str:
-        """The address for clients."""
-        return self._listener.url
-
     async def failed(self) -> None:
         """Wait until the log cannot be read any more. Raises the KafkaError."""
         await self._log.failed()
@@ -100,11 +79,7 @@ async def serve(config: RegistryConfig, announce: Callable[[str], None]) -> None
 
     Raises KafkaError, RegistryError, OSError.
     """
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, stopped.set)
-    waiting = asyncio.create_task(stopped.wait())
+    waiting = asyncio.create_task(stopped_by_signal().wait())
     registry = Registry(config)
     try:
         if await _is_first(registry.start(), waiting):

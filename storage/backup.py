@@ -17,8 +17,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path, PurePosixPath
@@ -26,7 +25,7 @@ from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
 from .backup_places import CHUNK_BYTES, BackupError, Directory, Place, place_of
-from .errors import DiskError
+from .errors import disk_errors
 from .files import DISK
 from .held_files import Held
 
@@ -108,7 +107,7 @@ def _write(
     ):
         raise BackupError(f"{target} lies in the data directory that is to be copied")
     place.check_new(MANIFEST)
-    with _disk_errors("back up to", Path(target)):
+    with disk_errors("back up to", Path(target)):
         entries: list[Entry] = []
         for source in sources:
             sums = _Sums(progress)
@@ -152,7 +151,7 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
     made = [each.with_name(each.name + _RESTORING) for each in targets]
     placed: list[Path] = []
     place = place_of(backup)
-    with _disk_errors("restore", Path(backup)):
+    with disk_errors("restore", Path(backup)):
         try:
             for each in made:
                 shutil.rmtree(each, ignore_errors=True)  # of a restore that was interrupted
@@ -230,11 +229,3 @@ def _files(directory: Path) -> Iterator[Path]:
         for name in sorted(names):
             if name not in _LEFT_OUT:
                 yield Path(folder, name)
-
-
-@contextmanager
-def _disk_errors(operation: str, path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DiskError(operation, Path(error.filename or path), error) from error

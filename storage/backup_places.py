@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from . import system_calls
-from .errors import DiskError, StorageError
+from .errors import StorageError, disk_errors
 from .files import DISK
 from .object_credentials import BadProfile, s3_options
 
@@ -78,7 +78,7 @@ class Directory:
 
     def write(self, path: str, chunks: Iterable[bytes], like: Path | None) -> None:
         target = self.path / path
-        with _disk_errors("back up to", target):
+        with disk_errors("back up to", target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as writer:
                 for chunk in chunks:
@@ -89,12 +89,12 @@ class Directory:
                 shutil.copystat(like, target)
 
     def read(self, path: str) -> Iterator[bytes]:
-        with _disk_errors("read", self.path / path), (self.path / path).open("rb") as reader:
+        with disk_errors("read", self.path / path), (self.path / path).open("rb") as reader:
             while chunk := reader.read(CHUNK_BYTES):
                 yield chunk
 
     def sync(self) -> None:
-        with _disk_errors("back up to", self.path):
+        with disk_errors("back up to", self.path):
             for folder, _, _ in os.walk(self.path):
                 DISK.fsync_dir(Path(folder))
             DISK.fsync_dir(self.path.absolute().parent)
@@ -179,11 +179,3 @@ def _remedy(text: str) -> str:
 def _not_new(place: Place, whole: bool) -> BackupError:
     why = "exists" if whole else "is not empty, and no whole backup: delete it if it was one"
     return BackupError(f"{place} {why}; give the backup a directory of its own")
-
-
-@contextmanager
-def _disk_errors(operation: str, path: Path) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DiskError(operation, Path(error.filename or path), error) from error

@@ -6,6 +6,8 @@ Every one is a KafkaError with the code for the response, so that the broker nee
 from __future__ import annotations
 
 import errno
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -101,16 +103,20 @@ class LockedError(StorageError):
         super().__init__(f"{path} is locked by another process{f' ({holder})' if holder else ''}")
 
 
-class CorruptBatch(StorageError):
-    """A batch in a segment does not hold what its length, magic, CRC or offsets promise."""
-
-    CODE = ErrorCode.CORRUPT_MESSAGE
+class _Broken(StorageError):
+    """Something is wrong at a position of a file."""
 
     def __init__(self, path: Path, position: int, why: str) -> None:
         self.path = path
         self.position = position
         self.why = why
         super().__init__(f"{path} at {position}: {why}")
+
+
+class CorruptBatch(_Broken):
+    """A batch in a segment does not hold what its length, magic, CRC or offsets promise."""
+
+    CODE = ErrorCode.CORRUPT_MESSAGE
 
 
 class WrongCrc(CorruptBatch):
@@ -129,14 +135,17 @@ class UnreadableBatch(CorruptBatch):
         return cls(path, position, f"{UNREADABLE} ({error.why})")
 
 
-class DamagedFile(StorageError):
+class DamagedFile(_Broken):
     """A checkpoint, snapshot, index or journal does not parse; `position` is a byte, or a line in text files."""
 
-    def __init__(self, path: Path, position: int, why: str) -> None:
-        self.path = path
-        self.position = position
-        self.why = why
-        super().__init__(f"{path} at {position}: {why}")
+
+@contextmanager
+def disk_errors(operation: str, path: Path) -> Generator[None]:
+    """Raise a DiskError for an OSError inside. `path` is told where the error names no file."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskError(operation, Path(error.filename or path), error) from error
 
 
 def damaged_file(error: DiskError) -> StorageError:

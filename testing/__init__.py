@@ -10,8 +10,9 @@ Without pytest: `with odradek.testing.kafka() as kafka:`. Python loads these nam
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from .. import lazily
 
 if TYPE_CHECKING:
     from .cluster import KafkaCluster, kafka_cluster
@@ -33,21 +34,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Kafka": "remote",
-    "KafkaCluster": "cluster",
-    "KafkaProcess": "process",
-    "LocalKafka": "local",
-    "LocalSchemaRegistry": "schema_registry",
-    "Record": "record",
-    "kafka": "local",
-    "kafka_cluster": "cluster",
+    "cluster": "KafkaCluster kafka_cluster",
+    "local": "LocalKafka kafka",
+    "process": "KafkaProcess",
+    "record": "Record",
+    "remote": "Kafka",
+    "schema_registry": "LocalSchemaRegistry",
 }
-
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

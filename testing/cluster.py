@@ -172,19 +172,19 @@ class KafkaCluster(ControlledKafka):
 
     def kill(self, node: int) -> None:
         """End a broker: its connections are cut, and the others elect leaders without it. Its files stay."""
-        self.broker(node)
-        self._make_coordinators()
-        self._call(partial(self._kill, node))
-        self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
+        self._take_away(node, self._kill)
 
     def isolate(self, node: int) -> None:
         """Cut a broker off from the others and from ZooKeeper. Clients still reach it.
 
         It does not know that it leads nothing any more; the others elect leaders without it.
         """
+        self._take_away(node, self._isolate)
+
+    def _take_away(self, node: int, work: Callable[[int], Coroutine[Any, Any, None]]) -> None:
         self.broker(node)
         self._make_coordinators()
-        self._call(partial(self._isolate, node))
+        self._call(partial(work, node))
         self._settle(lambda: self._misses(node), f"a cluster without broker {node}")
 
     def hold_back(self, node: int) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
 import pytest
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .process import KafkaProcess
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
+
+K = TypeVar("K", bound="KafkaProcess | KafkaCluster")
 
 _MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
 name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
@@ -89,9 +91,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     else:
         running = request.getfixturevalue("_kafka_of_worker")()
         running.reset()
-    request.node.stash.setdefault(_USED, []).append(running)
-    for name, partitions in _topics(marks).items():
-        running.create_topic(name, partitions)
+    _use(request, running, marks)
     yield running
     if address is not None:
         with closing(running):
@@ -151,11 +151,7 @@ def kafka_process(request: pytest.FixtureRequest) -> Iterator[KafkaProcess]:
     from .process import KafkaProcess
 
     _needs_own_broker(request, "kafka_process starts a broker")
-    marks = _marked(request.node)
-    with KafkaProcess(marks.get("config"), **_how(marks)) as running:
-        request.node.stash.setdefault(_USED, []).append(running)
-        for name, partitions in _topics(marks).items():
-            running.create_topic(name, partitions)
+    with _as_marked(request, KafkaProcess) as running:
         yield running
 
 
@@ -165,11 +161,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     from .cluster import KafkaCluster
 
     _needs_own_broker(request, "kafka_cluster starts brokers")
-    marks = _marked(request.node)
-    with KafkaCluster(marks.get("config"), **_how(marks)) as running:
-        request.node.stash.setdefault(_USED, []).append(running)
-        for name, partitions in _topics(marks).items():
-            running.create_topic(name, partitions)
+    with _as_marked(request, KafkaCluster) as running:
         yield running
 
 
@@ -212,6 +204,22 @@ def _add_log(item: pytest.Item, report: Any) -> None:
     """Add the brokers' log to JUnit files, which by default have none. On the terminal pytest shows it anyway."""
     if item.stash.get(_USED, None) and item.config.getoption("xmlpath", None) and report.caplog:
         _add_section(report, "Kafka's log", report.caplog)
+
+
+def _use(request: pytest.FixtureRequest, running: Any, marks: Mapping[str, Any]) -> None:
+    """Note a Kafka of the test for its report, and create the topics that the test's markers name."""
+    request.node.stash.setdefault(_USED, []).append(running)
+    for name, partitions in _topics(marks).items():
+        running.create_topic(name, partitions)
+
+
+@contextmanager
+def _as_marked(request: pytest.FixtureRequest, kind: Callable[..., K]) -> Generator[K]:
+    """Run brokers of the test's own, as its markers say."""
+    marks = _marked(request.node)
+    with closing(kind(marks.get("config"), **_how(marks))) as running:
+        _use(request, running, marks)
+        yield running
 
 
 def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:

@@ -116,12 +116,10 @@ def _make_certificate(folder: Path) -> Path:
 
 
 def _librdkafka(security: Security, address: str, user: str | None, password: str) -> dict[str, Any]:
-    found = {"bootstrap.servers": address, "security.protocol": security.protocol}
-    if security.tls:
-        found["ssl.ca.location"] = str(security.authority)
-    if user is not None:
-        found |= {"sasl.mechanism": MECHANISM, "sasl.username": user, "sasl.password": password}
-    return found
+    names = {"ssl_cafile": "ssl.ca.location"}
+    names |= {f"sasl_plain_{each}": f"sasl.{each}" for each in ("username", "password")}
+    found = _kafka_python(security, address, user, password)
+    return {names.get(name, name.replace("_", ".")): value for name, value in found.items()}
 
 
 def _kafka_python(security: Security, address: str, user: str | None, password: str) -> dict[str, Any]:

@@ -1,11 +1,14 @@
-"""A listener for HTTP: its socket, the bound of its connections, and their end."""
+"""A listener for HTTP: its socket, the bound of its connections, and their end; and a service that has one."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import ssl
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 from .connection import Answer, BodyMemory, Connection, Limits, Refuse, plain_rejection
 
@@ -89,3 +92,45 @@ class Listener:
             await Connection(reader, writer, self._answer, config.limits, self._memory, config.refuse).serve()
         finally:
             del self._connections[task]
+
+
+class Service:
+    """What listens for clients, from `start` to `stop` or in `async with`."""
+
+    _listener: Listener
+
+    async def start(self) -> None:
+        """Listen."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """Close. May be called again."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT that it listens on."""
+        return self._listener.address
+
+    @property
+    def url(self) -> str:
+        """The address for clients."""
+        return self._listener.url
+
+
+def stopped_by_signal() -> asyncio.Event:
+    """Return an event that SIGTERM or SIGINT sets."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopped.set)
+    return stopped

@@ -62,9 +62,13 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         classic, missing = None, error
-    for describe in (_describe_consumer_group, _describe_share_group):
+    newer_kinds = (
+        ("consumer", newer.ConsumerGroupDescribeRequest([coordinator.key]), newer.ConsumerGroupDescribeResponse),
+        ("share", share.ShareGroupDescribeRequest([coordinator.key]), share.ShareGroupDescribeResponse),
+    )
+    for each in newer_kinds:
         try:
-            return await describe(coordinator)
+            return await _describe_newer_group(coordinator, *each)
         except KafkaError as error:
             if error.code not in _OTHER_KIND:
                 raise
@@ -113,31 +117,20 @@ def _classic_member(member: DescribedGroupMember) -> GroupMember:
 # -- Consumer groups and share groups
 
 
-async def _describe_consumer_group(coordinator: Coordinator) -> GroupDescription:
-    request = newer.ConsumerGroupDescribeRequest(group_ids=[coordinator.key])
-    response = await coordinator.request(request, newer.ConsumerGroupDescribeResponse)
-    (group,) = response.groups
-    coordinator.raise_error(group.error_code, "the description", group.error_message)
-    return _newer_group("consumer", group, tuple(map(_consumer_member, group.members)), coordinator.node)
-
-
-async def _describe_share_group(coordinator: Coordinator) -> GroupDescription:
-    request = share.ShareGroupDescribeRequest(group_ids=[coordinator.key])
-    response = await coordinator.request(request, share.ShareGroupDescribeResponse)
-    (group,) = response.groups
-    coordinator.raise_error(group.error_code, "the description", group.error_message)
-    return _newer_group("share", group, tuple(map(_share_member, group.members)), coordinator.node)
-
-
-def _newer_group(
+async def _describe_newer_group(
+    coordinator: Coordinator,
     kind: str,
-    group: newer.DescribedGroup | share.DescribedGroup,
-    members: tuple[GroupMember, ...],
-    coordinator: Node | None,
+    request: newer.ConsumerGroupDescribeRequest | share.ShareGroupDescribeRequest,
+    response: type[newer.ConsumerGroupDescribeResponse] | type[share.ShareGroupDescribeResponse],
 ) -> GroupDescription:
+    (group,) = (await coordinator.request(request, response)).groups
+    coordinator.raise_error(group.error_code, "the description", group.error_message)
+    members = tuple(
+        _share_member(each) if isinstance(each, share.Member) else _consumer_member(each) for each in group.members
+    )
     epochs = group.group_epoch, group.assignment_epoch
     return GroupDescription(
-        group.group_id, group.group_state, kind, group.assignor_name, members, coordinator, kind, *epochs
+        group.group_id, group.group_state, kind, group.assignor_name, members, coordinator.node, kind, *epochs
     )
 
 

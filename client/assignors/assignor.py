@@ -142,13 +142,17 @@ def replica_racks(topic: str, count: int, racks: Racks) -> list[frozenset[str]]:
     return [told[number] if number < len(told) else NOWHERE for number in range(count)]
 
 
-class RangeAssignor(Assignor):
-    """Kafka's `range`: it gives every partition to the same member as Kafka's."""
-
-    name = "range"
+class RackAssignor(Assignor):
+    """A strategy that regards racks: without any it assigns as where nobody has one."""
 
     def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
         return self.assign_with_racks(members, partitions, {})
+
+
+class RangeAssignor(RackAssignor):
+    """Kafka's `range`: it gives every partition to the same member as Kafka's."""
+
+    name = "range"
 
     def assign_with_racks(
         self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks

@@ -53,17 +53,14 @@ from ...protocol.codec import decoder, encode_versioned
 from ...protocol.errors import DecodeError
 from ...protocol.schema import Message, Struct, array, int32, string
 from ..record import TopicPartition, by_topic
-from .assignor import NO_GENERATION, NOWHERE, Assignor, Member, Racks, racks_matter, replica_racks, subscribers
+from .assignor import NO_GENERATION, NOWHERE, Member, RackAssignor, Racks, racks_matter, replica_racks, subscribers
 from .filling import Bundle, Filling
 
 
-class StickyAssignor(Assignor):
+class StickyAssignor(RackAssignor):
     """Kafka's `sticky`: shares a group with its Java namesake. Results can be better, never worse."""
 
     name = "sticky"
-
-    def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-        return self.assign_with_racks(members, partitions, {})
 
     def assign_with_racks(
         self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks
@@ -78,14 +75,11 @@ class StickyAssignor(Assignor):
         return None if generation_id == NO_GENERATION else encode_sticky(previous, generation_id)
 
 
-class CooperativeStickyAssignor(Assignor):
+class CooperativeStickyAssignor(RackAssignor):
     """Kafka's `cooperative-sticky`: shares a group with its Java namesake. Results can be better, never worse."""
 
     name = "cooperative-sticky"
     cooperative = True
-
-    def assign(self, members: Sequence[Member], partitions: Mapping[str, int]) -> dict[str, list[TopicPartition]]:
-        return self.assign_with_racks(members, partitions, {})
 
     def assign_with_racks(
         self, members: Sequence[Member], partitions: Mapping[str, int], racks: Racks

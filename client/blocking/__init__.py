@@ -6,8 +6,9 @@ also in a notebook, where an event loop runs already. Names are loaded when they
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ... import lazily
 
 if TYPE_CHECKING:
     from .admin import Admin, wait_for_broker
@@ -49,14 +50,7 @@ _MODULES = {
     "loop_thread": "ClientForked LoopThreadCall",
     "producer": "Producer Transaction",
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{home}", __name__), name)
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ... import lazily
 
 if TYPE_CHECKING:
     from .avro import Avro
@@ -22,22 +23,13 @@ __all__ = [
     "topic_record_name",
 ]
 
-_HOMES = {
-    "Avro": ".avro",
-    "JsonSchema": ".json_schema",
-    "Reference": ".schema_registry",
-    "Schema": ".schema_registry",
-    "SchemaRegistry": ".schema_registry",
-    "record_name": ".registered",
-    "topic_name": ".registered",
-    "topic_record_name": ".registered",
+_MODULES = {
+    "avro": "Avro",
+    "json_schema": "JsonSchema",
+    "registered": "record_name topic_name topic_record_name",
+    "schema_registry": "Reference Schema SchemaRegistry",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name], __package__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _MODULES)
 
 
 def __dir__() -> list[str]:

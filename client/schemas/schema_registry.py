@@ -156,21 +156,18 @@ class SchemaRegistry:
 
     def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
         """Register a schema as the next version of a subject, unless it has it. Return its id."""
-
-        def ask() -> int:
-            path = f"/subjects/{quote(subject, safe='')}/versions{_flag(normalize)}"
-            return _number(self._door.ask("POST", path, schema.to_json()), "id")
-
-        return self._kept(("register", subject, schema, normalize), ask)
+        return self._id("/versions", subject, schema, normalize)
 
     def look_up(self, subject: str, schema: Schema, *, normalize: bool = False) -> int:
         """Return the id of a schema that a subject has."""
+        return self._id("", subject, schema, normalize)
 
+    def _id(self, place: str, subject: str, schema: Schema, normalize: bool) -> int:
         def ask() -> int:
-            path = f"/subjects/{quote(subject, safe='')}{_flag(normalize)}"
+            path = f"/subjects/{quote(subject, safe='')}{place}{_flag(normalize)}"
             return _number(self._door.ask("POST", path, schema.to_json()), "id")
 
-        return self._kept(("look up", subject, schema, normalize), ask)
+        return self._kept((f"id{place}", subject, schema, normalize), ask)
 
     def latest(self, subject: str) -> Registered:
         """Return the latest version of a subject, or what it was `latest_ttl_ms` ago."""

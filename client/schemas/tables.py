@@ -137,28 +137,26 @@ class TableAvro(Avro):
 
 def _plain(kind: Any) -> Any:
     """Return a schema, in JSON, without the logical types that tables do not have."""
-    if isinstance(kind, list):
-        return [_plain(each) for each in kind]
-    if not isinstance(kind, dict):
-        return kind
-    made = {name: _plain(each) if name in ("type", "items", "values") else each for name, each in kind.items()}
-    if "fields" in kind:
-        made["fields"] = [each | {"type": _plain(each["type"])} for each in kind["fields"]]
-    if made.get("logicalType") in _ABSENT_IN_TABLES:
-        del made["logicalType"]
-    return made
+    return _mapped(kind, lambda field: field | {"type": _plain(field["type"])})
 
 
 def _nullable(kind: Any) -> Any:
-    """Return a schema that also reads records without a field that has no default: as null."""
+    """Return the same of a schema that also reads records without a field that has no default: as null."""
+    return _mapped(kind, _nullable_field)
+
+
+def _mapped(kind: Any, field_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
     if isinstance(kind, list):
-        return [_nullable(each) for each in kind]
+        return [_mapped(each, field_of) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    made = {name: _nullable(each) if name in ("type", "items", "values") else each for name, each in kind.items()}
+    inner = ("type", "items", "values")
+    made = {name: _mapped(each, field_of) if name in inner else each for name, each in kind.items()}
     if "fields" in kind:
-        made["fields"] = [_nullable_field(each) for each in kind["fields"]]
-    return _plain(made)
+        made["fields"] = [field_of(each) for each in kind["fields"]]
+    if made.get("logicalType") in _ABSENT_IN_TABLES:
+        del made["logicalType"]
+    return made
 
 
 def _nullable_field(field: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ takes more than linear time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib import import_module
 from typing import Any, NamedTuple, cast
@@ -133,16 +133,16 @@ class _Parser:
         return found
 
     def _condition(self) -> Predicate:
-        parts = [self._all()]
-        while self._take("or"):
-            parts.append(self._all())
-        return parts[0] if len(parts) == 1 else lambda record: any(part(record) for part in parts)
+        return self._joined("or", self._all, any)
 
     def _all(self) -> Predicate:
-        parts = [self._one()]
-        while self._take("and"):
-            parts.append(self._one())
-        return parts[0] if len(parts) == 1 else lambda record: all(part(record) for part in parts)
+        return self._joined("and", self._one, all)
+
+    def _joined(self, word: str, read: Callable[[], Predicate], holds: Callable[[Iterable[bool]], bool]) -> Predicate:
+        parts = [read()]
+        while self._take(word):
+            parts.append(read())
+        return parts[0] if len(parts) == 1 else lambda record: holds(part(record) for part in parts)
 
     def _one(self) -> Predicate:
         self._depth += 1

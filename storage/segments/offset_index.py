@@ -8,7 +8,7 @@ the read starts there.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from struct import Struct
 
 from ..errors import DamagedFile
@@ -55,25 +55,13 @@ class OffsetIndex(SparseIndex):
 
         `cached`: raise NotCached rather than wait for the disk.
         """
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) >> 1
-            if self.entry(middle, cached=cached)[1] < position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entry(low, cached=cached) if low < len(self) else None
+        slot = bisect_left(range(len(self)), position, key=lambda each: self.entry(each, cached=cached)[1])
+        return self.entry(slot, cached=cached) if slot < len(self) else None
 
     def entry_before(self, position: int) -> tuple[int, int]:
         """Return (offset, position) of the last entry at or before `position`, or the segment's start."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) >> 1
-            if self.entry(middle)[1] <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entry(low - 1) if low else (self.base_offset, 0)
+        slot = bisect_right(range(len(self)), position, key=lambda each: self.entry(each)[1])
+        return self.entry(slot - 1) if slot else (self.base_offset, 0)
 
     def last_entry(self) -> tuple[int, int]:
         """Return (offset, position) of the last entry, or the segment's start."""

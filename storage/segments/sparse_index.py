@@ -15,6 +15,7 @@ was checked.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from struct import Struct
 from typing import Self
@@ -145,14 +146,8 @@ class SparseIndex:
         held, unpack_from = self._block, self.ENTRY.unpack_from
         if held and unpack_from(held, 0)[0] <= key < unpack_from(held, len(held) - self.ENTRY.size)[0]:
             return self._block_number
-        low, high = 0, (self._written - 1) // BLOCK_ENTRIES + 1
-        while low < high:
-            middle = (low + high) >> 1
-            if self._first_key(middle, cached) <= key:
-                low = middle + 1
-            else:
-                high = middle
-        return low - 1
+        blocks = range((self._written - 1) // BLOCK_ENTRIES + 1)
+        return bisect_right(blocks, key, key=lambda number: self._first_key(number, cached)) - 1
 
     def _first_key(self, number: int, cached: bool) -> int:
         key = self._first_keys.get(number)
@@ -265,11 +260,4 @@ class SparseIndex:
         """
         if self._written <= 1 or self._entry(self._written - 1) != (0, 0):
             return
-        low, high = 0, self._written
-        while low < high:
-            middle = (low + high) >> 1
-            if self._entry(middle) != (0, 0):
-                low = middle + 1
-            else:
-                high = middle
-        self._keep(low)
+        self._keep(bisect_left(range(self._written), True, key=lambda slot: self._entry(slot) == (0, 0)))

@@ -8,6 +8,7 @@ largest timestamp of the segment. So the last entry of a closed segment tells wh
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from struct import Struct
 
 from ..errors import DamagedFile
@@ -50,14 +51,7 @@ class TimeIndex(SparseIndex):
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) >> 1
-            if self.entry(middle)[1] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        self._keep(low)
+        self._keep(bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot)[1]))
 
     def _check(self, log_size: int) -> None:
         if not len(self):

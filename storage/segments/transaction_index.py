@@ -13,6 +13,7 @@ Recovery builds the index again from the markers. `sync` comes before the recove
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -193,14 +194,7 @@ class TransactionIndex:
 
     def _first_ending_at(self, offset: int, cached: bool = False) -> int:
         """Return the number of the first entry whose marker lies at `offset` or later."""
-        low, high = 0, self._count
-        while low < high:
-            middle = (low + high) >> 1
-            if self._read(middle, 1, cached)[0].last_offset < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(range(self._count), offset, key=lambda slot: self._read(slot, 1, cached)[0].last_offset)
 
     def _read(self, slot: int, count: int, cached: bool = False) -> list[AbortedTransaction]:
         if self._held is not None:

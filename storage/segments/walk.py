@@ -8,7 +8,8 @@ CPU's cache costs less than a page fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, peek_span, read_header
@@ -28,17 +29,7 @@ BATCH_WINDOW_BYTES = 1024 * 1024
 
 def cached_headers(disk: Disk, file: File, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """Yield as `headers` does, from the page cache alone. Raises NotCached where a header is not in it."""
-    position, held_from, held, wanted = start, start, bytearray(), LOOKUP_WINDOW_BYTES
-    while position < end:
-        at = position - held_from
-        if at + HEADER_SIZE > len(held):
-            held = disk.read_cached(file, min(wanted, end - position), position)
-            held_from, at = position, 0
-        header = _header(held, at, file, position, end)
-        yield position, header
-        size = header.size_bytes
-        wanted = HEADER_SIZE if size >= LOOKUP_WINDOW_BYTES else LOOKUP_WINDOW_BYTES
-        position += size
+    return _headers(partial(disk.read_cached, file), file, start, end, LOOKUP_WINDOW_BYTES)
 
 
 def find_adjoining(
@@ -84,11 +75,17 @@ def headers(
     disk: Disk, file: File, start: int, end: int, window: int = HEADER_WINDOW_BYTES
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of every batch in [start, end) of `file`."""
+    return _headers(partial(_read, disk, file), file, start, end, window)
+
+
+def _headers(
+    read: Callable[[int, int], bytes | bytearray], file: File, start: int, end: int, window: int
+) -> Iterator[tuple[int, BatchHeader]]:
     position, held_from, held, wanted = start, start, b"", window
     while position < end:
         at = position - held_from
         if at + HEADER_SIZE > len(held):
-            held_from, held, at = position, _read(disk, file, min(wanted, end - position), position), 0
+            held_from, held, at = position, read(min(wanted, end - position), position), 0
         header = _header(held, at, file, position, end)
         yield position, header
         size = header.size_bytes
