@@ -50,7 +50,7 @@ MAX_FUNCTION_LINES = 70
 # The aims for the whole package.
 MEDIAN_FUNCTION_LINES = 8
 P90_FUNCTION_LINES = 20
-P90_FILE_LINES = 300
+P90_FILE_LINES = 320
 
 # Beside the faces `__init__` and `__main__`.
 MAX_FLAT_FILES = 8

@@ -51,8 +51,9 @@ class ConsumerMembership(Membership):
         self._heartbeats = MemberHeartbeats(parts.coordinator, parts.options)
         # What the coordinator wants this member to have.
         self._target: frozenset[Place] = frozenset()
-        # What it has, with the ids of the topics.
+        # What it has or takes, with the ids of the topics.
         self._owned: dict[TopicPartition, bytes] = {}
+        self._takes = False
         # Heartbeats since the join.
         self._beats = 0
         # How often in a row it was fenced before it could rest.
@@ -148,7 +149,7 @@ class ConsumerMembership(Membership):
     def _forget(self) -> None:
         """Begin as a member without partitions."""
         self._heartbeats.forget_epoch()
-        self._target, self._owned, self._beats, self._began_ms = frozenset(), {}, 0, None
+        self._target, self._owned, self._takes, self._beats, self._began_ms = frozenset(), {}, False, 0, None
 
     async def _beat(self) -> None:
         self._counts.heartbeats += 1
@@ -174,9 +175,11 @@ class ConsumerMembership(Membership):
             gone = {partition for partition, topic_id in self._owned.items() if wanted.get(partition) != topic_id}
             if gone:
                 await self._give_up_some(frozenset(gone))
-            elif wanted.keys() - self._owned.keys():
+            elif self._takes or wanted.keys() - self._owned.keys():
+                # A heartbeat over a new connection says all: what it left out would be given to another member at once.
+                self._owned, self._takes = wanted, True
                 await self._heartbeat_while(self._assignee.assign(sorted(wanted)))
-                self._owned = wanted
+                self._takes = False
             else:
                 break
             if self.state is MemberState.STABLE:

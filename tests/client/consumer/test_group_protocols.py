@@ -108,6 +108,17 @@ class Reader:
         await self.consumer.stop(timeout_ms=0)
 
 
+def heartbeats(reader: Reader) -> float:
+    """How many heartbeats a member has sent."""
+    return next(each.value for each in reader.consumer.metrics() if each.name == "heartbeat-total")
+
+
+async def more_heartbeats(*readers: Reader) -> None:
+    """Wait until each member has sent some more."""
+    before = [heartbeats(each) for each in readers]
+    await until(lambda: all(heartbeats(each) > old + 5 for each, old in zip(readers, before, strict=True)))
+
+
 async def until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not true():
@@ -262,6 +273,36 @@ class Owners:
     def forget(self, name: str, partitions: frozenset[TopicPartition] | set[TopicPartition]) -> None:
         for each in partitions:
             self.of[each].discard(name)
+
+
+async def test_a_member_says_what_it_takes_before_it_has_taken_it(tmp_path: Path) -> None:
+    """Its next heartbeat over another connection left out what it was taking, and a second member got that, too."""
+    owners, taking, may_go_on = Owners(), asyncio.Event(), asyncio.Event()
+    slow = owners.listener("first")
+    note = slow.on_partitions_assigned
+
+    async def take(partitions: frozenset[TopicPartition]) -> None:
+        await note(partitions)
+        taking.set()
+        await may_go_on.wait()
+
+    slow.on_partitions_assigned = take
+    async with behind_proxy(tmp_path) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        first, second = (Reader(member_of(address, "consumer"), []) for _ in range(2))
+        first.consumer.subscribe("t", listener=slow)
+        second.consumer.subscribe("t", listener=owners.listener("second"))
+        await first.start()
+        await taking.wait()
+        await second.start()
+        for _ in range(4):
+            await more_heartbeats(first, second)
+            proxy.cut()
+        may_go_on.set()
+        await until(lambda: shared(first, second))
+        await first.stop()
+        await second.stop()
+    assert owners.shared == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
