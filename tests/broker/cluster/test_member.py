@@ -95,8 +95,8 @@ async def test_a_controller_that_fails_gives_up_its_term_and_another_begins(
         await member(first).controller.ask(fail)
     assert caught.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
     assert "the controller gives up its term" in caplog.text and "a mistake" in caplog.text
-    await until(lambda: any(member(each).controller.is_active for each in (first, second)))
-    successor = first if member(first).controller.is_active else second
+    await until(lambda: any(member(each).controller.machine for each in (first, second)))
+    successor = first if member(first).controller.machine else second
     created = await (await cluster.raw(successor)).create_topic("t", 2, 2)
     assert created.error_code == 0
 
