@@ -121,7 +121,7 @@ def test_clients_that_nobody_stopped_are_stopped_at_the_exit(cluster: FakeCluste
 
 
 def test_one_client_that_nobody_stopped_is_told_of_as_one(cluster: FakeCluster) -> None:
-    ended = run("from odradek.client.blocking import Admin\nAdmin(address).start()\n", cluster.address)
+    ended = run("from odradek.client.blocking import Admin\nadmin = Admin(address)\nadmin.start()\n", cluster.address)
     assert ended.stderr == "1 client was not stopped before the program's end: it is stopped now\n"
 
 
