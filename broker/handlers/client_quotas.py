@@ -35,6 +35,12 @@ MAX_NAME_CHARS: Final = 1_024
 
 # By type of entity. What is asked for may have any name: None.
 _Names = dict[str, "str | None"]
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+_WORDS = {_DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}
+_COMBINED = (
+    "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+    "filter component."
+)
 
 
 async def alter_client_quotas(
@@ -96,14 +102,6 @@ async def _make(services: Services, changes: dict[Entity, dict[str, float]]) -> 
     quotas = services.security.quotas
     changed = [(entity, values) for entity, values in changes.items() if values != quotas.get(entity, {})]
     return await services.security.put_quotas(changed)
-
-
-_EXACT, _DEFAULT, _ANY = 0, 1, 2
-_WORDS = {_DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}
-_COMBINED = (
-    "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
-    "filter component."
-)
 
 
 def describe_client_quotas(

@@ -33,6 +33,8 @@ from .metadata import cluster_operations, controller_id, live_brokers
 
 BROKERS = 1
 CONTROLLERS = 2
+# So many are looked at while one value of a response is made.
+_SEGMENTS_PER_VALUE = 50
 
 
 def describe_cluster(
@@ -56,10 +58,6 @@ def describe_cluster(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(context)
     return response
-
-
-# So many are looked at while one value of a response is made.
-_SEGMENTS_PER_VALUE = 50
 
 
 def odradek_describe_broker(

@@ -26,6 +26,38 @@ from ..timers import Timers
 # A connection that holds memory for longer may lose it. A client on a slow line may need some seconds for a large
 # message.
 STALLED_MS = 10_000
+# From this version on batches go out as ranges of files. Older ones are converted in memory.
+_FETCH_BY_RANGES = 4
+# The APIs whose responses are no larger than their requests, but for a factor. Their requests never wait, so producing,
+# fetching and groups go on.
+_SMALL = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.HEARTBEAT,
+        ApiKey.LEAVE_GROUP,
+        ApiKey.API_VERSIONS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+# A request of more may have a large response, whatever its API.
+SMALL_REQUEST_BYTES = 64 * 1024
+_KEY_AND_VERSION = Struct(">hh")
 
 
 class Holder(Protocol):
@@ -153,42 +185,10 @@ class _Waiter:
         """Do nothing: a waiter holds no memory."""
 
 
-# -- The APIs whose responses are no larger than their requests, but for a factor
+# -- Small responses
 #
 # Any other small request may have a large response: of all topics, groups, members or configs. It waits while clients
-# do not read what they asked for. These never wait, so producing, fetching and groups go on.
-
-# From this version on batches go out as ranges of files. Older ones are converted in memory.
-_FETCH_BY_RANGES = 4
-_SMALL = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.LEADER_AND_ISR,
-        ApiKey.STOP_REPLICA,
-        ApiKey.UPDATE_METADATA,
-        ApiKey.CONTROLLED_SHUTDOWN,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.FIND_COORDINATOR,
-        ApiKey.HEARTBEAT,
-        ApiKey.LEAVE_GROUP,
-        ApiKey.API_VERSIONS,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.ADD_PARTITIONS_TO_TXN,
-        ApiKey.ADD_OFFSETS_TO_TXN,
-        ApiKey.END_TXN,
-        ApiKey.WRITE_TXN_MARKERS,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.ALTER_PARTITION,
-        ApiKey.ALLOCATE_PRODUCER_IDS,
-    }
-)
-# A request of more may have a large response, whatever its API.
-SMALL_REQUEST_BYTES = 64 * 1024
-
-_KEY_AND_VERSION = Struct(">hh")
+# do not read what they asked for.
 
 
 def has_small_response(buffer: Buffer, start: int, size: int) -> bool:

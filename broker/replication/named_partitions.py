@@ -20,6 +20,9 @@ from ..topics.topic_names import check_name, check_partition_index
 ANY_EPOCH = -1
 
 _log = logging.getLogger(__name__)
+# Types of the pieces. Kafka has none: its brokers take a type that they do not know for a request that is not full.
+BEGINS, GOES_ON, ENDS = 11, 12, 13
+T = TypeVar("T")
 
 
 def may_exist(states: UpdateMetadataTopicState) -> bool:
@@ -57,12 +60,6 @@ def partitions_to_stop(request: StopReplicaRequest) -> list[tuple[str, int, int,
             for each in topic.partition_states
         ),
     ]
-
-
-# Types of the pieces. Kafka has none: its brokers take a type that they do not know for a request that is not full.
-BEGINS, GOES_ON, ENDS = 11, 12, 13
-
-T = TypeVar("T")
 
 
 class FullNames(Generic[T]):

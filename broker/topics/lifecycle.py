@@ -23,6 +23,9 @@ from .topic import Topic
 
 # Makes one partition a step and returns the topic. It undoes what it made before it raises a StorageError.
 Steps = Generator[None, None, Topic]
+# Closing a log's files and renaming its directory takes some 50 microseconds.
+PARTITIONS_A_TURN = 20
+_log = logging.getLogger(__name__)
 
 
 class Creation:
@@ -84,12 +87,6 @@ class Creation:
             self._error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the partitions could not be made: {error}")
             self.cancel(self._error)
             raise
-
-
-# Closing a log's files and renaming its directory takes some 50 microseconds.
-PARTITIONS_A_TURN = 20
-
-_log = logging.getLogger(__name__)
 
 
 class Deletion:

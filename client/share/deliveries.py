@@ -38,6 +38,8 @@ from ..record import ShareRecord, TopicPartition, by_topic
 
 _CLOSE_EPOCH = -1
 _LAST_EPOCH = 2**31 - 1
+# A partition of an assignment: topic id and number.
+Place = tuple[bytes, int]
 
 
 class Acknowledgement(IntEnum):
@@ -216,8 +218,6 @@ def acquired(
 
 # -- Sessions
 
-# A partition of an assignment: topic id and number.
-Place = tuple[bytes, int]
 # What became of the offsets of a partition.
 Outcomes = Mapping[Place, Mapping[int, Acknowledgement]]
 

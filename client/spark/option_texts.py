@@ -90,6 +90,12 @@ _OFFSETS_EXAMPLE = '{"topic": {"0": 23, "1": -2}}'
 _ASSIGN_EXAMPLE = '{"topic": [0, 1]}'
 
 
+# The pieces of a Java pattern.
+_PIECE = re.compile(r"\\.?|\(\?(?:<[=!]|[^<]|<)|\[\^?\]?|\]|&&|\{,|.", re.DOTALL)
+# Letters and digits behind a backslash, and what follows "(?", which mean the same in Java and Python.
+_ESCAPES, _ESCAPES_OF_A_CLASS = frozenset("dDwWsSbB123456789tnrfax"), frozenset("dDwWsStnrfax")
+_GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i", "(?m", "(?s", "(?-"})
+
 # -- Names
 
 
@@ -345,11 +351,6 @@ def _partition(option: str, topic: str, number: str | int) -> int:
 # -- Patterns of topics: the part of Java's regular expressions that Python shares. A pattern means the same in both, or
 # it is rejected with the reason: one that quietly means something else would read the wrong topics. As in Spark's own
 # connector, a pattern is searched anywhere in the name unless it is anchored.
-
-_PIECE = re.compile(r"\\.?|\(\?(?:<[=!]|[^<]|<)|\[\^?\]?|\]|&&|\{,|.", re.DOTALL)
-# Letters and digits behind a backslash, and what follows "(?", which mean the same in both.
-_ESCAPES, _ESCAPES_OF_A_CLASS = frozenset("dDwWsSbB123456789tnrfax"), frozenset("dDwWsStnrfax")
-_GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i", "(?m", "(?s", "(?-"})
 
 
 def compile_pattern(option: str, text: str) -> re.Pattern[str]:

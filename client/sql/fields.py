@@ -46,6 +46,17 @@ _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
 CORRUPT = "_corrupt_record"
 # Bytes -> the text of their JSON.
 Decode = Callable[[bytes], str]
+_DUCK: Mapping[Any, str] = {
+    pa.bool_(): "BOOLEAN",
+    pa.int32(): "INTEGER",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "VARCHAR",
+    pa.date32(): "DATE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
+    pa.timestamp("us"): "TIMESTAMP",
+}
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -197,16 +208,3 @@ def _duck(kind: Any) -> Any:
     if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
     return _DUCK.get(kind, "JSON")
-
-
-_DUCK: Mapping[Any, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.date32(): "DATE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
-    pa.timestamp("us"): "TIMESTAMP",
-}

@@ -43,6 +43,9 @@ from .sessions import renew_session
 from .states import GroupState
 from .subscriptions import CONSUMER, subscribed_topics
 
+NO_EXPIRY = -1
+NO_TIMESTAMP = -1
+
 
 def commit_offsets(group: Group, event: CommitOffsets, outcome: Outcome, now_ms: int) -> None:
     """Write the offsets. A commit renews the member's session."""
@@ -97,10 +100,6 @@ def _subscribed(group: Group, event: DeleteOffsets) -> frozenset[str]:
     """Return the topics that the members subscribe, or all topics of the request if that cannot be read."""
     topics = subscribed_topics(group)
     return frozenset(event.partitions if topics is None else topics)
-
-
-NO_EXPIRY = -1
-NO_TIMESTAMP = -1
 
 
 def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms: int) -> None:
