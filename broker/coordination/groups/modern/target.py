@@ -107,7 +107,7 @@ def subscriptions(members: Iterable[Told]) -> int:
 
 
 def unwritten(body: ModernGroup[Any], members: Mapping[str, Told]) -> list[Any]:
-    """Return what members say that the log does not have yet: a member that is as a heartbeat will leave it."""
+    """Return what members have said in heartbeats that the log does not have yet."""
     known = body.members
     return [said for key, (said, _) in members.items() if said is not (known[key].said if key in known else None)]
 
