@@ -41,6 +41,12 @@ def rejection(code: ErrorCode, text: str = "") -> Any:
     return answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=text))
 
 
+# No offsets are read while the coordinator loads them.
+LOADING = answer(
+    OffsetFetchResponse(groups=[OffsetFetchResponseGroup("g", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
+)
+
+
 async def further_beats(cluster: FakeCluster, consumer: Consumer, count: int = 2) -> None:
     seen = len(beats(cluster))
     await until(consumer, lambda: len(beats(cluster)) >= seen + count)
@@ -205,6 +211,22 @@ async def test_a_partition_goes_when_its_records_are_processed_and_the_others_ar
             assert found == [0, 1, 2]
 
 
+class Told:
+    """A listener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("revoked", set(partitions)))
+
+    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("assigned", set(partitions)))
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("lost", set(partitions)))
+
+
 async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
     told: list[tuple[str, frozenset[TopicPartition]]] = []
 
@@ -233,6 +255,55 @@ async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
         assert [kind for kind, _ in told] == kinds
         assert [min(partitions) for _, partitions in told] == [T0, T0, T1, T1, T1, T1]
         assert cluster.group.committed == {("t", 0): 5, ("t", 1): 5}
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_a_listener_is_told_of_partitions_whose_offsets_come_at_the_second_attempt(protocol: str) -> None:
+    told = Told()
+    async with FakeCluster({"t": 1}) as cluster:
+        offsets = cluster.defaults[ApiKey.OFFSET_FETCH]
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        consumer = member_of(cluster, group_protocol=protocol, default_api_timeout_ms=20)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            # Far more than one attempt of the member asks in 20 ms, with the pauses in between.
+            await until(consumer, lambda: len(cluster.calls(ApiKey.OFFSET_FETCH)) > 30)
+            assert told.calls == []
+            cluster.defaults[ApiKey.OFFSET_FETCH] = offsets
+            await until(consumer, lambda: bool(told.calls))
+        assert told.calls == [("assigned", {T0}), ("revoked", {T0})]
+
+
+async def test_a_listener_is_not_told_that_partitions_go_of_which_it_has_not_heard() -> None:
+    told = Told()
+    async with FakeCluster({"t": 2}) as cluster:
+        offsets = cluster.defaults[ApiKey.OFFSET_FETCH]
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        cluster.group.target = {("t", 0)}
+        consumer = member_of(cluster, default_api_timeout_ms=20)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            await until(consumer, lambda: len(beats(cluster)) > 2)
+            cluster.group.target = {("t", 1)}
+            await until(
+                consumer,
+                lambda: [1] in [each.partitions for beat in beats(cluster) for each in beat.topic_partitions or ()],
+            )
+            cluster.defaults[ApiKey.OFFSET_FETCH] = offsets
+            await until(consumer, lambda: bool(told.calls))
+            assert told.calls == [("assigned", {T1})]
+
+
+async def test_a_listener_of_a_consumer_that_stops_while_it_takes_partitions_hears_nothing() -> None:
+    told = Told()
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        consumer = member_of(cluster)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            await until(consumer, lambda: len(cluster.calls(ApiKey.OFFSET_FETCH)) > 1)
+        assert told.calls == []
+        assert len(cluster.group.left) == 1
 
 
 async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
