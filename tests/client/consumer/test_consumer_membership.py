@@ -16,6 +16,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -316,6 +317,35 @@ async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> N
                 while not cluster.group.left or consumer.assignment():
                     await asyncio.sleep(0.001)
             await until(consumer, lambda: bool(consumer.assignment()))
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave(protocol: str) -> None:
+    leaving: list[Call] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        key = BEAT if protocol == "consumer" else ApiKey.LEAVE_GROUP
+        handle = cluster.defaults[key]
+
+        async def busy(call: Call) -> Any:
+            if key is BEAT and call.request.member_epoch >= 0:
+                return await handle(call)
+            leaving.append(call)
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            response = ConsumerGroupHeartbeatResponse if key is BEAT else LeaveGroupResponse
+            return response(error_code=code)
+
+        write(cluster.log("t"), 10)
+        cluster.defaults[key] = busy
+        options = {"max_poll_interval_ms": 20, "retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+        async with member_of(cluster, "t", group_protocol=protocol, enable_auto_commit=False, **options) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            async with asyncio.timeout(10):
+                while len(leaving) < 2:  # the third attempt comes after the pause
+                    await asyncio.sleep(0.001)
+            member = cluster.group.member_id
+            cluster.defaults[key] = handle
+        assert cluster.group.left == [member], "the group would wait for the end of its session"
 
 
 async def test_a_static_member_that_stops_says_that_it_will_be_back() -> None:
