@@ -52,11 +52,14 @@ def texts_of(kind: str, of_profile: Mapping[str, str], given: Mapping[str, str])
     those of a profile, whatever name each has: a line of JAAS holds a user and a password.
     """
     from ..client.core.option_table import OPTIONS
-    from ..client.core.security import security_arguments
+    from ..client.core.security import TOKEN_FILE, security_arguments
 
     known = _known(kind)
-    own = {name: parse_value(name, text) for name, text in {**of_profile, **given}.items() if name in known}
+    texts = {**of_profile, **given}
+    own = {name: parse_value(name, text) for name, text in texts.items() if name in known}
     security: dict[str, Any] = {**security_arguments(of_profile), **security_arguments(given)}
+    if security.pop("sasl_oauth_token_provider", None) is not None:  # an object, which has no text
+        own[TOKEN_FILE] = texts[TOKEN_FILE]
     return own | {OPTIONS[name].config: _config_text(value) for name, value in security.items()}
 
 

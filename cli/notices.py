@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Protocol
@@ -15,6 +16,8 @@ import click
 # A shorter loss, as while a broker closes an idle connection, is not worth a line.
 _SAID_AFTER_S = 1.0
 _LOOKS_EVERY_S = 0.2
+# How many reasons of failed logins are remembered: more than a cluster has brokers, as a rule.
+_REASONS = 100
 
 
 class Connected(Protocol):
@@ -53,15 +56,17 @@ class _Lines(logging.Handler):
 
 
 class _Logins(logging.Handler):
-    """Prints why a client cannot log in, once for as long as the reason is the same."""
+    """Prints why a client cannot log in, each reason once: brokers of a cluster, which it names, fail in turns."""
 
-    _said = ""
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: deque[str] = deque(maxlen=_REASONS)
 
     def emit(self, record: logging.LogRecord) -> None:
         from ..client.core.options import in_words_of_kafka
 
-        if (text := in_words_of_kafka(record.getMessage())) != self._said:
-            self._said = text
+        if (text := in_words_of_kafka(record.getMessage())) not in self._said:
+            self._said.append(text)
             click.echo(f"odradek: {text}", err=True)
 
 

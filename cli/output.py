@@ -202,8 +202,8 @@ def as_text(value: object) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
-def as_json(row: Row) -> str:
-    """Return a row as a JSON object. Bytes that are not UTF-8 become `{"base64": "..."}`, NaN and infinities null."""
+def as_json(row: Row | Sequence[Any]) -> str:
+    """Return a row, or a list, as JSON. Bytes without UTF-8 become `{"base64": "..."}`, NaN and infinities null."""
     import json
 
     try:

@@ -6,7 +6,6 @@ Rows are printed as they come. On the broker's machine they are read from its fi
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,7 +15,7 @@ import click
 
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
-from .output import Rows, chosen, row_options
+from .output import Rows, as_json, chosen, row_options
 from .schema_options import SchemaFormats, schema_options
 from .session import unreachable, with_advice
 from .values import OneOf
@@ -128,7 +127,7 @@ def _csv_cell(value: Any) -> Any:
     value = _plain(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
-    return json.dumps(value, default=str) if isinstance(value, list | dict) else value
+    return as_json(cast("dict[str, Any] | list[Any]", value)) if isinstance(value, list | dict) else value
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
 
-K = TypeVar("K", bound="KafkaProcess | KafkaCluster")
+K = TypeVar("K")
 
 _MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
 name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
@@ -214,10 +214,10 @@ def _use(request: pytest.FixtureRequest, running: Any, marks: Mapping[str, Any])
 
 
 @contextmanager
-def _as_marked(request: pytest.FixtureRequest, kind: Callable[..., K]) -> Generator[K]:
+def _as_marked(request: pytest.FixtureRequest, kind: Callable[..., AbstractContextManager[K]]) -> Generator[K]:
     """Run brokers of the test's own, as its markers say."""
     marks = _marked(request.node)
-    with closing(kind(marks.get("config"), **_how(marks))) as running:
+    with kind(marks.get("config"), **_how(marks)) as running:  # its end checks the faults
         _use(request, running, marks)
         yield running
 

@@ -117,6 +117,8 @@ class Assignment:
         self.listener: RebalanceListener | None = None
         # Topics read without a group: partitions that appear later are read from their beginning.
         self._known_topics: set[str] = set()
+        # Partitions of which the listener has not heard, because their positions are not found yet.
+        self._untold: frozenset[TopicPartition] = frozenset()
 
     # -- Partitions of a group
 
@@ -138,15 +140,15 @@ class Assignment:
             return
         await self._commits.commit_processed()
         try:
-            if self.listener is not None:
-                await _tell(self.listener.on_partitions_revoked(frozenset(partitions)))
+            if self.listener is not None and (told := self._told(partitions)):
+                await _tell(self.listener.on_partitions_revoked(told))
         finally:
             self.drop(partitions)
 
     async def lose(self) -> None:
         """Drop all partitions without a commit: other members have them already."""
-        lost = self.partitions()
-        self.drop(lost)
+        lost = self._told(self.partitions())
+        self.drop(self.partitions())
         if lost and self.listener is not None:
             await _tell(self.listener.on_partitions_lost(lost))
 
@@ -159,10 +161,15 @@ class Assignment:
         self._cluster.watch({partition.topic for partition in partitions})
         if any(partition.topic not in self._cluster.view.topics for partition in partitions):
             await self._cluster.refresh()
-        new = self._positions.replace(partitions)
+        self._untold |= {state.partition for state in self._positions.replace(partitions)}
         await self._finder.find(self._positions)
+        new, self._untold = self._untold & self.partitions(), frozenset()
         if self.listener is not None:
-            await _tell(self.listener.on_partitions_assigned(frozenset(state.partition for state in new)))
+            await _tell(self.listener.on_partitions_assigned(new))
+
+    def _told(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return those of which the listener has heard that the consumer has them."""
+        return self.partitions().intersection(partitions) - self._untold
 
     # -- Partitions without a group
 

@@ -14,6 +14,7 @@ the topics' partitions have changed.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -216,4 +217,8 @@ class ClassicMembership(Membership):
         member_id, self._member_id, self._generation_id = self._member_id, "", NO_GENERATION
         if not member_id or self._options.group_instance_id is not None:
             return
-        await self._requests.leave(member_id, reason)
+        try:
+            await self._requests.leave(member_id, reason)
+        except asyncio.CancelledError:  # a stop, which leaves then
+            self._member_id = member_id
+            raise

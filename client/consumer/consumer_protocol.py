@@ -108,10 +108,12 @@ class MemberHeartbeats:
         """Leave, and ignore an error. A static member says that it will be back."""
         static = self._options.group_instance_id is not None
         request = self._identity(_PAUSE_EPOCH if static else _LEAVE_EPOCH)
-        self.forget_epoch()
+        # Until this ends: a stop may cancel it, and leaves then.
+        self.epoch, self.unsure = JOIN_EPOCH, True
 
         async def ask() -> None:
             response = await self._coordinator.request(request, ConsumerGroupHeartbeatResponse)
             self._coordinator.raise_error(response.error_code, "leaving", response.error_message)
 
         await self._coordinator.leave(ask)
+        self.unsure = False

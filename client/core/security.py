@@ -128,6 +128,8 @@ class SecurityOptions:
 PLAINTEXT = SecurityOptions()
 
 
+# The config that names a file with a token: no other one sets the provider.
+TOKEN_FILE = "sasl.oauthbearer.token.endpoint.url"
 # The configs whose text is the value of an option.
 _AS_THEY_ARE = {
     name: row.name
@@ -170,14 +172,14 @@ def _check_store(name: str, text: str) -> dict[str, Any]:
 def _identification(name: str, text: str) -> dict[str, Any]:
     if text.lower() not in ("https", "", "none"):
         raise InvalidOption(f"{name} must be https, or empty for no check of the host name, not {text!r}")
-    return {} if text.lower() == "https" else {"ssl_check_hostname": False}
+    return {"ssl_check_hostname": text.lower() == "https"}
 
 
 def _check_hostname(name: str, text: str) -> dict[str, Any]:
     checks = SWITCH.read(text)
     if checks is None:
         raise InvalidOption(f"{name} must be true or false, not {text!r}")
-    return {} if checks else {"ssl_check_hostname": False}
+    return {"ssl_check_hostname": checks}
 
 
 def _jaas(name: str, text: str) -> dict[str, Any]:
@@ -231,7 +233,7 @@ _READ: Mapping[str, Callable[[str, str], dict[str, Any]]] = {
     "ssl.endpoint.identification.algorithm": _identification,
     "ssl.check.hostname": _check_hostname,
     "sasl.jaas.config": _jaas,
-    "sasl.oauthbearer.token.endpoint.url": _token_file,
+    TOKEN_FILE: _token_file,
 }
 
 SECURITY_CONFIGS = frozenset(_AS_THEY_ARE) | frozenset(_READ)

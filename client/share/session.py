@@ -349,7 +349,8 @@ class ShareMembership:
     async def leave(self) -> None:
         """Leave the group, and ignore an error: its session time-out does the same later."""
         joined = self._is_unsure or self.epoch != _JOIN_EPOCH
-        self._is_unsure = False
+        # Until this ends: a stop may cancel it, and leaves then.
+        self._is_unsure = joined
         self._forget()
         if joined:
             request = ShareGroupHeartbeatRequest(
@@ -361,3 +362,4 @@ class ShareMembership:
                 self._coordinator.raise_error(response.error_code, "leaving", response.error_message)
 
             await self._coordinator.leave(ask)
+            self._is_unsure = False

@@ -18,7 +18,7 @@ import pytest
 from odradek import client
 from odradek.broker import Broker
 from odradek.broker.network import dispatcher
-from odradek.cli.client_configs import KINDS
+from odradek.cli.client_configs import KINDS, options_of, texts_of
 from odradek.client.errors import UnknownTopic
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, request_class
@@ -178,9 +178,10 @@ def test_sql_takes_what_its_reader_acts_on(monkeypatch: pytest.MonkeyPatch, brok
     assert parse_options({**options, "subscribe": "t"}).warnings == ()
 
 
-def test_sql_takes_a_password_in_place_of_a_line_of_jaas(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def options_of_sql(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """The options that `odradek sql` gives to its tables, which then find no topic."""
     pytest.importorskip("duckdb", reason="SQL is asked by DuckDB")
-    from odradek.client.spark.options import parse_client
     from odradek.client.sql.topic_tables import TopicTables
 
     found: list[dict[str, str]] = []
@@ -190,13 +191,38 @@ def test_sql_takes_a_password_in_place_of_a_line_of_jaas(monkeypatch: pytest.Mon
         raise UnknownTopic("enough")
 
     monkeypatch.setattr(TopicTables, "__init__", init)
+    return found
+
+
+def test_sql_takes_a_password_in_place_of_a_line_of_jaas(options_of_sql: list[dict[str, str]]) -> None:
+    from odradek.client.spark.options import parse_client
+
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="old";'
     configs = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.endpoint.identification.algorithm="]
     assert run("profile", "set", "p", *configs, f"sasl.jaas.config={line}").exit_code == 0
     assert "enough" in run("sql", "select 1", "--profile", "p", "-X", "sasl.password=new").stderr
-    security = parse_client(found[0]).security
+    security = parse_client(options_of_sql[0]).security
     told = (security.sasl_plain_username, security.sasl_plain_password, security.ssl_check_hostname)
     assert told == ("u", "new", False)
+
+
+def test_sql_reads_a_file_with_a_token(tmp_path: Path, options_of_sql: list[dict[str, str]]) -> None:
+    from odradek.client.core.security import TokenFile
+    from odradek.client.spark.options import parse_client
+
+    url = (tmp_path / "my token").as_uri()
+    configs = ("security.protocol=SASL_SSL", "sasl.mechanism=OAUTHBEARER", f"sasl.oauthbearer.token.endpoint.url={url}")
+    given = [word for each in configs for word in ("-X", each)]
+    assert "enough" in run("sql", "select 1", "-b", "h:1", *given).stderr
+    assert parse_client(options_of_sql[0]).security.sasl_oauth_token_provider == TokenFile(tmp_path / "my token")
+
+
+@pytest.mark.parametrize("check", ["ssl.endpoint.identification.algorithm=https", "ssl.check.hostname=true"])
+def test_a_command_checks_the_host_name_that_its_profile_does_not(check: str) -> None:
+    profile = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}
+    name, _, text = check.partition("=")
+    assert texts_of("sql", profile, {name: text})["ssl.check.hostname"] == "true"
+    assert (options_of("admin", profile) | options_of("admin", {name: text}))["ssl_check_hostname"] is True
 
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS.keys() - {"topics", "security"}))

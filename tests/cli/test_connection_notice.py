@@ -7,8 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from odradek.cli.notices import login_notice
 from odradek.client import ScramPassword
 from odradek.client.blocking import Admin
+from odradek.client.core.connection import login_log
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.testing import LocalKafka
@@ -87,3 +89,11 @@ def test_a_producer_that_tries_to_log_in_again_says_why() -> None:
             finally:
                 running.kill()
     assert said is not None and said.startswith(f"odradek: {kafka.address}: the broker rejects the user 'u'")
+
+
+async def test_each_reason_of_a_failed_login_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    async with login_notice():
+        for address in ("h:1", "h:2", "h:1", "h:2"):
+            login_log.warning("%s: the broker rejects the user 'u'", address)
+    said = capsys.readouterr().err
+    assert said == "".join(f"odradek: {address}: the broker rejects the user 'u'\n" for address in ("h:1", "h:2"))

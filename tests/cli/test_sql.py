@@ -222,6 +222,17 @@ def test_intervals_and_times_are_iso_8601_wherever_they_stand(address: str) -> N
     assert lines(address, sql)[0].split("\t")[:4] == [shown[name] for name in "abcd"]
 
 
+def test_lists_and_structs_in_csv_are_the_json_of_the_rows(address: str) -> None:
+    pairs = "{'key': 'k', 'value': '\\xC3\\xA9\\xFF'::blob}, {'key': 'ü', 'value': 'v'::blob}"
+    sql = f"select [{pairs}] as a, ['nan'::double] as b"
+    (shown,) = lines(address, sql, "--json")
+    assert json.loads(shown) == {
+        "a": [{"key": "k", "value": {"base64": "w6n/"}}, {"key": "ü", "value": "v"}], "b": [None],
+    }  # fmt: skip
+    (row,) = csv.DictReader(lines(address, sql, "--csv"))
+    assert {name: json.loads(each) for name, each in row.items()} == json.loads(shown)
+
+
 def test_a_schema_that_is_none_is_wrong_usage(address: str) -> None:
     result = run("sql", "select a from flights", "--schema", "a", "-b", address)
     assert result.exit_code == 2

@@ -126,6 +126,18 @@ def test_brokers_of_a_factory_check_their_faults_and_all_of_them_end(tmp_path: P
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
 
 
+CLUSTER = """
+def test_must_fire(kafka_cluster):
+    kafka_cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
+"""
+
+
+def test_a_cluster_checks_its_faults(tmp_path: Path) -> None:
+    said = run(tmp_path, CLUSTER)
+    assert "1 passed, 1 error" in said
+    assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
+
+
 CLOCK = """
 import time
 

@@ -16,6 +16,7 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
 from odradek.tests.support.fake_cluster import FakeCluster
@@ -39,6 +40,12 @@ def beats(cluster: FakeCluster) -> list[ConsumerGroupHeartbeatRequest]:
 
 def rejection(code: ErrorCode, text: str = "") -> Any:
     return answer(ConsumerGroupHeartbeatResponse(error_code=code, error_message=text))
+
+
+# No offsets are read while the coordinator loads them.
+LOADING = answer(
+    OffsetFetchResponse(groups=[OffsetFetchResponseGroup("g", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)])
+)
 
 
 async def further_beats(cluster: FakeCluster, consumer: Consumer, count: int = 2) -> None:
@@ -205,6 +212,22 @@ async def test_a_partition_goes_when_its_records_are_processed_and_the_others_ar
             assert found == [0, 1, 2]
 
 
+class Told:
+    """A listener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, set[TopicPartition]]] = []
+
+    async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("revoked", set(partitions)))
+
+    async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("assigned", set(partitions)))
+
+    async def on_partitions_lost(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("lost", set(partitions)))
+
+
 async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
     told: list[tuple[str, frozenset[TopicPartition]]] = []
 
@@ -235,6 +258,55 @@ async def test_a_listener_is_told_only_what_comes_and_goes() -> None:
         assert cluster.group.committed == {("t", 0): 5, ("t", 1): 5}
 
 
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_a_listener_is_told_of_partitions_whose_offsets_come_at_the_second_attempt(protocol: str) -> None:
+    told = Told()
+    async with FakeCluster({"t": 1}) as cluster:
+        offsets = cluster.defaults[ApiKey.OFFSET_FETCH]
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        consumer = member_of(cluster, group_protocol=protocol, default_api_timeout_ms=20)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            # Far more than one attempt of the member asks in 20 ms, with the pauses in between.
+            await until(consumer, lambda: len(cluster.calls(ApiKey.OFFSET_FETCH)) > 30)
+            assert told.calls == []
+            cluster.defaults[ApiKey.OFFSET_FETCH] = offsets
+            await until(consumer, lambda: bool(told.calls))
+        assert told.calls == [("assigned", {T0}), ("revoked", {T0})]
+
+
+async def test_a_listener_is_not_told_that_partitions_go_of_which_it_has_not_heard() -> None:
+    told = Told()
+    async with FakeCluster({"t": 2}) as cluster:
+        offsets = cluster.defaults[ApiKey.OFFSET_FETCH]
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        cluster.group.target = {("t", 0)}
+        consumer = member_of(cluster, default_api_timeout_ms=20)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            await until(consumer, lambda: len(beats(cluster)) > 2)
+            cluster.group.target = {("t", 1)}
+            await until(
+                consumer,
+                lambda: [1] in [each.partitions for beat in beats(cluster) for each in beat.topic_partitions or ()],
+            )
+            cluster.defaults[ApiKey.OFFSET_FETCH] = offsets
+            await until(consumer, lambda: bool(told.calls))
+            assert told.calls == [("assigned", {T1})]
+
+
+async def test_a_listener_of_a_consumer_that_stops_while_it_takes_partitions_hears_nothing() -> None:
+    told = Told()
+    async with FakeCluster({"t": 1}) as cluster:
+        cluster.defaults[ApiKey.OFFSET_FETCH] = LOADING
+        consumer = member_of(cluster)
+        consumer.subscribe("t", listener=told)
+        async with consumer:
+            await until(consumer, lambda: len(cluster.calls(ApiKey.OFFSET_FETCH)) > 1)
+        assert told.calls == []
+        assert len(cluster.group.left) == 1
+
+
 async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 10)
@@ -245,6 +317,35 @@ async def test_a_user_that_never_comes_back_leaves_and_joins_when_it_does() -> N
                 while not cluster.group.left or consumer.assignment():
                     await asyncio.sleep(0.001)
             await until(consumer, lambda: bool(consumer.assignment()))
+
+
+@pytest.mark.parametrize("protocol", ["consumer", "classic"])
+async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave(protocol: str) -> None:
+    leaving: list[Call] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        key = BEAT if protocol == "consumer" else ApiKey.LEAVE_GROUP
+        handle = cluster.defaults[key]
+
+        async def busy(call: Call) -> Any:
+            if key is BEAT and call.request.member_epoch >= 0:
+                return await handle(call)
+            leaving.append(call)
+            code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            response = ConsumerGroupHeartbeatResponse if key is BEAT else LeaveGroupResponse
+            return response(error_code=code)
+
+        write(cluster.log("t"), 10)
+        cluster.defaults[key] = busy
+        options = {"max_poll_interval_ms": 20, "retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+        async with member_of(cluster, "t", group_protocol=protocol, enable_auto_commit=False, **options) as consumer:
+            while not await consumer.getmany(timeout_ms=50, max_records=4):
+                pass
+            async with asyncio.timeout(10):
+                while len(leaving) < 2:  # the third attempt comes after the pause
+                    await asyncio.sleep(0.001)
+            member = cluster.group.member_id
+            cluster.defaults[key] = handle
+        assert cluster.group.left == [member], "the group would wait for the end of its session"
 
 
 async def test_a_static_member_that_stops_says_that_it_will_be_back() -> None:

@@ -344,6 +344,29 @@ async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None
             assert len(await take(consumer, 2)) == 2
 
 
+async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave() -> None:
+    leaving: list[Call] = []
+    async with FakeCluster({"t": 1}) as cluster:
+        handle = cluster.defaults[HEARTBEAT]
+
+        async def busy(call: Call) -> Any:
+            if call.request.member_epoch >= 0:
+                return await handle(call)
+            leaving.append(call)
+            return ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+        write(cluster.log("t"), 1)
+        cluster.defaults[HEARTBEAT] = busy
+        pauses = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+        async with worker(cluster, max_poll_interval_ms=50, **pauses) as consumer:
+            await take(consumer, 1)
+            async with asyncio.timeout(10):
+                while len(leaving) < 2:  # the third attempt comes after the pause
+                    await asyncio.sleep(0.001)
+            cluster.defaults[HEARTBEAT] = handle
+        assert cluster.share_group.left == [leaving[0].request.member_id]
+
+
 async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 1)
