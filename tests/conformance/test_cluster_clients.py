@@ -5,6 +5,7 @@ Each client writes numbers with acks=all and reads them in a group while brokers
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ from odradek.tests.support.zookeeper import why_missing
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here"),
-    # kafka-python leaves sockets of brokers that were killed to the collector.
+    # kafka-python leaves sockets of brokers that were killed to the collector, which comes in the test that uses it.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -87,6 +88,7 @@ def with_kafka_python(cluster: ClusterProcesses, topic: str, restarts: Callable[
                 found.append(int(message.value))
                 restarts(COUNT + len(found))
     consumer.close()
+    gc.collect()
     return found
 
 

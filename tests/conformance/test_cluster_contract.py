@@ -290,7 +290,7 @@ async def test_a_move_that_is_held_back_is_listed_and_can_be_cancelled(cluster: 
     await cluster.until_isr("held", [1])
     await cluster.alter(BROKER, "2", {"follower_replication_throttled_rate": "1"}, number=2)
     for _ in range(4):
-        assert (await cluster.produce("held", batch_of(bytes(900_000)))).error_code == 0
+        assert (await cluster.produce("held", batch_of(bytes(800_000)))).error_code == 0
     assert await cluster.reassign("held", [2]) == 0
 
     async def copied() -> list[tuple[int, int]]:
