@@ -17,6 +17,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.broker.coordination.groups.world import (
     TOPIC_ID,
     Config,
@@ -389,6 +390,21 @@ async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(worl
     while sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) > 1:
         await asyncio.sleep(0)
     assert world.committed(f"g-{many - 1}") == 8, "of the new topic"
+
+
+async def test_offsets_without_a_topic_id_are_not_those_of_a_topic_that_was_made_again(world: World) -> None:
+    """Earlier versions wrote none, nor does Kafka before 4.1."""
+    old = world.topics.topics[0]
+    world.topics.topics[0] = replace(old, id=ZERO_UUID)
+    for number in range(IDS_A_TURN + 1):
+        world.commit(7, group=f"g-{number}")
+    world.topics.topics[0] = old
+    assert world.committed(last := f"g-{IDS_A_TURN}") == 7
+    world.groups.forget_topic("t", TOPIC_ID)
+    world.topics.topics[0] = replace(old, id=bytes(range(16, 32)))
+    world.commit(8, group=last, partition=1)
+    await asyncio.sleep(0)
+    assert (world.committed(last), world.committed(last, 1)) == (-1, 8)
 
 
 async def test_a_topic_that_was_made_again_has_no_offsets_of_the_one_before(world: World) -> None:
