@@ -188,7 +188,10 @@ class Topics:
         _log.info("topic %s created with %d partition%s", record.name, count, "s" if count > 1 else "")
         for partition in made:
             self.disk_failures.note_new(partition)
-        return self._register(Topic(record, config, made))
+        topic = self._register(Topic(record, config, made))
+        # Those of the broker may have changed meanwhile.
+        self._reconfigure(topic, self.check_config(record.configs))
+        return topic
 
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
