@@ -131,12 +131,12 @@ class Replicas:
             lambda: config.follower_replication_throttled_rate,
             lambda each: each.follower_replication_throttled_replicas,
         )
-        removed = background.file_removal.remove_segments
+        removed, delete = background.file_removal.remove_segments, background.record_deletion.delete_records
         logs = self._logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
             inter_broker,
-            lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
+            lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, delete, follower_throttle),
         )
         self._has_roles = False
         self._named_topics: FullNames[str] = FullNames(FULL_METADATA)

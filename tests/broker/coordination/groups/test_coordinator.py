@@ -399,7 +399,8 @@ async def test_offsets_without_a_topic_id_are_not_those_of_a_topic_that_was_made
     for number in range(IDS_A_TURN + 1):
         world.commit(7, group=f"g-{number}")
     world.topics.topics[0] = old
-    assert world.committed(last := f"g-{IDS_A_TURN}") == 7
+    last = f"g-{IDS_A_TURN}"
+    assert world.committed(last) == 7
     world.groups.forget_topic("t", TOPIC_ID)
     world.topics.topics[0] = replace(old, id=bytes(range(16, 32)))
     world.commit(8, group=last, partition=1)
