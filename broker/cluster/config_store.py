@@ -27,13 +27,15 @@ CHANGES_KEPT = 1000
 
 
 def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str]]]:
-    """Return the configs of topics or brokers, {} for each without any."""
+    """Return the configs of topics or brokers, {} for each without any. Those that make no sense are left out."""
     paths = [config_path(entity, name) for name in names]
     znodes = yield from read_all(paths)
-    return {
-        name: (sound(decode_config, path, znode.data) or {}) if znode is not None and znode.data else {}
-        for name, path, znode in zip(names, paths, znodes, strict=True)
-    }
+    found: dict[str, dict[str, str]] = {}
+    for name, path, znode in zip(names, paths, znodes, strict=True):
+        configs = sound(decode_config, path, znode.data) if znode is not None and znode.data else {}
+        if configs is not None:
+            found[name] = configs
+    return found
 
 
 def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:
