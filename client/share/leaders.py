@@ -330,7 +330,7 @@ class ShareLeaders:
                 if self._listener is not None:
                     try:
                         self._listener(partition, sorted(offsets), error)
-                    except Exception:
+                    except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
                         _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
                 elif error is not None:
                     _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
