@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
+__all__ = ["__version__"]
 
 # Not that of `typing`: its import takes longer than a health check does.
 TYPE_CHECKING = False

@@ -78,7 +78,7 @@ class Directory:
 
     def write(self, path: str, chunks: Iterable[bytes], like: Path | None) -> None:
         target = self.path / path
-        with disk_errors("back up to", target):
+        with disk_errors("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as writer:
                 for chunk in chunks:
@@ -94,7 +94,7 @@ class Directory:
                 yield chunk
 
     def sync(self) -> None:
-        with disk_errors("back up to", self.path):
+        with disk_errors("write", self.path):
             for folder, _, _ in os.walk(self.path):
                 DISK.fsync_dir(Path(folder))
             DISK.fsync_dir(self.path.absolute().parent)

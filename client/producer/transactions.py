@@ -361,21 +361,25 @@ class TransactionScope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        transactions = self._find()
-        if self._number is None or transactions.is_ended(self._number):
-            return
         if error is not None:
-            await self._abort(transactions, error)
+            return await self._abort(error)
+        if (transactions := self._open()) is None:
             return
         try:
             await transactions.commit()
         except TransactionFailed as failure:
-            await self._abort(transactions, failure)
+            await self._abort(failure)
             raise
 
-    async def _abort(self, transactions: Transactions, error: BaseException) -> None:
+    def _open(self) -> Transactions | None:
+        """Return the transactions, None where this one has ended. Raises ClientStopped."""
+        transactions = self._find()
+        return None if self._number is None or transactions.is_ended(self._number) else transactions
+
+    async def _abort(self, error: BaseException) -> None:
         """Abort because of `error`, which stays the one that is raised."""
         try:
-            await transactions.abort()
+            if (transactions := self._open()) is not None:
+                await transactions.abort()
         except KafkaError as failure:
             error.add_note(f"the abort failed as well: {failure}")

@@ -328,7 +328,10 @@ class ShareLeaders:
             for partition, offsets in settled.items():
                 error = results.get(partition)
                 if self._listener is not None:
-                    self._listener(partition, sorted(offsets), error)
+                    try:
+                        self._listener(partition, sorted(offsets), error)
+                    except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
+                        _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
                 elif error is not None:
                     _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 

@@ -148,6 +148,8 @@ class Session:
         ends_ms = None if timeout_ms is None else monotonic_ms() + timeout_ms
         while True:
             self._wake.clear()
+            if self.is_stopping:
+                raise ClientStopped("the share consumer was stopped")
             if records := self.deliveries.take(limit, monotonic_ms()):
                 try:
                     return self._deserialized(records)
@@ -163,10 +165,9 @@ class Session:
             await wait_for(self._wake, min(left_ms, _LOOK_AGAIN_MS))
 
     def _raise_errors(self) -> None:
-        if self.is_stopping:
-            raise ClientStopped("the share consumer was stopped")
-        leaders_error, self.leaders.error = self.leaders.error, None
-        error = self._membership.take_error() or self._broken or leaders_error
+        error = self._membership.take_error() or self._broken
+        if error is None:
+            error, self.leaders.error = self.leaders.error, None
         if error is not None:
             raise error
 
