@@ -130,7 +130,7 @@ def with_advice(error: KafkaError) -> str:
     # Their messages say all: Kafka's name for the error would add nothing.
     plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS}
     advice = {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` names the topics that are there",
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` has all topics with their partitions",
         ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes that no error, `odradek topics alter` changes a topic",
         ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek topics describe` prints where each partition begins and ends",
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` names those that are known",
