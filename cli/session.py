@@ -116,7 +116,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 def unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
-    return CliError(error.message if error.listens else nothing_listens(error.tried))
+    from ..client.core.options import in_words_of_kafka
+
+    return CliError(in_words_of_kafka(error.message) if error.listens else nothing_listens(error.tried))
 
 
 def with_advice(error: KafkaError) -> str:
