@@ -123,11 +123,17 @@ def unreachable(error: NoBrokerReachable) -> CliError:
 
 def with_advice(error: KafkaError) -> str:
     """Return an error's text with what the user can do about it, which a broker cannot know."""
-    from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
+    from ..client.core.options import in_words_of_kafka
+    from ..client.errors import (
+        AuthenticationFailed,
+        DeliveryFailed,
+        ErrorCode,
+        InvalidOption,
+        RecordTooLarge,
+        RequestTimedOut,
+    )
 
     if isinstance(error, AuthenticationFailed | InvalidOption):
-        from ..client.core.options import in_words_of_kafka
-
         return in_words_of_kafka(error.message)
     # Their messages say all: Kafka's name for the error would add nothing.
     plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS}
@@ -138,6 +144,8 @@ def with_advice(error: KafkaError) -> str:
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` names those that are known",
     }
     text = error.message.removesuffix(".")
+    if isinstance(error, DeliveryFailed | RecordTooLarge | RequestTimedOut):
+        text = in_words_of_kafka(text)
     if error.code in advice:
         return f"{text}; {advice[error.code]}"
     return text if error.code in plain else f"{text} ({error.code.name})"
