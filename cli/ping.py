@@ -1,4 +1,4 @@
-"""`odradek ping`: does a broker answer? `health_check.py` asks, with plain options without loading this module."""
+"""`odradek ping`: whether brokers answer. With plain options `health_check.py` does it without this module."""
 
 from __future__ import annotations
 

@@ -181,4 +181,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{path}: {error}") from error
+        raise CliError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

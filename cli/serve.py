@@ -173,7 +173,6 @@ def command(
       odradek serve --listen 127.0.0.1:0 --log-format json
       odradek serve --secure --listen 0.0.0.0:9093
     """
-    set_up_logging(log_format, log_level, utc=log_utc)
     texts = texts_of(listen, data_dir, config_file, assignments)
     if http is not None:
         texts["http.listener"] = http
@@ -181,6 +180,8 @@ def command(
         from .secure_start import secure_texts
 
         texts = secure_texts(texts)
+    # Not before: the broker that makes the first user would seem to be the one that was asked for.
+    set_up_logging(log_format, log_level, utc=log_utc)
     try:
         config, warnings = BrokerConfig.parse(texts, strict=strict)
     except ConfigError as error:

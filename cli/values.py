@@ -139,7 +139,7 @@ def readable(name: str, value: str | None) -> str | None:
 def size_text(number: int) -> str:
     """Return a number of bytes for people, exact or with one decimal: 1 GiB, 2 MB, 1.5 KiB, 17 B."""
     exact = [(size, unit) for unit, size in (_SIZES | _BINARY_SIZES).items() if size > 1 and not number % size]
-    if number and exact:
+    if exact and 0 < number // max(exact)[0] < 10_000:
         size, unit = max(exact)
         return f"{number // size} {unit}"
     for unit, size in reversed(_BINARY_SIZES.items()):

@@ -27,7 +27,7 @@ from ..broker.topics.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACT
 from ..client import TopicPartition
 from ..storage.checkpoints import CLEAN_SHUTDOWN
 from .clock import MovableClock
-from .controlled import ControlledKafka
+from .controlled_kafka import ControlledKafka
 from .door import Door
 from .errors import Unavailable
 from .links import Links

@@ -5,7 +5,7 @@
         with k.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2):
             run_my_service(k.address)
 
-A test calls it from its own thread. What changes the broker runs on the broker's loop (control.py).
+A test calls it from its own thread. What changes the broker runs on the broker's loop (interventions.py).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
 from ..broker.server import Broker
-from . import control
+from . import interventions
 from .clock import MovableClock
-from .controlled import ControlledKafka
+from .controlled_kafka import ControlledKafka
 from .door import Door
 from .errors import Unavailable
 from .faults import check
@@ -90,7 +90,7 @@ class LocalKafka(ControlledKafka):
         self._made_topics.clear()
         ended = self._door.end_all()
         self._door.forget()
-        self._on_loop(lambda brokers: control.clear(brokers[0], self._door, self._security.users))
+        self._on_loop(lambda brokers: interventions.clear(brokers[0], self._door, self._security.users))
         check(ended)
 
     # -- The disk

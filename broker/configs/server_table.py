@@ -39,7 +39,7 @@ class ServerTable:
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", check=check_protocol_map,
         doc="The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
     controller_listener_names: tuple[str, ...] = define(LIST, (),
-        doc="Listeners of a Kafka controller. Odradek has no controller and does not open them.")
+        doc="Listeners of a controller of KRaft. Odradek has none and does not open them.")
 
     # -- Metrics and health
     http_listener: str = define(STRING, "", check=check_http_listener,

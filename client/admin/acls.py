@@ -23,7 +23,7 @@ from ...protocol.messages.describe_acls import (
 )
 from ..core.cluster import Cluster
 from ..core.leaders import for_items, item_result
-from ..core.options import check_apart, check_choice
+from ..core.options import check_apart, check_choice, check_kind
 from ..errors import KafkaError, raise_error
 
 # Kafka's numbers of its words; "any" and "match" are for filters.
@@ -126,6 +126,7 @@ async def describe_acls(cluster: Cluster, wanted: AclFilter | None = None) -> li
 async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
     """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
     check_apart("create_acls", wanted)
+    check_kind("create_acls", wanted, Acl)
     creations = {acl: AclCreation(*_fields(acl)) for acl in wanted}
 
     async def attempt(acls: list[Acl]) -> dict[Acl, KafkaError | None]:

@@ -42,7 +42,7 @@ from ..core.coordinator import Coordinator
 from ..core.descriptions import GroupDescription, GroupMember, ShareOffset
 from ..core.leaders import for_items, item_result
 from ..core.metadata import Node
-from ..core.options import check_list, check_mapping
+from ..core.options import by_partition, check_list
 from ..record import TopicPartition, by_topic
 
 # The group is of another kind, or the broker knows none of this kind.
@@ -198,7 +198,7 @@ async def alter_share_group_offsets(cluster: Cluster, group_id: str, offsets: Ma
 
     Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
     """
-    check_mapping("alter_share_group_offsets", offsets, "TopicPartition and offset")
+    offsets = by_partition("alter_share_group_offsets", offsets, "offset")
     coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:

@@ -33,7 +33,7 @@ from ..core.descriptions import (
     RebalanceWait,
 )
 from ..core.leaders import for_items, item_result, one_by_one
-from ..core.options import check_apart, check_list
+from ..core.options import by_partition, check_apart, check_list, checked_offset
 from ..errors import raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .group_states import describe_group
@@ -153,6 +153,8 @@ async def alter_group_offsets(
 
     Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
     """
+    given = by_partition("alter_group_offsets", offsets, "offset")
+    offsets = {each: checked_offset(at) for each, at in given.items()}
     coordinator = Coordinator(cluster, group_id)
     committed = CommittedOffsets(coordinator)
     text = f"the offsets of group {group_id!r} are its members' to commit: stop its consumers first"

@@ -49,7 +49,15 @@ from ..core.cluster import Cluster
 from ..core.descriptions import NewTopic, Reassignment
 from ..core.leaders import for_items, item_result, request_from_leaders, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
-from ..core.options import check_apart, check_choice, check_list, check_mapping, check_switches
+from ..core.options import (
+    by_partition,
+    check_apart,
+    check_choice,
+    check_kind,
+    check_list,
+    check_mapping,
+    check_switches,
+)
 from ..errors import UnknownTopic, raise_error, results_of
 from ..record import OffsetAndTimestamp, TopicPartition, by_topic
 from .configs import check_config
@@ -66,6 +74,8 @@ async def create_topics(
     """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
     check_switches(validate_only=validate_only)
     check_list("create_topics", topics)
+    topics = list(topics)
+    check_kind("create_topics", topics, NewTopic)
     limit_ms = timeout_of(cluster, timeout_ms)
     wanted = {topic.name: _creatable(topic) for topic in topics}
 
@@ -173,6 +183,7 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
     Raises KafkaError, OFFSET_OUT_OF_RANGE for an offset past the end.
     """
+    before = by_partition("delete_records", before, "offset")
 
     async def request(
         leader: int, led: Mapping[TopicPartition, int]
@@ -208,7 +219,7 @@ async def list_offsets(
     ends, whatever is committed.
     """
     check_choice("isolation_level", isolation_level, leaders.ISOLATION_LEVELS)
-    check_mapping("list_offsets", wanted, "TopicPartition and time")
+    wanted = by_partition("list_offsets", wanted, "time")
     if node_id is not None:
         limit_ms = cluster.options.default_api_timeout_ms
         return await api_result(leaders.list_replica_offsets(cluster, node_id, wanted), limit_ms)
@@ -258,6 +269,7 @@ async def alter_partition_reassignments(
     cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
 ) -> None:
     """Begin to give partitions other replicas, the preferred leader first; None cancels what is under way."""
+    replicas = by_partition("alter_partition_reassignments", replicas, "broker ids")
 
     async def attempt(partitions: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         topics: dict[str, ReassignableTopic] = {}

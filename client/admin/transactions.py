@@ -5,7 +5,7 @@ fences the producer of a transactional id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
@@ -27,7 +27,7 @@ from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
 from ..core.leaders import group_by_leader, item_result, know_leaders, one_by_one, request_from_leaders, timeout_of
-from ..core.options import check_apart
+from ..core.options import as_partition, check_apart
 from ..errors import raise_error, results_of
 from ..record import TopicPartition, by_topic
 
@@ -160,7 +160,7 @@ async def describe_producers(
                 what = f"the producers of {partition} cannot be described"
                 yield partition, item_result(found, each.error_code, each.error_message, what)
 
-    wanted: Mapping[TopicPartition, None] = dict.fromkeys(partitions)
+    wanted = dict.fromkeys(as_partition("describe_producers", each) for each in partitions)
     text = "some of the partitions have no leader now"
     return results_of(await request_from_leaders(cluster, wanted, request, lambda _: text))
 

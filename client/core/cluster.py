@@ -326,7 +326,7 @@ class Cluster:
             except (ConnectionLost, RequestTimedOut) as error:
                 listens = listens or not isinstance(error, NotConnected)
                 where = f"{address[0]}:{address[1]}"
-                failures[where] = error.message.removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+                failures[where] = error.message.removeprefix("cannot connect to ").removeprefix(where).lstrip(": ")
         tried = ", ".join(f"{where} ({why})" for where, why in failures.items())
         raise NoBrokerReachable(tried, listens=listens)
 

@@ -442,7 +442,8 @@ def _error(batch: ProducerBatch, result: PartitionProduceResponse) -> KafkaError
     text = result.error_message or code.text
     if result.record_errors:
         first = result.record_errors[0]
-        text += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'no reason given'})"
+        why = first.batch_index_error_message or "no reason given"
+        text += f" (record {first.batch_index} of the batch{'' if why in text else f': {why}'})"
     return KafkaError(code, f"{batch.partition}: {text}")
 
 

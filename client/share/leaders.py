@@ -1,9 +1,9 @@
-"""What a share consumer and the leaders tell each other: records are acquired, and what became of them is told.
+"""The sessions of a share consumer with the leaders: they acquire records and send acknowledgements.
 
 A leader gets one request at a time, because requests of a session go one after another. A fetch is sent only when the
 user waits for records: the lock of a record that is fetched ahead would run out while the user is busy with others.
-What became of records goes with the next fetch of their leader, in a request of its own if that would be late, or if
-the user commits.
+Acknowledgements go with the next fetch of their leader, or in a request of their own if that would be late or if the
+user commits.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 
 # Told of each partition: the offsets that were settled, and why the leader did not take that, None if it did.
 AcknowledgementListener = Callable[[TopicPartition, Sequence[int], KafkaError | None], object]
-# Partition -> None, or why what became of its records was not taken.
+# Partition -> None, or why its leader did not take the acknowledgements.
 Results = dict[TopicPartition, KafkaError | None]
 
 _FIRST_RENEWAL = 2  # ShareAcknowledge 2 renews locks
-# What became of records is told so long after the first of them, if no fetch takes it along before.
+# How long acknowledgements wait for a fetch that takes them along.
 _TELL_AFTER_MS = 1_000
 # Decoded records at a time.
 _DECODED_RECORDS = 500
@@ -239,16 +239,16 @@ class ShareLeaders:
             return found, found[-1].offset + 1 if found else first
         return found, float("inf")
 
-    # -- What became of records
+    # -- Acknowledgements
 
     def tell_if_due(self) -> None:
-        """Tell the leaders what became of records, unless a fetch will soon do it."""
+        """Send the acknowledgements that have waited long enough for a fetch."""
         since_ms = self._deliveries.settled_since_ms
         if since_ms is not None and monotonic_ms() - since_ms >= _TELL_AFTER_MS:
             self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Tell the leaders what became of records, and do not wait for it."""
+        """Send the acknowledgements, and do not wait for the answers."""
         for node_id in self._deliveries.nodes():
             leader = self._leader(node_id)
             if not leader.tells_soon:
@@ -256,7 +256,7 @@ class ShareLeaders:
                 self._spawn(self.tell(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
-        """Tell the leaders what became of records. Return what they say of each partition."""
+        """Send the acknowledgements. Return what the leaders say of each partition."""
         return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes()))
 
     async def _all(self, works: Iterable[Coroutine[Any, Any, Results]]) -> Results:
@@ -269,7 +269,7 @@ class ShareLeaders:
         return {partition: error for results in found for partition, error in results.items()}
 
     async def tell(self, node_id: int) -> Results:
-        """Tell one leader."""
+        """Send one leader its acknowledgements."""
         leader = self._leader(node_id)
         async with leader.lock:
             leader.tells_soon = False
@@ -314,7 +314,7 @@ class ShareLeaders:
         return response
 
     def _stale(self, session: ShareSession, taken: Mapping[Source, Settled]) -> Results:
-        """Return what cannot be told any more: of records of earlier sessions, which are the group's again."""
+        """Return the errors of acknowledgements from earlier sessions: their records are the group's again."""
         number = session.number if session.is_open else -1
         text = "the session with the leader has ended: the records are delivered again"
         return {
@@ -357,7 +357,7 @@ class ShareLeaders:
     # -- The end
 
     async def close(self) -> Results:
-        """Tell the leaders what became of records, and end the sessions: they take the other records back."""
+        """Send the acknowledgements, and end the sessions: the leaders take the other records back."""
         found = await asyncio.gather(*(self._close(node_id, each) for node_id, each in self._leaders.items()))
         return {partition: error for results in found for partition, error in results.items()}
 
@@ -379,6 +379,6 @@ _SESSION_ERRORS = {
 
 
 def _unanswered(partitions: Iterable[TopicPartition]) -> Results:
-    """Return what holds of partitions until their leader says something: nobody knows whether they were taken."""
-    text = "the leader's answer does not say that it took what became of the records"
+    """Return the errors of acknowledgements that an answer leaves out: nobody knows whether they were taken."""
+    text = "the leader's answer does not say that it took the acknowledgement"
     return {each: KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{each}: {text}") for each in partitions}

@@ -195,7 +195,7 @@ class Session:
     # -- The end
 
     async def leave(self, *, accept: bool = False) -> None:
-        """Tell the leaders what became of records, and leave the group; with `accept` all are processed."""
+        """Send the acknowledgements, and leave the group; with `accept` all returned records are accepted."""
         self.is_stopping = True
         self._wake.set()
         if accept:

@@ -2,14 +2,14 @@
 
     async with ShareConsumer("jobs", bootstrap_servers="127.0.0.1:9092", group_id="workers") as consumer:
         async for record in consumer: ...
-        # or, and say what became of each record:
+        # or, with an acknowledgement of each record:
         consumer = ShareConsumer("jobs", group_id="workers", share_acknowledgement_mode="explicit")
         for records in (await consumer.getmany(timeout_ms=500)).values(): ...
             consumer.accept(record)  # or release, or reject
 
 Members of a share group share records, not partitions (KIP-932): there may be more members than partitions, and a
 record that one could not process goes to another. Each record is locked for its member for a time
-(`acquisition_lock_timeout_ms`), and is delivered again if nobody says before what became of it; after some deliveries
+(`acquisition_lock_timeout_ms`), and is delivered again if nobody acknowledges it before; after some deliveries
 (`share.delivery.count.limit` of the group) it is not. Option names and meanings are Kafka's in snake case.
 
 Promise: with implicit acknowledgement, records count as processed when the user asks for the next ones, or stops the
@@ -178,7 +178,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         if self._session is not None:
             self._session.deliveries.put_back([record for records in found.values() for record in records])
 
-    # -- What became of records
+    # -- Acknowledgements
 
     def accept(self, *records: ShareRecord[Any, Any]) -> None:
         """Say that these records are processed."""
@@ -214,7 +214,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         return session
 
     async def commit(self) -> None:
-        """Have the leaders take what became of records; with implicit acknowledgement all that were returned.
+        """Send the acknowledgements, and wait for the answers. Implicit acknowledgement accepts all that was returned.
 
         Raises KafkaError, or ItemsFailed, if a leader does not take it, such as INVALID_RECORD_STATE where a lock has
         ended before: the records are delivered again.

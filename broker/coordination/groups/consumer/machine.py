@@ -58,7 +58,7 @@ def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms:
 STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     ConsumerHeartbeat: heartbeat.heartbeat,
     MemberSilent: departure.silent,
-    RevocationLate: departure.late,
+    RevocationLate: departure.late_to_revoke,
     RegexesResolved: regexes.resolved,
     TargetComputed: CONSUMER_TARGET.computed,
     BecomeClassic: _become_classic,

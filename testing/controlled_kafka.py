@@ -1,6 +1,6 @@
 """A Kafka in the test's hand, of one broker or several: faults, recordings, answers of the test, and time.
 
-A test calls it from its own thread. What changes the brokers runs on their loop (control.py).
+A test calls it from its own thread. What changes the brokers runs on their loop (interventions.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from ..broker.broker_thread import StopError
 from ..broker.server import Broker
-from . import control
+from . import interventions
 from .clock import MovableClock
 from .door import Door
 from .errors import Unavailable
@@ -39,7 +39,7 @@ class ControlledKafka(Kafka):
     def is_alive(self) -> bool:
         """Whether the brokers' loop answers its own thread."""
         try:
-            self._on_loop(control.answer)
+            self._on_loop(interventions.answer)
         except (StopError, Unavailable):
             return False
         return True
@@ -175,24 +175,24 @@ class ControlledKafka(Kafka):
         added_ms = round(timedelta(**by) / timedelta(milliseconds=1))
         if added_ms < 0:
             raise Unavailable("a broker's clock never goes back")
-        self._on_loop(lambda brokers: control.advance(brokers, self._clock, added_ms))
+        self._on_loop(lambda brokers: interventions.advance(brokers, self._clock, added_ms))
 
     def rebalance(self, group: str) -> None:
         """Let a group rebalance: its members must join again."""
         self._check_group(group)
-        self._on_loop(lambda brokers: control.rebalance(brokers, group))
+        self._on_loop(lambda brokers: interventions.rebalance(brokers, group))
 
     def expire(self, member: str, group: str | None = None) -> None:
         """End the session of a member, as if it had been silent for too long. Its id says enough without the group."""
-        self._on_loop(lambda brokers: control.expire(brokers, member, group))
+        self._on_loop(lambda brokers: interventions.expire(brokers, member, group))
 
     def apply_retention(self, topic: str | None = None) -> None:
         """Delete now what retention no longer keeps: of one topic, or of all."""
         if topic is not None:
             self._check_topic(topic)
-        self._on_loop(lambda brokers: control.apply_retention(brokers, topic))
+        self._on_loop(lambda brokers: interventions.apply_retention(brokers, topic))
 
     def compact(self, topic: str) -> None:
         """Compact a topic now, including its newest segment."""
         self._check_topic(topic)
-        self._on_loop(lambda brokers: control.compact(brokers, topic))
+        self._on_loop(lambda brokers: interventions.compact(brokers, topic))
