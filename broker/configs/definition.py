@@ -216,7 +216,7 @@ class ConfigDef:
             value = float(text)
         except ValueError:
             raise ConfigError(self.name, text, self._wanted()) from None
-        if isnan(value):
+        if isnan(value) or "_" in text:
             raise ConfigError(self.name, text, self._wanted())
         return value
 
