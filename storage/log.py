@@ -412,8 +412,8 @@ class Log(ReadableLog):
         """Put the cleaned segment at `base_offset`, whose files are `.swap`, in the place of `old`, which retire.
 
         `size` and `aborted_bytes` are those of its log file and its transaction index. `old` must lie side by side
-        before the active segment. Call swap.finish() then, in a thread. Raises DiskError; the next start completes the
-        swap.
+        before the active segment. Call swap.finish() then, in a thread. Raises DiskError: the log is then as before,
+        and swap.tidy() may run. Raises TornSwap where that failed, too: the next start completes the swap.
         """
         self._check_writable()
         new = Segment(self.directory, base_offset, size, now_ms, self._disk)
@@ -421,7 +421,11 @@ class Log(ReadableLog):
         try:
             self._segments.replace(old, new, lambda: swap.place(self.directory, base_offset, self._disk))
         except DiskError as error:
-            self._failure = error
+            self._failure = self._segments.take_back(
+                old, lambda: swap.displace(self.directory, base_offset, self._disk)
+            )
+            if self._failure is not None:
+                raise self._failure from error
             raise
 
     def truncate_to(self, offset: int, producers: ProducerStates) -> None:

@@ -42,7 +42,7 @@ from .listener_config import (
 from .log_table import LogTable
 from .quota_table import QuotaTable
 from .security_table import AuthorizerTable, SecurityTable, check_authorizer
-from .server_table import ServerTable
+from .server_table import ServerTable, check_connections
 from .share_table import ShareTable
 from .unsupported_configs import warning
 
@@ -89,6 +89,7 @@ class BrokerConfig(
         self._unite_ids()
         check_authorizer(self)
         check_zookeeper(self)
+        check_connections(self)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         self._check_listener_configs()
         self._check_inter_broker_listener()

@@ -122,7 +122,7 @@ class SecurityTable:
         doc="The claim of a token that has the user's name.")
 
     # -- New connections
-    max_connection_creation_rate: int = define(INT, INT_MAX, low=0, dynamic=True,
+    max_connection_creation_rate: int = define(INT, INT_MAX, low=1, dynamic=True,
         doc="New connections a second of the whole broker, or with its prefix of a listener. Those above wait for "
             "their turn; one that would wait for more than 10 seconds is closed.")
 

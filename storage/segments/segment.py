@@ -227,16 +227,36 @@ class Segment(IndexedSegment):
         Readers that hold it read on. The caller removes it later with `unlink`; after a crash the next start does.
         """
         with NAMES_LOCK:
-            before = {suffix: self.path(suffix) for suffix in SEGMENT_SUFFIXES}
-            log, *indexes = SEGMENT_SUFFIXES
-            self._disk.rename(before[log], before[log].with_name(before[log].name + DELETED_FILE_SUFFIX))
+            (log, retired_log), *indexes = self._names_and_retired_names()
+            there = [names for names in indexes if self._disk.exists(names[0])]
+            for name, retired in indexes:
+                if (name, retired) not in there:
+                    # restore() must not find one that another segment of this base offset has left.
+                    self._disk.unlink(retired)
+            self._disk.rename(log, retired_log)
             self._extension = DELETED_FILE_SUFFIX
-            for suffix in indexes:
-                if self._disk.exists(before[suffix]):
-                    self._disk.rename(before[suffix], self.path(suffix))
-            self.aborted.path = self.path(TRANSACTION_INDEX_SUFFIX)
-            if self._indexes is not None:
-                self._indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX))
+            for name, retired in there:
+                self._disk.rename(name, retired)
+            self._note_names()
+
+    def restore(self) -> None:
+        """Undo retire(), also one that has stopped half-way. Nothing else may have the names of the files by now."""
+        if self.is_retired:
+            with NAMES_LOCK:
+                self._extension = ""
+                for name, retired in self._names_and_retired_names():
+                    if self._disk.exists(retired) and not self._disk.exists(name):
+                        self._disk.rename(retired, name)
+                self._note_names()
+
+    def _names_and_retired_names(self) -> list[tuple[Path, Path]]:
+        names = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
+        return [(name, name.with_name(name.name + DELETED_FILE_SUFFIX)) for name in names]
+
+    def _note_names(self) -> None:
+        self.aborted.path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if self._indexes is not None:
+            self._indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX))
 
     def unlink(self) -> None:
         """Remove the files, the log first: a crash can leave only an index without a log, which a start removes."""

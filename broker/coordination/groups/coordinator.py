@@ -46,7 +46,7 @@ from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from ..share.persister import Persister
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
@@ -526,7 +526,7 @@ class GroupCoordinator:
 
     def check(self, group_id: str) -> ErrorCode:
         """Return why this broker does not coordinate a group; NONE if it does."""
-        return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
+        return self.shards.check(group_id)
 
     def _with_members(self, group_id: str) -> GroupActor | None:
         """Return the group of a member. The group with the empty id can hold offsets, as in Kafka, but no members."""

@@ -29,7 +29,7 @@ from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from . import description, events, records, requests
 from .actor import TransactionActor, WriteMarker
 from .queries import Queries
@@ -264,7 +264,7 @@ class TransactionCoordinator:
 
     def _check(self, transactional_id: str) -> ErrorCode:
         """Return why this broker does not coordinate an id; NONE if it does."""
-        if not transactional_id or len(transactional_id.encode()) > MAX_ID_BYTES:
+        if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.shards.check(transactional_id)
 
