@@ -43,6 +43,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"debug": _debug_loo
 LOOPS_OF = {
     # What depends on the loop: transports and protocols.
     "broker/network": ("debug", "uvloop"),
+    "broker/network/access": ("debug",),
     "client/core": ("debug", "uvloop"),
     # Time and memory are those of the loop that `odradek serve` runs on.
     "adversity": ("uvloop",),
