@@ -44,8 +44,8 @@ def test_a_file_on_tmpfs_is_always_in_memory(in_memory: Path) -> None:
     assert DISK.read_nowait(file, 4, 8) is None
 
 
-def test_a_system_without_the_flag_reads_in_threads(tmp_path: Path, without_nowait: None) -> None:
-    file = written(tmp_path)
+def test_a_system_without_the_flag_reads_in_threads(on_disk: Path, without_nowait: None) -> None:
+    file = written(on_disk)
     with pytest.raises(NotCached):
         DISK.read_cached(file, 4, 3)
     assert FileRange(file, 3, 4).read_nowait() is None
@@ -53,10 +53,10 @@ def test_a_system_without_the_flag_reads_in_threads(tmp_path: Path, without_nowa
 
 
 def test_a_file_system_that_rejects_the_flag_is_asked_once_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as NFS: it has a disk somewhere, so that a read may wait."""
-    file, calls = written(tmp_path), []
+    file, calls = written(on_disk), []
 
     def rejected(*arguments: object) -> int:
         calls.append(arguments)
@@ -68,8 +68,8 @@ def test_a_file_system_that_rejects_the_flag_is_asked_once_a_file(
     assert len(calls) == 1
 
 
-def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = written(tmp_path)
+def test_a_cold_byte_is_not_taken_for_a_missing_flag(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(on_disk)
 
     def cold(*arguments: object) -> int:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -94,7 +94,7 @@ def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch
     ],
 )
 def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
-    tmp_path: Path,
+    on_disk: Path,
     monkeypatch: pytest.MonkeyPatch,
     system: str,
     release: str,
@@ -104,9 +104,9 @@ def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
     monkeypatch.setattr(file_systems.sys, "platform", system)
     monkeypatch.setattr(file_systems.platform, "release", lambda: release)
     monkeypatch.setattr(file_systems, "_type_of", lambda device: file_system)
-    assert (file_systems.syncfs_of(written(tmp_path).fd) is not None) == is_trusted
+    assert (file_systems.syncfs_of(written(on_disk).fd) is not None) == is_trusted
 
 
-def test_forcing_the_whole_file_system_says_whether_it_was_possible(tmp_path: Path) -> None:
-    file = written(tmp_path)
+def test_forcing_the_whole_file_system_says_whether_it_was_possible(on_disk: Path) -> None:
+    file = written(on_disk)
     assert DISK.fsync_all(file) == (file_systems.syncfs_of(file.fd) is not None)

@@ -50,8 +50,10 @@ async def fetch_all(config: BrokerConfig, disk: CountingDisk) -> int:
         return disk.reads - before
 
 
-async def test_a_fetch_from_tmpfs_waits_no_more_than_one_from_the_page_cache(config: BrokerConfig, shm: Path) -> None:
-    in_page_cache = await fetch_all(config, CountingDisk())
+async def test_a_fetch_from_tmpfs_waits_no_more_than_one_from_the_page_cache(
+    config: BrokerConfig, shm: Path, on_disk: Path
+) -> None:
+    in_page_cache = await fetch_all(replace(config, log_dirs=(str(on_disk / "data"),)), CountingDisk())
     assert await fetch_all(replace(config, log_dirs=(str(shm / "data"),)), CountingDisk()) == in_page_cache < BATCHES
 
 
