@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .cluster_table import ClusterTable, ZooKeeperTable, check_zookeeper
-from .coordinator_table import CoordinatorTable
+from .coordinator_table import CoordinatorTable, ShareTable
 from .definition import HIDDEN, ConfigDef, ConfigError, DynamicConfigs, Value, definitions_of
 from .endpoint import (
     Endpoint,
@@ -40,10 +40,8 @@ from .listener_config import (
     listener_row,
 )
 from .log_table import LogTable
-from .quota_table import QuotaTable
 from .security_table import AuthorizerTable, SecurityTable, check_authorizer
-from .server_table import ServerTable
-from .share_table import ShareTable
+from .server_table import QuotaTable, ServerTable
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {

@@ -26,7 +26,7 @@ from ..services import Services
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
-from .current_leader import current_leader, tell_address
+from .metadata import current_leader, tell_address
 
 FIRST_WITH_RENEWALS = 2
 # As long as the text of a UUID.

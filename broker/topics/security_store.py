@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..quotas.client_quotas import Change
+from ..quotas.client_quotas import Change, ClientQuotas
 from ..quotas.entities import Entity
 from ..security.acls import Acl
+from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
+from .metadata_journal import Metadata
 
 # User, mechanism, and what is kept of the password; None deletes it.
 PasswordChange = tuple[str, str, Credential | None]
@@ -63,3 +65,75 @@ class SecurityStore(Protocol):
 def missing_password() -> KafkaError:
     """Return the error of the deletion of a password that is not there."""
     return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+
+
+class OwnSecurity:
+    """The store of a broker that is alone."""
+
+    def __init__(self, metadata: Metadata, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
+        self._metadata = metadata
+        self._client_quotas = client_quotas
+        self._authorizer = authorizer
+        # Called with the user and the mechanism of each password that was deleted.
+        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
+
+    @property
+    def acls(self) -> Mapping[Acl, None]:
+        """Every ACL."""
+        return self._metadata.acls
+
+    @property
+    def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
+        """What is kept of passwords, by user and mechanism."""
+        return self._metadata.scram
+
+    @property
+    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
+        """The quotas of every entity that has one."""
+        return self._metadata.quotas
+
+    def credential(self, mechanism: str, user: str) -> Credential | None:
+        """Return what is kept of a user's password."""
+        return self._metadata.scram_credential(mechanism, user)
+
+    def check_name(self, name: str) -> None:
+        """Allow every name."""
+
+    async def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> Mapping[Acl, KafkaError]:
+        """Remove ACLs, then add others: on disk first, then for every request that comes."""
+        added, removed = list(added), list(removed)
+        if not added and not removed:
+            return {}
+        try:
+            self._metadata.change_acls(added, removed)
+        except KafkaError as error:
+            return dict.fromkeys((*added, *removed), error)
+        if self._authorizer is not None:
+            self._authorizer.change(added, removed)
+        return {}
+
+    async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
+        """Set or delete passwords, with one write to the disk."""
+        changes = list(changes)
+        if not changes:
+            return {}
+        try:
+            self._metadata.put_scram(changes)
+        except KafkaError as error:
+            return {user: error for user, _, _ in changes}
+        for user, mechanism, credential in changes:
+            if credential is None:
+                self.when_deleted(user, mechanism)
+        return {}
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities: on disk first, then for every request that comes."""
+        changes = list(changes)
+        if not changes:
+            return {}
+        try:
+            self._metadata.put_quotas(changes)
+        except KafkaError as error:
+            return {entity: error for entity, _ in changes}
+        self._client_quotas.change(changes)
+        return {}

@@ -31,8 +31,7 @@ from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
