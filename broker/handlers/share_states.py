@@ -115,6 +115,7 @@ def _each(
     def respond(done: list[Any]) -> Any:
         left = iter(done)
         results = [result(topic.topic_id, [next(left) for _ in topic.partitions]) for topic in topics]
-        return message(key_of(context.api_key), "response")(results=results)
+        response: Any = message(key_of(context.api_key), "response")
+        return response(results=results)
 
     return combine([one(topic.topic_id, part) for topic in topics for part in topic.partitions], respond)
