@@ -225,8 +225,8 @@ SHARE_ROUTES = (
         max_values=500,
         portions=(_DELETED_OFFSETS,),
     ),
-    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_FETCH, groups.share_member, max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member, max_values=_MANY, is_whole=True),
     Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
     Route(ApiKey.READ_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_FEW, portions=_SHARE_STATES),
     Route(ApiKey.WRITE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_WRITTEN_STATES),
@@ -257,13 +257,13 @@ ROUTES = (
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
-        groups.coordinators(),
+        groups.coordinators,
         portions=(Portions("coordinator_keys", "coordinators", identity=_by_name, weight=_id_values),),
     ),
-    Route(ApiKey.JOIN_GROUP, groups.join(), "groups.join"),
-    Route(ApiKey.HEARTBEAT, groups.member(), "groups.heartbeat"),
-    Route(ApiKey.LEAVE_GROUP, groups.member(), "groups.leave", portions=(Portions("members", "members"),)),
-    Route(ApiKey.SYNC_GROUP, groups.member(), "groups.sync", max_values=_MANY),
+    Route(ApiKey.JOIN_GROUP, groups.join, "groups.join"),
+    Route(ApiKey.HEARTBEAT, groups.member, "groups.heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, groups.member, "groups.leave", portions=(Portions("members", "members"),)),
+    Route(ApiKey.SYNC_GROUP, groups.member, "groups.sync", max_values=_MANY),
     Route(ApiKey.DESCRIBE_GROUPS, groups.describe(_DESCRIBED_GROUPS), "groups.describe", portions=(_DESCRIBED_GROUPS,)),
     Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, groups.consumer_member(), "groups.consumer_heartbeat", max_values=_MANY),
     Route(
@@ -272,13 +272,13 @@ ROUTES = (
         "groups.describe_consumers",
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
-    Route(ApiKey.LIST_GROUPS, groups.list_all(), "groups.list"),
+    Route(ApiKey.LIST_GROUPS, groups.list_all, "groups.list"),
     Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
     Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
-        topics.delete(),
+        topics.delete,
         max_values=_FEW,
         portions=(
             Portions("topics", "responses", identity=_by_name_and_id),
@@ -287,7 +287,7 @@ ROUTES = (
     ),
     Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5),
+    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize, max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
     Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers(_MARKERS), portions=(_MARKERS,)),
     Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
@@ -297,8 +297,8 @@ ROUTES = (
         "transactions.add_partitions",
         portions=(_VERIFIED, _ADDED),
     ),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets(), "transactions.add_offsets"),
-    Route(ApiKey.END_TXN, transactions.end(), "transactions.end"),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets, "transactions.add_offsets"),
+    Route(ApiKey.END_TXN, transactions.end, "transactions.end"),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
     Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
     Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
@@ -339,7 +339,7 @@ ROUTES = (
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs, max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
     Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
     Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
@@ -354,9 +354,9 @@ ROUTES = (
     ),
     Route(ApiKey.OFFSET_DELETE, groups.delete_offsets(_TOPICS[0]), "groups.delete_offsets", portions=_TOPICS),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas(), portions=(Portions("entries", "entries"),)),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas, portions=(Portions("entries", "entries"),)),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
     Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
@@ -366,7 +366,7 @@ ROUTES = (
         "transactions.describe",
         portions=(_DESCRIBED_TRANSACTIONS,),
     ),
-    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), "transactions.list"),
+    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all, "transactions.list"),
     *SHARE_ROUTES,
 )
 
@@ -382,15 +382,15 @@ CLUSTER_ROUTES = (
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
 OWN_ROUTES: tuple[Route, ...] = (
-    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query(), "transactions.queries.join"),
+    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query, "transactions.queries.join"),
     Route(
         OwnApiKey.ODRADEK_END_QUERY_BATCH,
         transactions.end_query_batch(),
         "transactions.queries.end",
         max_values=MAX_PARTICIPANTS,
     ),
-    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, transactions.describe_queries(), "transactions.queries.describe"),
-    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, transactions.describe_queries, "transactions.queries.describe"),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease),
     Route(
         OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
     ),
