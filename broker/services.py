@@ -308,11 +308,7 @@ class Assembly:
         return CoordinatorMoves(groups, transactions, share_states)
 
     def _replicas(
-        self,
-        background: BackgroundTasks,
-        staging: Staging,
-        moves: CoordinatorMoves,
-        remote: _Remote,
+        self, background: BackgroundTasks, staging: Staging, moves: CoordinatorMoves, remote: _Remote
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
         from .replication.replicas import Replicas

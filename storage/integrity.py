@@ -120,12 +120,7 @@ def verify(
 
 
 def repair(
-    directory: Path,
-    recovery_point: int,
-    log_start_offset: int,
-    findings: list[Finding],
-    now_ms: int,
-    disk: Disk = DISK,
+    directory: Path, recovery_point: int, log_start_offset: int, findings: list[Finding], now_ms: int, disk: Disk = DISK
 ) -> tuple[RecoveryReport, int]:
     """Do what a start after a crash does, and write down the damage that stays.
 

@@ -23,22 +23,9 @@ from typing import Any
 from .cluster_table import ClusterTable, ZooKeeperTable, check_zookeeper
 from .coordinator_table import CoordinatorTable, ShareTable
 from .definition import HIDDEN, ConfigDef, ConfigError, DynamicConfigs, Value, definitions_of
-from .endpoint import (
-    Endpoint,
-    check_advertised,
-    check_protocols,
-    parse_endpoint,
-    protocols_of,
-)
+from .endpoint import Endpoint, check_advertised, check_protocols, parse_endpoint, protocols_of
 from .group_config import check_group_bounds
-from .listener_config import (
-    PREFIX,
-    ListenerConfig,
-    check_broker_login,
-    listener_config,
-    listener_of,
-    listener_row,
-)
+from .listener_config import PREFIX, ListenerConfig, check_broker_login, listener_config, listener_of, listener_row
 from .log_table import LogTable
 from .security_table import AuthorizerTable, SecurityTable, check_authorizer
 from .server_table import QuotaTable, ServerTable

@@ -120,12 +120,7 @@ async def begin(
 
 
 def _acknowledge(
-    services: Services,
-    context: RequestContext,
-    member: Member,
-    place: Place,
-    batches: list[Any],
-    is_renewal: bool,
+    services: Services, context: RequestContext, member: Member, place: Place, batches: list[Any], is_renewal: bool
 ) -> asyncio.Future[None] | None:
     """Begin the acknowledgements of one partition. Raises KafkaError."""
     topic = services.topics.by_id(place[0])

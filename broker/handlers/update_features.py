@@ -6,11 +6,7 @@ In version 0 the client must allow a downgrade; from version 1 on it must reques
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.update_features import (
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from ...protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ..coordination.features import FeatureUpdate, UpgradeType, updated_levels
 from ..network.request import RequestContext
 from ..services import Services

@@ -43,7 +43,7 @@ _SHARED = {
         "create_delegation_token describe_delegation_token expire_delegation_token renew_delegation_token"
     ),
     "descriptions": "describe_cluster describe_log_dirs odradek_describe_broker",
-    "group_offsets": "offset_commit offset_fetch txn_offset_commit",
+    "group_offsets": "describe_share_group_offsets offset_commit offset_fetch txn_offset_commit",
     "late_login": "sasl_authenticate sasl_handshake",
     "producers": "describe_producers init_producer_id write_txn_markers",
     "replica_placement": "alter_partition_reassignments elect_leaders list_partition_reassignments",

@@ -89,12 +89,7 @@ class Partition(PartitionState):
     """One partition of a topic. `configure` it, too, before it is used."""
 
     def __init__(
-        self,
-        topic: str,
-        index: int,
-        leader_epoch: int,
-        surroundings: Surroundings,
-        failure: StorageError | None = None,
+        self, topic: str, index: int, leader_epoch: int, surroundings: Surroundings, failure: StorageError | None = None
     ) -> None:
         super().__init__(topic, index, leader_epoch, surroundings, failure)
         self.max_message_bytes = 1048588

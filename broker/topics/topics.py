@@ -196,13 +196,7 @@ class Topics:
         return topic
 
     def _undo(
-        self,
-        name: str,
-        made: list[Partition],
-        first: int,
-        cause: KafkaError,
-        unwrite: Callable[[], None],
-        failed: str,
+        self, name: str, made: list[Partition], first: int, cause: KafkaError, unwrite: Callable[[], None], failed: str
     ) -> None:
         """Remove partitions after one could not be made, and their record.
 

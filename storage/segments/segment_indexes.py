@@ -47,10 +47,7 @@ class SegmentIndexes:
     @classmethod
     def create(cls, offset_path: Path, time_path: Path, base_offset: int, disk: Disk = DISK) -> SegmentIndexes:
         """Make both files, empty."""
-        return cls(
-            OffsetIndex.create(offset_path, base_offset, disk),
-            TimeIndex.create(time_path, base_offset, disk),
-        )
+        return cls(OffsetIndex.create(offset_path, base_offset, disk), TimeIndex.create(time_path, base_offset, disk))
 
     @classmethod
     def load(

@@ -16,13 +16,7 @@ from .group import Group
 
 GroupActor = Actor[Group, Event, Outcome]
 
-_DELETE_OFFSETS = (
-    events.Delete,
-    events.DeleteOffsets,
-    events.DropTopic,
-    events.EndTransaction,
-    events.ExpireOffsets,
-)
+_DELETE_OFFSETS = (events.Delete, events.DeleteOffsets, events.DropTopic, events.EndTransaction, events.ExpireOffsets)
 
 
 def _locks(outcome: Outcome) -> bool:

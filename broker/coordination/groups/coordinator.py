@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import consumer_group_heartbeat
-from ....protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from ....protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from ....protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ....protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -31,11 +25,7 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ....protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ....protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
+from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...configs.broker_config import BrokerConfig

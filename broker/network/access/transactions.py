@@ -80,8 +80,7 @@ def add_partitions(portions: Portions) -> Access:
         if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
             return all_denied(caller, request, portions, _DENIED)
         rest, refused = split(
-            request.v3_and_below_topics,
-            lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
+            request.v3_and_below_topics, lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
         )
         if not refused:
             return proceed(request)
