@@ -31,9 +31,8 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk
-from .known_damage import KNOWN_DAMAGE, write_known
+from .known_damage import KNOWN_DAMAGE, forget_lost, write_known, write_lost
 from .known_logs import KnownLog
-from .known_losses import forget_lost, write_lost
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
@@ -43,8 +42,7 @@ from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap
 from .segments.names import LOG_SUFFIX
-from .segments.segment import Segment
-from .segments.sound_end import offset_at
+from .segments.segment import Segment, offset_at
 from .segments.staged_batch import StagedBatch
 from .segments.walk import MAX_INT32
 

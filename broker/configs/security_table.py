@@ -163,10 +163,7 @@ RELOADED = (
 
 
 # Kafka's names of its authorizers. Either turns on the one that Odradek has.
-AUTHORIZERS = (
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "kafka.security.authorizer.AclAuthorizer",
-)
+AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
 
 
 def _check_authorizer(name: str) -> str | None:

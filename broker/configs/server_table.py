@@ -1,4 +1,4 @@
-"""The table of the configs of the broker itself: its id, its listeners, its connections, and what new topics get."""
+"""The tables of the configs of the broker itself (id, listeners, connections, what new topics get), and of quotas."""
 
 from __future__ import annotations
 
@@ -122,6 +122,23 @@ class ServerTable:
         doc="A lease that its reader does not renew for so long ends, and its files may go.")
     direct_read_lease_max_ms: int = define(LONG, 3_600_000, low=100,
         doc="A lease ends after this time at the latest, so that no reader holds disk space for ever.")
+    # fmt: on
+
+
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class QuotaTable:
+    """How quotas are counted, one row each. What they are is set by AlterClientQuotas."""
+
+    # fmt: off
+    quota_window_num: int = define(INT, 11, low=1,
+        doc="The samples over which the rates of clients' quotas are counted.")
+    quota_window_size_seconds: int = define(INT, 1, low=1,
+        doc="The time of one of these samples.")
+    controller_quota_window_num: int = define(INT, 11, low=1,
+        doc="How many times controller.quota.window.size.seconds a client may save up of controller_mutation_rate.")
+    controller_quota_window_size_seconds: int = define(INT, 1, low=1,
+        doc="See controller.quota.window.num.")
     # fmt: on
 
 

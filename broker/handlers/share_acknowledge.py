@@ -27,7 +27,7 @@ from ..services import Services
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
-from .current_leader import current_leader, tell_address
+from .metadata import current_leader, tell_address
 
 FIRST_WITH_RENEWALS = 2
 # As long as the text of a UUID.
@@ -122,12 +122,7 @@ async def begin(
 
 
 def _acknowledge(
-    services: Services,
-    context: RequestContext,
-    member: Member,
-    place: Place,
-    batches: list[Any],
-    is_renewal: bool,
+    services: Services, context: RequestContext, member: Member, place: Place, batches: list[Any], is_renewal: bool
 ) -> asyncio.Future[None] | None:
     """Begin the acknowledgements of one partition. Raises KafkaError."""
     topic = services.topics.by_id(place[0])

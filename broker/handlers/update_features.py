@@ -6,11 +6,7 @@ Version 0 cannot lower a level: Kafka 4 no longer looks at `allow_downgrade`.
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.update_features import (
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from ...protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ..coordination.features import FeatureUpdate, updated_levels
 from ..network.request import RequestContext
 from ..services import Services

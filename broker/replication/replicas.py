@@ -23,10 +23,7 @@ from ...protocol.messages.leader_and_isr import (
 )
 from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from ...protocol.messages.update_metadata import FULL as FULL_METADATA
-from ...protocol.messages.update_metadata import (
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ...storage import checkpoints
 from ...storage.errors import StorageError
 from ..background.tasks import BackgroundTasks

@@ -31,8 +31,7 @@ from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
@@ -200,13 +199,7 @@ class Topics:
         return topic
 
     def _undo(
-        self,
-        name: str,
-        made: list[Partition],
-        first: int,
-        cause: KafkaError,
-        unwrite: Callable[[], None],
-        failed: str,
+        self, name: str, made: list[Partition], first: int, cause: KafkaError, unwrite: Callable[[], None], failed: str
     ) -> None:
         """Remove partitions after one could not be made, and their record.
 

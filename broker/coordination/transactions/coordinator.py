@@ -172,14 +172,7 @@ class TransactionCoordinator:
         return call.result()
 
     def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        index: int,
-        *,
-        implicit: bool,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, index: int, *, implicit: bool
     ) -> ErrorCode:
         """Return whether a batch of this producer may begin to write to a partition in its transaction.
 

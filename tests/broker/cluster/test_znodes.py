@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
-from odradek.broker.cluster.config_store import read_changes, read_configs, write_config
+from odradek.broker.cluster.config_watch import read_changes, read_configs, write_config
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
