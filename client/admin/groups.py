@@ -9,10 +9,7 @@ from collections.abc import Collection, Mapping
 from ...protocol.codec import decode_versioned
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ...protocol.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ...protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -25,16 +22,10 @@ from ...protocol.messages.offset_delete import (
 from ..core.cluster import Cluster
 from ..core.committed_offsets import CommittedOffsets, Generation
 from ..core.coordinator import Coordinator
-from ..core.descriptions import (
-    GroupDescription,
-    GroupListing,
-    GroupRebalance,
-    RebalanceCause,
-    RebalanceWait,
-)
-from ..core.leaders import for_items, item_result, one_by_one
+from ..core.descriptions import GroupDescription, GroupListing, GroupRebalance, RebalanceCause, RebalanceWait
+from ..core.leaders import for_items, one_by_one
 from ..core.options import check_apart, check_list
-from ..errors import raise_error
+from ..errors import error_of, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .group_states import describe_group
 
@@ -191,8 +182,8 @@ async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Coll
         coordinator.raise_error(response.error_code, "the deletion of offsets")
         what = f"the offset of group {group_id!r} was not deleted for"
         return {
-            TopicPartition(topic.name, each.partition_index): item_result(
-                None, each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
+            TopicPartition(topic.name, each.partition_index): error_of(
+                each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
             )
             for topic in response.topics
             for each in topic.partitions
@@ -227,7 +218,7 @@ async def remove_group_members(
         found: dict[str, KafkaError | None] = {}
         for each in response.members:
             name = each.group_instance_id or each.member_id
-            found[name] = item_result(None, each.error_code, None, f"member {name!r} of group {group_id!r}")
+            found[name] = error_of(each.error_code, None, f"member {name!r} of group {group_id!r}")
         return found
 
     await for_items(cluster, members, attempt)

@@ -17,7 +17,6 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
 
 from ..core.options import KnowsOtherNames
@@ -112,9 +111,7 @@ class BlockingClient(KnowsOtherNames):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop_by(self._inner.stop)
 
     def _check_process(self) -> None:
@@ -174,9 +171,7 @@ class PollingClient(ConnectedClient, Iterator[R]):
         ((record,),) = self._poll_records(work).values()
         return record
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on are not processed.
         if kind is None:
             self.stop()
@@ -187,9 +182,7 @@ class PollingClient(ConnectedClient, Iterator[R]):
         return self._inner._close
 
 
-def options_of(
-    kind: Callable[P, A],
-) -> Callable[[Callable[[Any, A], None]], Callable[Concatenate[Any, P], None]]:
+def options_of(kind: Callable[P, A]) -> Callable[[Callable[[Any, A], None]], Callable[Concatenate[Any, P], None]]:
     """Give an `__init__` that takes the asyncio client the options from which that client is made."""
 
     def decorate(init: Callable[[Any, A], None]) -> Callable[Concatenate[Any, P], None]:

@@ -26,7 +26,7 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
 from ..record import TopicPartition
 from .classic_protocol import GroupLeader, GroupRequests, decode_assignment, encode_subscription
-from .membership import MemberParts, Membership, MemberState
+from .membership import Membership, MemberState
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +40,13 @@ class ClassicMembership(Membership):
 
     _joining_waits_for = "the other members, which must join or give partitions up"
 
-    def __init__(self, parts: MemberParts) -> None:
-        super().__init__(parts)
-        options = parts.options
-        self._requests = GroupRequests(parts.coordinator, options)
+    def __post_init__(self) -> None:
+        options = self._options
+        self._requests = GroupRequests(self._coordinator, options)
         self._assignors = {assignor.name: assignor for assignor in options.assignors}
         # If one strategy is eager, the group may choose it, and all partitions must be given up.
         self._cooperative = all(assignor.cooperative for assignor in options.assignors)
-        self._leader = GroupLeader(parts.cluster, options.group_id, self._assignors)
+        self._leader = GroupLeader(self._cluster, options.group_id, self._assignors)
         self._member_id = ""
         self._generation_id = NO_GENERATION
         # The last assignment, for strategies that keep partitions in place.
@@ -55,7 +54,7 @@ class ClassicMembership(Membership):
         self._previous_generation_id = NO_GENERATION
         # `_wake` is set when it becomes true.
         self._rejoin_needed = True
-        self._stop_watching = parts.cluster.on_update(lambda _view: self._check_partitions())
+        self._stop_watching = self._cluster.on_update(lambda _view: self._check_partitions())
 
     @property
     def generation(self) -> Generation:

@@ -20,7 +20,7 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
 from ..record import TopicPartition
 from .consumer_protocol import JOIN_EPOCH, MemberHeartbeats, Place
-from .membership import MemberParts, Membership, MemberState
+from .membership import Membership, MemberState
 
 _log = logging.getLogger(__name__)
 
@@ -46,9 +46,8 @@ _SOON_BEATS = 20
 class ConsumerMembership(Membership):
     """A member of a group whose coordinator assigns."""
 
-    def __init__(self, parts: MemberParts) -> None:
-        super().__init__(parts)
-        self._heartbeats = MemberHeartbeats(parts.coordinator, parts.options)
+    def __post_init__(self) -> None:
+        self._heartbeats = MemberHeartbeats(self._coordinator, self._options)
         # What the coordinator wants this member to have.
         self._target: frozenset[Place] = frozenset()
         # What it has or takes, with the ids of the topics.

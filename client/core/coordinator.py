@@ -88,12 +88,7 @@ class Coordinator:
             raise
 
     async def request(
-        self,
-        request: Message,
-        response: type[R],
-        *,
-        timeout_ms: float | None = None,
-        purpose: str = COORDINATION,
+        self, request: Message, response: type[R], *, timeout_ms: float | None = None, purpose: str = COORDINATION
     ) -> R:
         """Send one request, once. After a connection breaks, the next request looks for the coordinator again."""
         connection = await self.connection(purpose)

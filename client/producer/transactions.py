@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import Backoff
@@ -358,9 +357,7 @@ class TransactionScope:
         self._number = None
         return handed
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         transactions = self._find()
         if self._number is None or transactions.is_ended(self._number):
             return

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Generic, Unpack
 
 from ..core.clock import monotonic_ms
@@ -110,9 +109,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         check_stop_timeout(timeout_ms)
         await self._close(timeout_ms, accept=True)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on go back to the group.
         await self._close(accept=kind is None)
 

@@ -19,7 +19,6 @@ import logging
 import socket
 import uuid
 from collections.abc import Coroutine, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -151,10 +150,7 @@ class ConsumerConnector:
         if self._storage_name == ZOOKEEPER and not self._is_dual:
             return in_zookeeper
         options = ClusterOptions(
-            brokers,
-            client_id=self._client_id,
-            request_timeout_ms=self._request_timeout_ms,
-            security=self._security,
+            brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms, security=self._security
         )
         in_kafka = KafkaStorage(self._group, options)
         if not self._is_dual:
@@ -190,9 +186,7 @@ class ConsumerConnector:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
 
     @property
