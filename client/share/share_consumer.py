@@ -39,7 +39,7 @@ from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, resul
 from ..record import K, ShareRecord, TopicPartition, V
 from .deliveries import Acknowledgement, ShareFetchOptions
 from .leaders import AcknowledgementListener
-from .session import Session, ShareOptions
+from .session import Session, ShareOptions, share_group_options
 
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
@@ -89,6 +89,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
             ShareOptions,
             cluster=cluster,
             fetch=fetch,
+            group=share_group_options(group_id, client_rack, max_poll_interval_ms),
             is_explicit=share_acknowledgement_mode == "explicit",
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )
