@@ -363,6 +363,17 @@ async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None
             assert len(await take(consumer, 2)) == 2
 
 
+async def test_a_user_who_waits_in_a_poll_for_longer_than_the_interval_stays_a_member() -> None:
+    async with FakeCluster({"t": 1}) as cluster, worker(cluster, max_poll_interval_ms=50) as consumer:
+        waiting = asyncio.create_task(consumer.getone())
+        async with asyncio.timeout(10):
+            while len(cluster.calls(HEARTBEAT)) < 30:  # at an interval of 5 ms
+                await asyncio.sleep(0.001)
+        assert not cluster.share_group.left
+        write(cluster.log("t"), 1)
+        assert (await waiting).offset == 0
+
+
 async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave() -> None:
     leaving: list[Call] = []
     async with FakeCluster({"t": 1}) as cluster:
