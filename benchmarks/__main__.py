@@ -7,8 +7,6 @@
     python -m benchmarks --only cli           a million lines in and out, beside kcat
     python -m benchmarks --only clients       the client's CPU time a record, beside aiokafka's and confluent-kafka's
     python -m benchmarks --only echo          one request in flight without a broker: what no broker can pass
-    python -m benchmarks --hollow --only produces
-                                              a broker that keeps nothing: what no broker can pass there
     python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
@@ -28,9 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, console, echo, growth, log_alone, recovery, report, security
+from . import clients, command_line, console, echo, growth, recovery, report, security
 from .brokers import Broker, Kafka, Odradek, Rate
-from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
 
 # The broker is not warm while one more run is better than all before by this share. A load of few requests a second,
@@ -38,7 +35,7 @@ from .scenarios import KCAT, SCENARIOS, Scenario
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
 # What --only looks in: the scenarios of a broker, and the measures that make their own.
-NAMES = (*(each.name for each in SCENARIOS), "kill -9", "the log alone", "echo", "growth", "cli beside kcat", "clients")
+NAMES = (*(each.name for each in SCENARIOS), "kill -9", "echo", "growth", "cli beside kcat", "clients")
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -57,13 +54,12 @@ def main() -> None:
     other = parser.add_mutually_exclusive_group()
     other.add_argument("--no-kafka", action="store_true", help="measure Odradek alone")
     other.add_argument("--beside", type=Path, metavar="CHECKOUT", help="compare with that checkout, not with Kafka")
-    parser.add_argument("--hollow", action="store_true", help="measure a broker that keeps nothing instead of Odradek")
     arguments = parser.parse_args()
     if not any(arguments.only in name for name in NAMES):
         parser.error(f"no scenario's name contains {arguments.only!r}; the names are: {', '.join(NAMES)}")
     jars = None if arguments.no_kafka or arguments.beside else os.environ.get("KAFKA_LIB")
     with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
-        brokers = _brokers(Path(folder), jars, hollow=arguments.hollow)
+        brokers = _brokers(Path(folder), jars)
         if arguments.beside:
             brokers.append(Odradek(Path(folder) / "beside", arguments.beside))
         chosen = [each for each in SCENARIOS if arguments.only in each.name and (each.goal or not arguments.bars)]
@@ -114,8 +110,6 @@ def without_scenario(only: str, folder: Path, jars: str | None, rounds: int, com
     rows: list[list[str]] = []
     if only in "kill -9":
         rows += crash(folder, jars, rounds)
-    if only in "the log alone":
-        rows += alone(folder, compared)
     if only in "echo":
         rows.append(echoed(folder, rounds))
     if only in "growth":
@@ -172,19 +166,6 @@ def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
     return rows
 
 
-def alone(folder: Path, compared: bool) -> list[list[str]]:
-    """Return the speed of the log without a broker, in batches of 1 MB, as a share of plain writes and reads."""
-    found = log_alone.measure(1000, 0.5, rounds=7, folder=folder)
-    rest = ["", "", f"{log_alone.GOAL:g}"] if compared else []
-    rows = [
-        ["the log alone appends 1 MB", "of os.write", f"{found['append_ratio']:.2f}", *rest],
-        ["the log alone reads 1 MB", "of os.preadv", f"{found['read_ratio']:.2f}", *rest],
-    ]
-    for each in rows:
-        print("  ".join(each), file=sys.stderr)
-    return rows
-
-
 def echoed(folder: Path, rounds: int) -> list[str]:
     """Return how long one request in flight takes where there is no broker."""
     found = ["an echo without a broker, 1 in flight: p50", "us", f"{echo.measure(folder / 'echo', rounds):,.4g}"]
@@ -212,8 +193,8 @@ def beside_kcat(folder: Path, rounds: int, compared: bool) -> list[list[str]]:
     return rows
 
 
-def _brokers(folder: Path, jars: str | None, *, hollow: bool = False) -> list[Broker]:
-    brokers: list[Broker] = [Hollow(folder / "hollow") if hollow else Odradek(folder / "odradek")]
+def _brokers(folder: Path, jars: str | None) -> list[Broker]:
+    brokers: list[Broker] = [Odradek(folder / "odradek")]
     return [*brokers, Kafka(folder / "kafka", Path(jars))] if jars else brokers
 
 
