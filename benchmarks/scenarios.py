@@ -242,6 +242,9 @@ SCENARIOS = (
         "Java's share group consumes 100 B", "records/s", java_share_consume(100, 1_000_000), 1, needs="KAFKA_LIB"
     ),
     Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of, 0.8),
+    Scenario(
+        "p99 of a produce beside cleaner and cold reader (at most 2)", "x quiet", compaction.slowdown_of, less=True
+    ),
     Scenario("2,000 connections opened", "s", connections, less=True),
     Scenario("memory after all of the above", "MB", Broker.memory_mb, less=True),
     # Last, because it restarts the broker, and Java then forgets its compiled code.

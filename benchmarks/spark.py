@@ -6,10 +6,11 @@ SPARK_KAFKA_PYTHON names a Python with PySpark 4.2.0 and what `odradek[spark]` n
 the connector's jars; without them only our source is measured. The connector is tuned (TUNED). Each contender has a
 session of its own, in turn: a warm run of each query, then the median of `--runs`. Reads write to `noop`, which takes
 every row; "direct" reads the broker's files, which only ours can. The sinks write rows that Spark makes, with a key of
-8 bytes; ours is exactly once, the connector's is not. Printed are rows a second, the CPU seconds of Python and of the
-JVM per million rows, which other work on the machine moves least, and the most memory that a Python worker had so far.
-Then comes what a batch of a stream costs beside that of an empty Python source (spark_triggers.py), and when a fresh
-worker has its first rows (spark_worker.py).
+8 bytes; ours is exactly once, the connector's is not. The "floor" is what Spark itself costs with a Python source that
+has its rows ready, and with a Python sink that drops them (spark_floor.py). Printed are rows a second, the CPU seconds
+of Python and of the JVM per million rows, which other work on the machine moves least, and the most memory that a
+Python worker had so far. Then comes what a batch of a stream costs beside that of an empty Python source
+(spark_triggers.py), and when a fresh worker has its first rows (spark_worker.py).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from odradek.benchmarks import spark_topics, spark_triggers, spark_worker
+from odradek.benchmarks import spark_floor, spark_topics, spark_triggers, spark_worker
 from odradek.client import NewTopic
 from odradek.client.blocking import Admin
 
@@ -151,6 +152,11 @@ def measure(arguments: argparse.Namespace) -> None:
         tell(query, timed(reading(frame), count, arguments.runs))
     name = "odradek" if arguments.contender.startswith("odradek") else "kafka"
     tell("sink", timed(writing(spark, arguments, rows, name), rows, arguments.runs))
+    if name == "odradek":
+        for query, schema in (("floor, all", spark_floor.ALL_COLUMNS), ("floor, value", "value binary")):
+            frame = floor(spark, arguments, schema)
+            tell(query, timed(reading(lambda: frame), rows, arguments.runs))  # noqa: B023 - called at once
+        tell("floor, sink", timed(writing(spark, arguments, rows, "floor"), rows, arguments.runs))
     *_, small = topics(arguments, arguments.value_bytes[0])
     texts = {"kafka.bootstrap.servers": arguments.bootstrap, "subscribe": spark_topics.topic_name(small)}
     seconds, empty = spark_triggers.measured(spark, name, texts, arguments.partitions)
@@ -168,6 +174,16 @@ def tell(query: str, said: str) -> None:
 def reading(frame: Callable[[], Any]) -> Callable[[], None]:
     """Return what reads every row of a frame."""
     return lambda: frame().write.format("noop").mode("overwrite").save()
+
+
+def floor(spark: Any, arguments: argparse.Namespace, schema: str) -> Any:
+    """Return a frame of rows that a Python source has ready."""
+    reader = spark.read.format("floor").schema(schema).option("rows", str(arguments.rows))
+    return (
+        reader.option("valueBytes", str(arguments.value_bytes[0]))
+        .option("partitions", str(arguments.partitions))
+        .load()
+    )
 
 
 def writing(spark: Any, arguments: argparse.Namespace, rows: int, name: str) -> Callable[[], None]:
@@ -218,6 +234,7 @@ def session(arguments: argparse.Namespace) -> Any:
         builder = builder.config("spark.jars", ",".join(map(str, sorted(Path(arguments.jars).glob("*.jar")))))
     spark = builder.getOrCreate()
     spark.dataSource.register(OdradekSource)
+    spark.dataSource.register(spark_floor.FloorSource)
     return spark
 
 
