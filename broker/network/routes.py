@@ -412,7 +412,7 @@ ROUTES = (
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
         lambda services: services.groups.delete,
-        max_values=500,
+        max_values=_FEW,
         portions=(_DELETED_GROUPS,),
     ),
     Route(
