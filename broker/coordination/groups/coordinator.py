@@ -40,7 +40,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, fill, in_turns
+from ...turns import LargeResponse, Turns, fill
 from ..actor import Actor, Runtime
 from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
@@ -114,6 +114,8 @@ class GroupCoordinator:
         self._is_matching = False
         # Whether the target of a large group is being computed.
         self._is_assigning = False
+        # Topics are forgotten one after the other.
+        self._turns = Turns()
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -442,7 +444,7 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
-        in_turns(self._forget_topic(topic, topic_id))
+        self._turns.add(self._forget_topic(topic, topic_id))
 
     def _forget_topic(self, name: str, topic_id: bytes) -> Iterator[None]:
         work = 0
