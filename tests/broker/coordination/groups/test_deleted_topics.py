@@ -108,3 +108,13 @@ async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world
     world.wait(60_000)
     assert not world.groups.groups
     assert world.restarted().committed() == -1
+
+
+async def test_offsets_of_a_topic_before_take_none_of_an_open_transaction_with_them(world: World) -> None:
+    world.commit(7)
+    world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
+    assert world.commit_in_transaction(8, producer_id=1) == 0
+    world.groups.forget_topic("t", TOPIC_ID)
+    assert world.committed() == -1
+    world.groups.end_transaction(world.groups.shards.partition_of("g"), 1, True)
+    assert world.committed() == 8
