@@ -34,9 +34,10 @@ from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 if TYPE_CHECKING:
     from ..replication.metadata_cache import MetadataCache
 
-# Topics that one request may create in a turn of the event loop: each takes some milliseconds.
+# Partitions that one request may create in a turn of the event loop, but for those of one topic: each takes a
+# millisecond or two.
 CREATED_PER_TURN = 8
-# What a topic that is created counts for, beside those that are only described.
+# What each counts for, beside topics that are only described.
 _CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_IDS = 10
@@ -85,7 +86,7 @@ class _View:
     @property
     def missing_values(self) -> int:
         """What a missing topic counts for."""
-        return _CREATION_VALUES if self.creates else 1
+        return _CREATION_VALUES * self.services.config.num_partitions if self.creates else 1
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""

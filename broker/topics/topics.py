@@ -26,7 +26,7 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
-from ..turns import in_turns
+from ..turns import Turns, in_turns
 from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
@@ -87,6 +87,7 @@ class Topics:
         self._growths: dict[str, Creation] = {}
         # Topics that are deleted, and whose directories are not all renamed yet.
         self._deletions: dict[str, Deletion] = {}
+        self._turns = Turns()
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
@@ -302,7 +303,7 @@ class Topics:
             then(logs)
 
         deletion = self._deletions[topic.name] = Deletion(topic.name, existing, done)
-        deletion.start()
+        self._turns.add(deletion.steps())
 
     # -- Configs ---------------------------------------------------------------------------------------
 

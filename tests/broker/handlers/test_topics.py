@@ -270,6 +270,16 @@ async def test_auto_creation_can_be_forbidden_by_the_client(config: BrokerConfig
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[attr-defined]
 
 
+async def test_metadata_creates_topics_of_many_partitions_one_a_turn(config: BrokerConfig) -> None:
+    async with Broker(replace(config, num_partitions=12)) as broker, await Raw.connect(broker.address) as raw:
+        asked = asyncio.ensure_future(metadata(raw, *(f"t{number}" for number in range(5)), create=True))
+        while not asked.done():
+            before = len(broker.topics)
+            await asyncio.sleep(0)
+            assert len(broker.topics) - before <= 1
+        assert len(broker.topics) == len(await asked) == 5
+
+
 async def test_auto_creation_switched_off(config: BrokerConfig) -> None:
     config = replace(config, auto_create_topics_enable=False)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
