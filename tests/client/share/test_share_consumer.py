@@ -430,6 +430,23 @@ async def test_records_wait_for_their_schema_and_none_is_lost() -> None:
         assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
 
 
+async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none_is_lost() -> None:
+    answers: list[Exception | None] = [None, SchemaRegistryUnavailable("nobody answers")]
+
+    def decode(content: bytes) -> str:
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+        return content.decode()
+
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 3)
+        async with worker(cluster, value_deserializer=decode) as consumer:
+            assert [each.value for each in await take(consumer, 1)] == ["0"]
+            with pytest.raises(SchemaRegistryUnavailable):
+                await consumer.getmany(timeout_ms=10_000)
+            assert [each.value for each in await take(consumer, 2)] == ["1", "2"]
+
+
 async def test_a_record_that_cannot_be_deserialized_is_released() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         cluster.log("t").write(encode_batch([Record(-1, 7, None, value) for value in (b"1", b"{", b"3")]))
