@@ -17,8 +17,9 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..core.lifetime import StartedClient
 from ..core.options import KnowsOtherNames
 from ..errors import ClientStopped
 from ..record import TopicPartition
@@ -30,25 +31,13 @@ A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class AsyncioClient(Protocol):
-    """What a blocking client drives."""
-
-    async def start(self) -> None:
-        """Reach the cluster."""
-        ...
-
-    async def stop(self) -> None:
-        """Close."""
-        ...
-
-
 class BlockingClient(KnowsOtherNames):
     """A client whose calls are carried out on the shared thread. Use `with`, or `start()` and `stop()`.
 
     Any thread may call it. A client that was stopped is not started again: make a new one.
     """
 
-    def __init__(self, inner: AsyncioClient) -> None:
+    def __init__(self, inner: StartedClient) -> None:
         self._inner: Any = inner
         # From the start to the stop.
         self._thread: LoopThread | None = None

@@ -58,12 +58,10 @@ class ClassicMembership(Membership):
 
     @property
     def generation(self) -> Generation:
-        """The member's identity for commits."""
         return Generation(self._generation_id, self._member_id, self._options.group_instance_id)
 
     @property
     def rebalancing(self) -> bool:
-        """Whether the member must join, or has not finished joining."""
         return self._rejoin_needed or self.state is not MemberState.STABLE
 
     @property
@@ -76,7 +74,6 @@ class ClassicMembership(Membership):
         return self._options.heartbeat_interval_ms
 
     def request_rejoin(self) -> None:
-        """Join again: the subscription has changed, or a commit was fenced."""
         self._rejoin_needed = True
         self._wake.set()
 
@@ -102,7 +99,6 @@ class ClassicMembership(Membership):
         await self._heartbeat_until_rejoin()
 
     async def _recovers(self, error: KafkaError) -> bool:
-        """Note why a step has failed. Return whether the member joins again at once."""
         if error.code in _REJOIN:
             self._rejoin_needed = True
         if error.code in _FENCED:
@@ -208,7 +204,6 @@ class ClassicMembership(Membership):
     # -- Leave
 
     async def leave(self, reason: str) -> None:
-        """Leave the group. Static members stay (KIP-345)."""
         self._stop_watching()
         await super().leave(reason)
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import Backoff
 from ..core.cluster import Cluster
-from ..core.lifetime import without_cancelling
+from ..core.lifetime import broken_task, without_cancelling
 from ..errors import (
     ClientStopped,
     ConnectionLost,
@@ -227,9 +227,7 @@ class Transactions:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """Fail the calls that wait if the task ended by a defect: nothing would answer them any more."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's transactions broke: {error!r}")
-            failure.__cause__ = error
+        if not task.cancelled() and (failure := broken_task(task, "the producer's transactions")) is not None:
             self._resolve(self._end, failure)
             self._drop_offsets(failure)
 

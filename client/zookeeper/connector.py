@@ -26,7 +26,7 @@ from ...zookeeper.operations import Refused, SessionExpired, Steps, children, re
 from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
-from ..core.lifetime import end_tasks, without_cancelling
+from ..core.lifetime import broken_task, end_tasks, without_cancelling
 from ..core.options import ClusterOptions, check_options, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
@@ -251,12 +251,9 @@ class ConsumerConnector:
         task = asyncio.get_running_loop().create_task(work, name=f"odradek {name}")
 
         def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled() or (error := task.exception()) is None:
-                return
-            broke = error if isinstance(error, KafkaError) else None
-            broke = broke or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} broke: {error!r}")
-            self._fail(broke)
-            self._present().streams.close()
+            if not task.cancelled() and (broken := broken_task(task, name)) is not None:
+                self._fail(broken.__cause__ if isinstance(broken.__cause__, KafkaError) else broken)
+                self._present().streams.close()
 
         task.add_done_callback(ended)
         return task
