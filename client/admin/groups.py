@@ -152,19 +152,13 @@ async def alter_group_offsets(
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         codes = await committed.commit_once({each: offsets[each] for each in some}, Generation())
         return {
-            each: has_members if code is ErrorCode.UNKNOWN_MEMBER_ID else _offset_result(coordinator, each, code)
+            each: has_members
+            if code is ErrorCode.UNKNOWN_MEMBER_ID
+            else coordinator.error_of(code, f"committing the offset of {each}")
             for each, code in codes.items()
         }
 
     await for_items(cluster, offsets, attempt)
-
-
-def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: ErrorCode) -> KafkaError | None:
-    try:
-        coordinator.raise_error(code, f"committing the offset of {partition}")
-    except KafkaError as error:
-        return error
-    return None
 
 
 async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
