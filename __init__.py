@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package that loads names at their first use. `modules`: module -> its names."""
+def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` of a package that loads names at their first use, and its `__dir__`, which names them.
+
+    `modules`: module -> its names.
+    """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> object:
@@ -21,4 +24,4 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
 
         return getattr(import_module(f".{homes[name]}", package), name)
 
-    return load
+    return load, lambda: sorted(homes)
