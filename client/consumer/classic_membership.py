@@ -197,7 +197,7 @@ class ClassicMembership(Membership):
         while True:
             response = await self._requests.join(self._member_id, protocols)
             if ErrorCode.of(response.error_code) is not ErrorCode.MEMBER_ID_REQUIRED:
-                self._requests.raise_error(response.error_code, "joining")
+                self._coordinator.raise_error(response.error_code, "joining")
                 return response
             self._member_id = response.member_id
 

@@ -132,9 +132,6 @@ class Cluster:
         """Keep metadata of every topic from now on, or of the watched ones alone again."""
         self._watches_all = all_topics
 
-    def _wanted(self) -> frozenset[str] | None:
-        return None if self._watches_all else frozenset(self._topics)
-
     def leader(self, partition: TopicPartition) -> int:
         """Return the leader's node id, NO_LEADER if none is known."""
         return self.view.leader(partition)
@@ -237,7 +234,7 @@ class Cluster:
 
     async def _update_wanted(self) -> None:
         """Request metadata of the watched topics, apart from those that may be created: others may be deleted ones."""
-        wanted, create = self._wanted(), self.options.allow_auto_create_topics
+        wanted, create = None if self._watches_all else frozenset(self._topics), self.options.allow_auto_create_topics
         sought, self._sought = self._sought, set()
         if sought and wanted is not None and not create:
             await self._update(sought, create=True)

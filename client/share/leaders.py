@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
-from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
+from ...protocol.messages.share_fetch import PartitionData, ShareFetchResponse
 from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
@@ -148,7 +148,8 @@ class ShareLeaders:
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         request = session.fetch(places, outcomes)
         try:
-            response = await self._request_fetch(node_id, request)
+            response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
+            raise_error(response.error_code, response.error_message, "a share fetch failed")
         except KafkaError as error:
             self._give_up(node_id, leader)
             results |= dict.fromkeys(told.values(), error)
@@ -170,11 +171,6 @@ class ShareLeaders:
                 if (partition := self._partition(place)) is not None:
                     self._take_in(Source(node_id, session.number, place[0]), partition, each)
         self._report(results, taken)
-
-    async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
-        response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
-        raise_error(response.error_code, response.error_message, "a share fetch failed")
-        return response
 
     async def _pause(self, leader: _Leader, error: KafkaError) -> None:
         """Keep an error for the next poll, or wait before the leader is asked again."""
