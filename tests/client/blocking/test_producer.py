@@ -93,7 +93,7 @@ def test_many_records_of_a_generator_keep_their_order(cluster: FakeCluster, buff
     assert threads == {threading.current_thread().name}  # so the generator may block, or read a blocking consumer
 
 
-def test_offsets_of_a_generator_are_those_of_all_its_parts_whichever_is_acknowledged_first() -> None:
+def test_offsets_of_a_generator_are_those_of_all_its_parts_in_any_order_of_their_ends() -> None:
     with cluster_in_thread({"u": 2}, nodes=2) as cluster:
         handle = cluster.defaults[ApiKey.PRODUCE]
 
