@@ -19,7 +19,7 @@ from .connection_options import connection_options, note_configs
 from .errors import CliError, cannot_listen
 from .registry import login_of, tls_context
 from .schema_options import registry_client
-from .serve import FORMATS, LEVELS, check_listen, set_up_logging
+from .serve import FORMATS, LEVELS, check_listen, say_ready, set_up_logging
 from .session import client_options, run
 from .values import OneOf
 
@@ -146,7 +146,7 @@ def _run(config: ConsoleConfig) -> None:
     from ..console.server import UnsafeConsole, serve
 
     try:
-        run(serve(config, lambda url: click.echo(f"ready {url}")))
+        run(serve(config, say_ready))
     except (HistoryFileError, UnsafeConsole) as error:
         raise CliError(str(error)) from error
     except OSError as error:

@@ -18,7 +18,7 @@ import click
 from .child import end_with_parent, read_configs
 from .connection_options import connection_options, note_configs
 from .errors import CliError, cannot_listen
-from .serve import FORMATS, LEVELS, check_listen, set_up_logging
+from .serve import FORMATS, LEVELS, check_listen, say_ready, set_up_logging
 from .session import client_options, run
 from .values import OneOf, WholeNumber
 
@@ -144,7 +144,7 @@ def _run(config: RegistryConfig) -> None:
     from ..registry.server import serve
 
     try:
-        run(serve(config, lambda url: click.echo(f"ready {url}")))
+        run(serve(config, say_ready))
     except RegistryError as error:
         raise CliError(error.message) from error
     except OSError as error:

@@ -275,7 +275,8 @@ def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
     from ..broker.server import serve
 
     def announce(address: str) -> None:
-        _announce(address)
+        notify(READY)
+        say_ready(address)
         for child in children:
             child.start(address)
 
@@ -302,8 +303,8 @@ def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return run
 
 
-def _announce(address: str) -> None:
-    notify(READY)
+def say_ready(address: str) -> None:
+    """Print the line for scripts. A service whose caller reads nothing serves all the same."""
     try:
         click.echo(f"ready {address}")
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,17 +102,18 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     An error of the broker, or of the way to it, becomes a CliError. Ctrl-C ends the command with status 130.
     """
-    from ..client.errors import KafkaError, NoBrokerReachable
+    with closing(main):  # Ctrl-C may come before it begins
+        from ..client.errors import KafkaError, NoBrokerReachable
 
-    try:
-        with retry_notice():
-            return _run(main)
-    except NoBrokerReachable as error:
-        raise unreachable(error) from error
-    except KafkaError as error:
-        raise CliError(with_advice(error)) from error
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(130) from None
+        try:
+            with retry_notice():
+                return _run(main)
+        except NoBrokerReachable as error:
+            raise unreachable(error) from error
+        except KafkaError as error:
+            raise CliError(with_advice(error)) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
 
 
 def unreachable(error: NoBrokerReachable) -> CliError:

@@ -9,7 +9,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+import tempfile
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"debug": _debug_loo
 LOOPS_OF = {
     # What depends on the loop: transports and protocols.
     "broker/network": ("debug", "uvloop"),
+    "broker/network/access": ("debug",),
     "client/core": ("debug", "uvloop"),
     # Time and memory are those of the loop that `odradek serve` runs on.
     "adversity": ("uvloop",),
@@ -83,6 +85,13 @@ def pytest_runtest_teardown() -> Generator[None, None, None]:
     level = logging.root.level
     logging.root.setLevel(logging.WARNING)
     assert level == logging.WARNING
+
+
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """Return a directory on a file system with a disk: `tmp_path` may be in memory (see the Makefile)."""
+    with tempfile.TemporaryDirectory(prefix="odradek-", dir="/var/tmp") as name:
+        yield Path(name)
 
 
 @pytest.fixture

@@ -1,21 +1,47 @@
-"""The configs of topics and brokers as ZooKeeper holds them: read at start, and again when a change is announced."""
+"""The configs of topics and brokers in ZooKeeper: how they are written and announced, read and acted on.
+
+Each change is announced under `/config/changes`. A notification names the topic or broker whose configs have changed. A
+broker reads the notifications that it has not seen, then the configs themselves. At its start, and after its session
+has expired, it reads all configs again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...zookeeper.operations import SessionExpired
+from ...zookeeper.operations import (
+    Create,
+    Delete,
+    Put,
+    SessionExpired,
+    Steps,
+    children,
+    create,
+    read_all,
+    write,
+    write_all,
+)
 from ...zookeeper.session import Session
 from ..configs.definition import ConfigError
 from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
-from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
+from .adoption import EVERY_BROKER
 from .security import ClusterSecurity
 from .security_znodes import CLIENTS, IPS, USERS
+from .znodes import (
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES,
+    config_path,
+    decode_config,
+    decode_config_change,
+    encode_config,
+    encode_config_change,
+    sound,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -105,3 +131,55 @@ class ConfigWatch:
     def _note_unclean(self, is_allowed: bool) -> None:
         if is_allowed:
             self._unclean_allowed()
+
+
+TOPICS, BROKERS = "topics", "brokers"
+# The last so many notifications stay, for a broker that was cut off for a moment. Kafka keeps those of 15 minutes.
+CHANGES_KEPT = 1000
+
+
+def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str]]]:
+    """Return the configs of topics or brokers, {} for each without any. Those that make no sense are left out."""
+    paths = [config_path(entity, name) for name in names]
+    znodes = yield from read_all(paths)
+    found: dict[str, dict[str, str]] = {}
+    for name, path, znode in zip(names, paths, znodes, strict=True):
+        configs = sound(decode_config, path, znode.data) if znode is not None and znode.data else {}
+        if configs is not None:
+            found[name] = configs
+    return found
+
+
+def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:
+    """Replace the configs of a topic or broker, and announce the change."""
+    path, content = config_path(entity, name), encode_config(dict(configs))
+    failure = yield from write(Put(path, content))
+    if failure is not None and failure.missing:
+        yield from create(Create(path, content))
+    yield from create(Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True))
+    old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
+    yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
+
+
+def read_changes(after: str) -> Steps[list[tuple[str, str, str]]]:
+    """Return (name of the notification, entity, its name) of each that comes after `after`, and watch for the next."""
+    prefix = CONFIG_CHANGE_PREFIX.rpartition("/")[2]
+    present = yield from children(CONFIG_CHANGES, watch=True)
+    names = [each for each in present if each.startswith(prefix) and each > after]
+    paths = [f"{CONFIG_CHANGES}/{each}" for each in names]
+    znodes = yield from read_all(paths)
+    found: list[tuple[str, str, str]] = []
+    for name, path, znode in zip(names, paths, znodes, strict=True):
+        if znode is not None and (change := sound(decode_config_change, path, znode.data)) is not None:
+            found.append((name, *change))
+    return found
+
+
+def broker_znode(node: str) -> str:
+    """Return the znode's name of the dynamic configs of a broker, or of every broker ("")."""
+    return node or EVERY_BROKER
+
+
+def node_of(znode: str) -> str:
+    """Return the broker whose configs a znode holds; "" for every broker."""
+    return "" if znode == EVERY_BROKER else znode

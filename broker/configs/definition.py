@@ -28,8 +28,8 @@ _SHOWN_VALUE_CHARS = 200
 HIDDEN = "[hidden]"
 # A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
 _MAX_DIGITS = 19
-# Clients send texts of megabytes, and the event loop reads them. A PEM store, which is a password, has its own bound.
-MAX_VALUE_CHARS = 256 * 1024
+# As many as a request or a response can have. A PEM store, which is a password and mostly a file, has its own bound.
+MAX_VALUE_CHARS = 0x7FFF
 # A longer name is like none: the longest one has some 80, and the search looks at each character.
 _MAX_NAME_CHARS = 250
 
@@ -216,7 +216,7 @@ class ConfigDef:
             value = float(text)
         except ValueError:
             raise ConfigError(self.name, text, self._wanted()) from None
-        if isnan(value):
+        if isnan(value) or "_" in text:
             raise ConfigError(self.name, text, self._wanted())
         return value
 

@@ -147,7 +147,7 @@ class LogTable:
         doc="Processes that clean. With one, partitions are cleaned one after the other.")
     log_cleaner_backoff_ms: int = define(LONG, 15_000, low=0, dynamic=True,
         doc="How long the cleaner rests when there is nothing to clean.")
-    log_cleaner_dedupe_buffer_size: int = define(LONG, 128 << 20, low=1 << 20, dynamic=True,
+    log_cleaner_dedupe_buffer_size: int = define(LONG, 128 << 20, low=(1 << 20) + 1, dynamic=True,
         doc="Memory for the keys of one cleaning, enough for two million by default. The rest waits for the next one.")
     log_cleaner_io_max_bytes_per_second: float = define(DOUBLE, sys.float_info.max, dynamic=True,
         doc="How many bytes the cleaner may read and write in a second, together.")

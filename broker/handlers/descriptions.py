@@ -5,11 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.describe_cluster import (
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from ...protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,

@@ -9,8 +9,9 @@ In a cluster brokers, topics and leaders are what the controller has told this b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat, starmap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -25,13 +26,13 @@ from ...protocol.primitives import ZERO_UUID
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
+from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..replication.metadata_cache import MetadataCache
-    from ..services import Services
 
 # Topics that one request may create in a turn of the event loop: each takes some milliseconds.
 CREATED_PER_TURN = 8
@@ -310,3 +311,30 @@ def _led_by(view: MetadataCache, leader: int, listener: str) -> tuple[int, int]:
     if found is None:
         return _LEADERLESS, -1
     return (0, leader) if found.address(listener) is not None else (_LISTENER_NOT_FOUND, -1)
+
+
+class Endpoint(Protocol):
+    """The address of a broker, as Produce and Fetch tell it."""
+
+    node_id: int
+
+
+def current_leader(services: Services, topic: str, index: int) -> tuple[int, int]:
+    """Return the leader and its epoch, as this broker knows them; -1 where it does not."""
+    if services.replicas is None:
+        known = services.topics.get(topic)
+        partition = known.partition(index) if known is not None else None
+        return (services.config.node_id, partition.leader_epoch) if partition is not None else (-1, -1)
+    replica = services.replicas.get(topic, index)
+    if replica is not None:
+        return replica.role.leader, replica.role.leader_epoch
+    seen = services.replicas.view.partition(topic, index)
+    return (seen.leader, seen.leader_epoch) if seen is not None else (-1, -1)
+
+
+def tell_address(
+    services: Services, context: RequestContext, leader: int, endpoints: list[Any], endpoint: Callable[..., Endpoint]
+) -> None:
+    """Add the address of a broker to the `endpoints` of a response, once, and only while it is alive."""
+    if all(each.node_id != leader for each in endpoints):
+        endpoints.extend(endpoint(*each) for each in live_brokers(services, context) if each[0] == leader)

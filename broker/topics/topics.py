@@ -31,8 +31,7 @@ from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
@@ -188,7 +187,10 @@ class Topics:
         _log.info("topic %s created with %d partition%s", record.name, count, "s" if count > 1 else "")
         for partition in made:
             self.disk_failures.note_new(partition)
-        return self._register(Topic(record, config, made))
+        topic = self._register(Topic(record, config, made))
+        # Those of the broker may have changed meanwhile.
+        self._reconfigure(topic, self.check_config(record.configs))
+        return topic
 
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
@@ -197,13 +199,7 @@ class Topics:
         return topic
 
     def _undo(
-        self,
-        name: str,
-        made: list[Partition],
-        first: int,
-        cause: KafkaError,
-        unwrite: Callable[[], None],
-        failed: str,
+        self, name: str, made: list[Partition], first: int, cause: KafkaError, unwrite: Callable[[], None], failed: str
     ) -> None:
         """Remove partitions after one could not be made, and their record.
 

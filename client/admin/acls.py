@@ -22,9 +22,9 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from ..core.cluster import Cluster
-from ..core.leaders import for_items, item_result
+from ..core.leaders import for_items
 from ..core.options import check_apart, check_choice, check_kind
-from ..errors import KafkaError, raise_error
+from ..errors import KafkaError, error_of, raise_error
 
 # Kafka's numbers of its words; "any" and "match" are for filters.
 _RESOURCES = {"any": 1, "topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7}
@@ -134,7 +134,7 @@ async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
         response = await cluster.request_controller(request, CreateAclsResponse)
         # Results come in the order of the request, and without names.
         return {
-            acl: item_result(None, each.error_code, each.error_message, f"the ACL ({acl}) was not created")
+            acl: error_of(each.error_code, each.error_message, f"the ACL ({acl}) was not created")
             for acl, each in zip(acls, response.results, strict=False)
         }
 
@@ -154,7 +154,7 @@ async def delete_acls(cluster: Cluster, *filters: AclFilter) -> dict[AclFilter, 
             deleted = [_acl(each, each) for each in result.matching_acls]
             failed = next((each for each in reversed(result.matching_acls) if each.error_code), result)
             what = f"the ACLs of {one} were not deleted"
-            found[one] = item_result(deleted, failed.error_code, failed.error_message, what)
+            found[one] = error_of(failed.error_code, failed.error_message, what) or deleted
         return found
 
     return await for_items(cluster, filters, attempt)

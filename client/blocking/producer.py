@@ -16,7 +16,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
@@ -134,9 +133,7 @@ class Transaction:
     def __enter__(self) -> None:
         self._begin()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._end(error)
 
 

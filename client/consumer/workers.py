@@ -121,8 +121,10 @@ class Workers:
 
     async def _feed(self) -> None:
         """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
-        while not self.halt.is_set():
+        while True:
             await unless(self.halt, self._wait_until(lambda: self._room > 0))
+            if self.halt.is_set():
+                return  # perhaps without room: a poll that may take nothing would hold the loop until its time is over
             try:
                 found = await unless(self.halt, self._poller.records_in_flight(lambda: self._room))
             except ClientStopped:

@@ -14,7 +14,6 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..errors import ClientStopped, ErrorCode, KafkaError, WrongEventLoop
@@ -154,9 +153,7 @@ class StartedClient(KnowsOtherNames):
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.stop()
 
 

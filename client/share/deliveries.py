@@ -124,12 +124,7 @@ class Deliveries:
         self.settle_offsets(place[0], (record.offset,), what, source, now_ms)
 
     def settle_offsets(
-        self,
-        partition: TopicPartition,
-        offsets: Iterable[int],
-        what: Acknowledgement,
-        source: Source,
-        now_ms: float,
+        self, partition: TopicPartition, offsets: Iterable[int], what: Acknowledgement, source: Source, now_ms: float
     ) -> None:
         """Acknowledge acquired offsets, of which the user need not know."""
         found = dict.fromkeys(offsets, what)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
-from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
+from ...protocol.messages.share_fetch import PartitionData, ShareFetchResponse
 from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
@@ -64,33 +64,25 @@ class _Leader:
     failures: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class ShareLeaders:
     """The sessions with all leaders."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        group_id: str,
-        member_id: str,
-        options: ShareFetchOptions,
-        deliveries: Deliveries,
-        wake: Callable[[], None],
-        listener: AcknowledgementListener | None,
-    ) -> None:
-        self._cluster = cluster
-        self._options = options
-        self._deliveries = deliveries
-        # Called when a fetch has ended: there are records, an error, or neither.
-        self._wake = wake
-        self._listener = listener
-        self._new_session: Callable[[], ShareSession] = lambda: ShareSession(group_id, member_id, options)
-        self._leaders: dict[int, _Leader] = {}
-        # How long the leaders lock records for this group; None before the first answer.
-        self.lock_timeout_ms: int | None = None
-        # For the next poll: why a partition cannot be read.
-        self.error: KafkaError | None = None
-        # Partitions that had a retriable error, and until when they are left alone.
-        self._muted: dict[Place, float] = {}
+    _cluster: Cluster
+    _group_id: str
+    _member_id: str
+    _options: ShareFetchOptions
+    _deliveries: Deliveries
+    # Called when a fetch has ended: there are records, an error, or neither.
+    _wake: Callable[[], None]
+    _listener: AcknowledgementListener | None
+    _leaders: dict[int, _Leader] = field(default_factory=dict[int, _Leader])
+    # How long the leaders lock records for this group; None before the first answer.
+    lock_timeout_ms: int | None = None
+    # For the next poll: why a partition cannot be read.
+    error: KafkaError | None = None
+    # Partitions that had a retriable error, and until when they are left alone.
+    _muted: dict[Place, float] = field(default_factory=dict[Place, float])
 
     # -- Fetches
 
@@ -131,7 +123,7 @@ class ShareLeaders:
 
     def _leader(self, node_id: int) -> _Leader:
         if node_id not in self._leaders:
-            self._leaders[node_id] = _Leader(self._new_session())
+            self._leaders[node_id] = _Leader(ShareSession(self._group_id, self._member_id, self._options))
         return self._leaders[node_id]
 
     async def _fetch(self, node_id: int, leader: _Leader, places: frozenset[Place]) -> None:
@@ -156,7 +148,8 @@ class ShareLeaders:
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         request = session.fetch(places, outcomes)
         try:
-            response = await self._request_fetch(node_id, request)
+            response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
+            raise_error(response.error_code, response.error_message, "a share fetch failed")
         except KafkaError as error:
             self._give_up(node_id, leader)
             results |= dict.fromkeys(told.values(), error)
@@ -178,11 +171,6 @@ class ShareLeaders:
                 if (partition := self._partition(place)) is not None:
                     self._take_in(Source(node_id, session.number, place[0]), partition, each)
         self._report(results, taken)
-
-    async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
-        response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
-        raise_error(response.error_code, response.error_message, "a share fetch failed")
-        return response
 
     async def _pause(self, leader: _Leader, error: KafkaError) -> None:
         """Keep an error for the next poll, or wait before the leader is asked again."""
@@ -328,7 +316,10 @@ class ShareLeaders:
             for partition, offsets in settled.items():
                 error = results.get(partition)
                 if self._listener is not None:
-                    self._listener(partition, sorted(offsets), error)
+                    try:
+                        self._listener(partition, sorted(offsets), error)
+                    except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
+                        _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
                 elif error is not None:
                     _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 

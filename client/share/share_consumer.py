@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Generic, Unpack
 
 from ..core.clock import monotonic_ms
@@ -40,7 +39,7 @@ from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, resul
 from ..record import K, ShareRecord, TopicPartition, V
 from .deliveries import Acknowledgement, ShareFetchOptions
 from .leaders import AcknowledgementListener
-from .session import Session, ShareOptions
+from .session import Session, ShareOptions, share_group_options
 
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
@@ -90,6 +89,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
             ShareOptions,
             cluster=cluster,
             fetch=fetch,
+            group=share_group_options(group_id, client_rack, max_poll_interval_ms),
             is_explicit=share_acknowledgement_mode == "explicit",
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )
@@ -110,9 +110,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         check_stop_timeout(timeout_ms)
         await self._close(timeout_ms, accept=True)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on go back to the group.
         await self._close(accept=kind is None)
 

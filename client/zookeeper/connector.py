@@ -19,7 +19,6 @@ import logging
 import socket
 import uuid
 from collections.abc import Coroutine, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,7 +26,7 @@ from ...zookeeper.operations import Refused, SessionExpired, Steps, children, re
 from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
-from ..core.lifetime import end_tasks, without_cancelling
+from ..core.lifetime import broken_task, end_tasks, without_cancelling
 from ..core.options import ClusterOptions, check_options, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
@@ -151,10 +150,7 @@ class ConsumerConnector:
         if self._storage_name == ZOOKEEPER and not self._is_dual:
             return in_zookeeper
         options = ClusterOptions(
-            brokers,
-            client_id=self._client_id,
-            request_timeout_ms=self._request_timeout_ms,
-            security=self._security,
+            brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms, security=self._security
         )
         in_kafka = KafkaStorage(self._group, options)
         if not self._is_dual:
@@ -190,9 +186,7 @@ class ConsumerConnector:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
 
     @property
@@ -257,12 +251,9 @@ class ConsumerConnector:
         task = asyncio.get_running_loop().create_task(work, name=f"odradek {name}")
 
         def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled() or (error := task.exception()) is None:
-                return
-            broke = error if isinstance(error, KafkaError) else None
-            broke = broke or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} broke: {error!r}")
-            self._fail(broke)
-            self._present().streams.close()
+            if not task.cancelled() and (broken := broken_task(task, name)) is not None:
+                self._fail(broken.__cause__ if isinstance(broken.__cause__, KafkaError) else broken)
+                self._present().streams.close()
 
         task.add_done_callback(ended)
         return task

@@ -103,14 +103,15 @@ class History:
         sizes = None if self._count % _SIZES_EVERY == 0 else self.latest.sizes
         self._count += 1
         try:
-            sample = await take(self._cluster, wall_clock_ms(), sizes)
+            self.add(await take(self._cluster, wall_clock_ms(), sizes))
+            self.error = ""
         except (KafkaError, HttpError) as error:
             if str(error) != self.error:
                 _log.warning("no sample was taken: %s", error)
             self.error = str(error)
-            return
-        self.add(sample)
-        self.error = ""
+        except Exception:  # noqa: BLE001 - a fault in one sample is logged, and the next ones are taken
+            _log.exception("no sample was taken")
+            self.error = "Something is wrong with this console: its log says more."
 
     def add(self, sample: Sample) -> None:
         """Add a sample to the series, and to the states of groups."""

@@ -190,7 +190,7 @@ def ready(address):
     os.write(1, json.dumps(sorted(sys.modules)).encode())
     os._exit(0)
 
-serve._announce = ready
+serve.say_ready = ready
 main(["serve", "--listen", "127.0.0.1:0", "--data-dir", sys.argv[1]])
 """
 

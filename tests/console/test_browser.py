@@ -24,8 +24,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module", params=["light", "dark"])
-def chrome(request: pytest.FixtureRequest) -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def chrome() -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
@@ -39,8 +39,6 @@ def chrome(request: pytest.FixtureRequest) -> Iterator[Any]:
         options.add_argument(each)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    feature = {"name": "prefers-color-scheme", "value": request.param}
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     driver.set_page_load_timeout(WAIT_S)
     yield driver
     driver.quit()
@@ -56,7 +54,9 @@ async def page(chrome: Any, broker: Broker, console: Console) -> AsyncIterator[P
     ) as consumer:
         await consumer.getmany(timeout_ms=10_000)
     await console.history.sample()
-    yield Page(chrome, console.url)
+    page = Page(chrome, console.url)
+    await page.prefer("light")
+    yield page
 
 
 class Page:
@@ -65,6 +65,10 @@ class Page:
     def __init__(self, chrome: Any, url: str) -> None:
         self.chrome = chrome
         self.url = url
+
+    async def prefer(self, colors: str) -> None:
+        feature = {"name": "prefers-color-scheme", "value": colors}
+        await asyncio.to_thread(self.chrome.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": [feature]})
 
     async def open(self, path: str) -> None:
         await asyncio.to_thread(self.chrome.get, self.url + path)
@@ -102,7 +106,9 @@ VIEWS = [
 ]  # fmt: skip
 
 
-async def test_axe_finds_nothing_and_the_browser_complains_of_nothing(page: Page) -> None:
+@pytest.mark.parametrize("colors", ["light", "dark"])
+async def test_axe_finds_nothing_and_the_browser_complains_of_nothing(page: Page, colors: str) -> None:
+    await page.prefer(colors)
     if not AXE.exists():
         pytest.skip("axe-core is not there: npm pack axe-core, and its axe.min.js to tests/console")
     found: dict[str, list[str]] = {}
@@ -134,7 +140,9 @@ async def test_every_page_is_reached_by_keyboard_and_the_way_back_leads_back(pag
         await page.until(f"return location.pathname === '{path}'")
 
 
-async def test_tab_reaches_what_can_be_pressed_and_shows_where_it_is(page: Page) -> None:
+@pytest.mark.parametrize("colors", ["light", "dark"])
+async def test_tab_reaches_what_can_be_pressed_and_shows_where_it_is(page: Page, colors: str) -> None:
+    await page.prefer(colors)
     await page.open("/topics")
     seen: list[str] = []
     for _ in range(40):

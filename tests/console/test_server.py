@@ -159,6 +159,30 @@ async def test_pages_of_a_cluster_that_does_not_answer_wait_side_by_side() -> No
     assert tried == 1
 
 
+async def test_a_console_whose_address_is_taken_leaves_nothing_behind() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    asked = asyncio.Event()
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    console = Console(ConsoleConfig(ClusterOptions(f"{host}:{port}"), port=port))
+    listen = console._listener.start
+
+    async def when_it_samples() -> None:
+        await asked.wait()
+        await listen()
+
+    console._listener.start = when_it_samples
+    with pytest.raises(OSError):
+        await console.start()
+    server.close()
+    left = {each.get_name() for each in asyncio.all_tasks()}
+    assert left.isdisjoint({"admin client", "history"}), left
+
+
 async def test_a_stream_that_cannot_begin_says_so(
     broker: Broker, config: ConsoleConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.storage import file_systems, system_calls
+from odradek.storage import page_cache, system_calls
 from odradek.storage.files import DISK, File, FileRange, NotCached
 
 SHM = Path("/dev/shm")
@@ -27,7 +27,7 @@ def in_memory() -> Iterator[Path]:
 def without_nowait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system such as macOS."""
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
-    monkeypatch.setattr(file_systems, "NOWAIT", None)
+    monkeypatch.setattr(page_cache, "NOWAIT", None)
 
 
 def written(directory: Path) -> File:
@@ -44,8 +44,8 @@ def test_a_file_on_tmpfs_is_always_in_memory(in_memory: Path) -> None:
     assert DISK.read_nowait(file, 4, 8) is None
 
 
-def test_a_system_without_the_flag_reads_in_threads(tmp_path: Path, without_nowait: None) -> None:
-    file = written(tmp_path)
+def test_a_system_without_the_flag_reads_in_threads(on_disk: Path, without_nowait: None) -> None:
+    file = written(on_disk)
     with pytest.raises(NotCached):
         DISK.read_cached(file, 4, 3)
     assert FileRange(file, 3, 4).read_nowait() is None
@@ -53,10 +53,10 @@ def test_a_system_without_the_flag_reads_in_threads(tmp_path: Path, without_nowa
 
 
 def test_a_file_system_that_rejects_the_flag_is_asked_once_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as NFS: it has a disk somewhere, so that a read may wait."""
-    file, calls = written(tmp_path), []
+    file, calls = written(on_disk), []
 
     def rejected(*arguments: object) -> int:
         calls.append(arguments)
@@ -68,8 +68,8 @@ def test_a_file_system_that_rejects_the_flag_is_asked_once_a_file(
     assert len(calls) == 1
 
 
-def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = written(tmp_path)
+def test_a_cold_byte_is_not_taken_for_a_missing_flag(on_disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(on_disk)
 
     def cold(*arguments: object) -> int:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -94,19 +94,19 @@ def test_a_cold_byte_is_not_taken_for_a_missing_flag(tmp_path: Path, monkeypatch
     ],
 )
 def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
-    tmp_path: Path,
+    on_disk: Path,
     monkeypatch: pytest.MonkeyPatch,
     system: str,
     release: str,
     file_system: str,
     is_trusted: bool,
 ) -> None:
-    monkeypatch.setattr(file_systems.sys, "platform", system)
-    monkeypatch.setattr(file_systems.platform, "release", lambda: release)
-    monkeypatch.setattr(file_systems, "_type_of", lambda device: file_system)
-    assert (file_systems.syncfs_of(written(tmp_path).fd) is not None) == is_trusted
+    monkeypatch.setattr(page_cache.sys, "platform", system)
+    monkeypatch.setattr(page_cache.platform, "release", lambda: release)
+    monkeypatch.setattr(page_cache, "_type_of", lambda device: file_system)
+    assert (page_cache.syncfs_of(written(on_disk).fd) is not None) == is_trusted
 
 
-def test_forcing_the_whole_file_system_says_whether_it_was_possible(tmp_path: Path) -> None:
-    file = written(tmp_path)
-    assert DISK.fsync_all(file) == (file_systems.syncfs_of(file.fd) is not None)
+def test_forcing_the_whole_file_system_says_whether_it_was_possible(on_disk: Path) -> None:
+    file = written(on_disk)
+    assert DISK.fsync_all(file) == (page_cache.syncfs_of(file.fd) is not None)

@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import consumer_group_heartbeat
-from ....protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from ....protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from ....protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ....protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -31,13 +25,19 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ....protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ....protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
+from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...configs.broker_config import BrokerConfig
+from ...configs.group_bounds import (
+    ASSIGNMENT,
+    HEARTBEAT,
+    SESSION,
+    SHARE_ASSIGNMENT,
+    SHARE_HEARTBEAT,
+    SHARE_SESSION,
+    effective,
+)
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill, in_turns
@@ -46,7 +46,7 @@ from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from ..share.persister import Persister
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
@@ -56,7 +56,7 @@ from .consumer import requests as consumer_requests
 from .consumer.requests import CONSUMER_DESCRIPTION
 from .consumer.target import CONSUMER_TARGET
 from .group import Group
-from .limits import GroupLimits, GroupsConfig, limits_of
+from .limits import ConsumerLimits, GroupLimits, ShareLimits
 from .modern.events import Rejection
 from .modern.responses import describe, heartbeat_response
 from .modern.target import TargetOf
@@ -88,7 +88,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        config: GroupsConfig,
+        config: BrokerConfig,
         log: StateLog,
         timers: Timers,
         clock: Clock,
@@ -526,7 +526,7 @@ class GroupCoordinator:
 
     def check(self, group_id: str) -> ErrorCode:
         """Return why this broker does not coordinate a group; NONE if it does."""
-        return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
+        return self.shards.check(group_id)
 
     def _with_members(self, group_id: str) -> GroupActor | None:
         """Return the group of a member. The group with the empty id can hold offsets, as in Kafka, but no members."""
@@ -553,3 +553,24 @@ def _check_first_join(request: JoinGroupRequest) -> ErrorCode:
     if not request.protocol_type or not request.protocols:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE
+
+
+def limits_of(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupLimits:
+    """Return the limits of a group that has these configs of its own."""
+    policy = config.group_consumer_migration_policy.lower()
+    consumer = ConsumerLimits(
+        effective(config, overrides, SESSION),
+        effective(config, overrides, HEARTBEAT),
+        effective(config, overrides, ASSIGNMENT),
+        config.group_consumer_max_size,
+        config.group_consumer_assignors,
+        policy in ("bidirectional", "upgrade"),
+        policy in ("bidirectional", "downgrade"),
+    )
+    share = ShareLimits(
+        effective(config, overrides, SHARE_SESSION),
+        effective(config, overrides, SHARE_HEARTBEAT),
+        effective(config, overrides, SHARE_ASSIGNMENT),
+        config.group_share_max_size,
+    )
+    return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer, share)

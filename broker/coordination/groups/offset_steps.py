@@ -24,7 +24,6 @@ from collections.abc import Iterator
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
-from .committed_offsets import is_of
 from .consumer.changes import group_gone
 from .events import (
     CommitInTransaction,
@@ -117,7 +116,8 @@ def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) ->
     """Delete the offsets of a deleted topic: in a new topic of that name, consumers begin at the beginning."""
     for index in group.offsets.with_pending(event.topic):
         value = group.offsets.get(event.topic, index)
-        if event.kept_id is None or (value is not None and not is_of(value, event.kept_id)):
+        # One without an id is of an earlier version, and so older than any topic that was made again.
+        if event.kept_id is None or (value is not None and value.topic_id != event.kept_id):
             outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
 
 

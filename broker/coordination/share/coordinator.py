@@ -22,7 +22,7 @@ from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey
@@ -118,7 +118,7 @@ class ShareCoordinator:
 
     def check(self, text: str) -> ErrorCode:
         """Return why this broker does not coordinate a key now; NONE if it does."""
-        return ErrorCode.INVALID_REQUEST if len(text.encode()) > MAX_ID_BYTES else self.shards.check(text)
+        return self.shards.check(text)
 
     # -- What becomes of states
 

@@ -16,6 +16,7 @@ from odradek.broker.cluster.first_users import set_password
 from odradek.broker.cluster.security import ClusterSecurity
 from odradek.broker.cluster.security_steps import change_acls, change_entity
 from odradek.broker.cluster.security_znodes import encode_credential, pattern_of
+from odradek.broker.cluster.znodes import encode_config
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.quotas.entities import Entity
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
@@ -183,6 +184,23 @@ async def test_a_znode_that_makes_no_sense_keeps_no_other_change_from_a_broker(
     session.find()
     await until(lambda: not may_read(first, "other") and security.credential("SCRAM-SHA-256", "carol") is None)
     assert may_read(first, "orders")
+
+
+async def test_configs_that_make_no_sense_leave_those_of_before(cluster: SecureMembers) -> None:
+    """With the broker's own, retention would delete the records of a topic that keeps them for ever."""
+    first, _ = await start_two(cluster)
+    assert (await (await cluster.raw(first)).create_topic("t", 1, 2, retention_ms="-1")).error_code == 0
+    await until(lambda: first.topics.get("t") is not None)
+    topic, member = first.topics.get("t"), first.services.cluster
+    assert topic is not None and member is not None and isinstance(member.zookeeper, ModelledSession)
+    member.zookeeper.lose()
+    cluster.ensemble.put_by_hand("/config/topics/t", b"{")
+    cluster.ensemble.make("/config/brokers/<default>", encode_config({"message.max.bytes": "99000"}))
+    member.zookeeper.find()
+    # The configs of topics are read after it.
+    await until(lambda: first.config.message_max_bytes == 99000)
+    await member.admin.refresh_configs()
+    assert topic.config.retention_ms == -1
 
 
 async def test_notifications_of_long_ago_are_removed(cluster: SecureMembers, monkeypatch: pytest.MonkeyPatch) -> None:

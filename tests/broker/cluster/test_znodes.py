@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
-from odradek.broker.cluster.config_store import read_changes, read_configs, write_config
+from odradek.broker.cluster.config_watch import read_changes, read_configs, write_config
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
@@ -115,7 +115,10 @@ def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read(
     zookeeper = FakeZookeeper()
     zookeeper.make("/config/topics/bad", b"{")
     zookeeper.make("/config/topics/good", znodes.encode_config({"retention.ms": "1"}))
-    assert run(zookeeper, read_configs("topics", ["bad", "good"])) == {"bad": {}, "good": {"retention.ms": "1"}}
+    assert run(zookeeper, read_configs("topics", ["none", "bad", "good"])) == {
+        "none": {},
+        "good": {"retention.ms": "1"},
+    }
     zookeeper.make("/config/changes/config_change_0000000001", b"nonsense")
     zookeeper.make("/config/changes/config_change_0000000002", znodes.encode_config_change("topics", "good"))
     # Made by hand: no number that later notices follow.

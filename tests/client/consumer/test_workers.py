@@ -8,15 +8,16 @@ import os
 import signal
 import weakref
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.consumer.poller import Poller
 from odradek.client.consumer.polls import InFlight, Polls
 from odradek.client.consumer.positions import Positions
-from odradek.client.consumer.workers import ERROR_HEADER, OFFSET_HEADER, DeadLetterTopic
+from odradek.client.consumer.workers import ERROR_HEADER, MAX_QUEUED, OFFSET_HEADER, DeadLetterTopic
 from odradek.client.errors import (
     ClientStopped,
     ConcurrentPoll,
@@ -454,6 +455,36 @@ async def test_auto_commit_stays_off_after_consume() -> None:
             while not await consumer.getmany(timeout_ms=100):
                 pass
         assert cluster.group.committed == {("t", 0): 3}
+
+
+async def test_a_drain_while_a_workers_queue_is_full_begins_no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+    taken = 0
+    poll = Poller.records_in_flight
+
+    async def noted(poller: Poller, room: Callable[[], int]) -> dict[TopicPartition, list[ConsumerRecord]]:
+        nonlocal taken
+        rooms.append(room())
+        found = await poll(poller, room)
+        taken += sum(map(len, found.values()))
+        return found
+
+    async def handler(_: ConsumerRecord) -> None:
+        await done.wait()
+
+    monkeypatch.setattr(Poller, "records_in_flight", noted)
+    done = asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, "t") as consumer, asyncio.timeout(10):
+        write(cluster, [None] * 3 * MAX_QUEUED)
+        task = asyncio.create_task(consumer.consume(handler))
+        while taken <= MAX_QUEUED:  # one is with the handler
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_later(0.01, done.set)
+        await consumer.drain()
+        await task
+    assert taken == MAX_QUEUED + 1
+    assert min(rooms) > 0
 
 
 async def test_a_drain_waits_for_the_commit_that_another_drain_has_begun() -> None:

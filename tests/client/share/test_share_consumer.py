@@ -119,6 +119,25 @@ async def test_records_are_accepted_released_and_rejected_one_by_one() -> None:
         assert kinds(cluster)[2] == ACCEPT
 
 
+async def test_a_listener_that_raises_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(partition: TopicPartition, *_: object) -> None:
+        told.append(partition)
+        raise ZeroDivisionError
+
+    told: list[TopicPartition] = []
+    async with FakeCluster({"t": 2}) as cluster:
+        for partition in range(2):
+            write(cluster.log("t", partition), 2)
+        async with worker(cluster, acknowledgement_listener=broken) as consumer:
+            await take(consumer, 4)
+            await consumer.commit()
+            write(cluster.log("t"), 1)
+            await take(consumer, 1)
+        assert len(cluster.share_group.left) == 1
+    assert sorted(told) == [T0, T0, TopicPartition("t", 1)]
+    assert "acknowledgement_listener raised" in caplog.text
+
+
 async def test_a_renewed_record_is_kept_past_polls() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 1)
@@ -344,6 +363,17 @@ async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None
             assert len(await take(consumer, 2)) == 2
 
 
+async def test_a_user_who_waits_in_a_poll_for_longer_than_the_interval_stays_a_member() -> None:
+    async with FakeCluster({"t": 1}) as cluster, worker(cluster, max_poll_interval_ms=50) as consumer:
+        waiting = asyncio.create_task(consumer.getone())
+        async with asyncio.timeout(10):
+            while len(cluster.calls(HEARTBEAT)) < 30:  # at an interval of 5 ms
+                await asyncio.sleep(0.001)
+        assert not cluster.share_group.left
+        write(cluster.log("t"), 1)
+        assert (await waiting).offset == 0
+
+
 async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave() -> None:
     leaving: list[Call] = []
     async with FakeCluster({"t": 1}) as cluster:
@@ -437,6 +467,41 @@ async def test_records_that_are_corrupt_are_rejected_and_raised() -> None:
 
 
 # -- Use
+
+
+async def test_an_error_of_a_leader_waits_behind_another() -> None:
+    async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
+        session = consumer._running()
+        session.leaders.error = KafkaError(ErrorCode.CORRUPT_MESSAGE, "of the leader")
+        session._membership._hindrance = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "of the group")
+        for expected in ("of the group", "of the leader"):
+            with pytest.raises(KafkaError, match=expected):
+                await consumer.getmany(timeout_ms=10_000)
+
+
+async def test_a_stop_under_way_returns_no_more_records() -> None:
+    may_close = asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster:
+        acknowledge = cluster.defaults[ACKNOWLEDGE]
+
+        async def slowly(call: Call) -> Any:
+            await may_close.wait()
+            return await acknowledge(call)
+
+        write(cluster.log("t"), 3)
+        cluster.defaults[ACKNOWLEDGE] = slowly
+        consumer = worker(cluster)
+        await consumer.start()
+        await take(consumer, 1)
+        stopping = asyncio.create_task(consumer.stop())
+        await asyncio.sleep(0)
+        try:
+            with pytest.raises(ClientStopped):
+                await consumer.getmany(timeout_ms=10_000)
+        finally:
+            may_close.set()
+            await stopping
+        assert kinds(cluster) == {0: ACCEPT}
 
 
 async def test_another_subscription_is_told_to_the_group() -> None:

@@ -79,6 +79,25 @@ async def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path, m
     assert steps == ["begin", "end"] * 2
 
 
+async def test_a_fault_in_a_sample_is_told_and_the_next_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    samples = [ZeroDivisionError(), Sample(NOW_MS)]
+
+    async def take(*_: object) -> Sample:
+        found = samples.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(history_module, "take", take)
+    history = History(Cluster(ClusterOptions()))
+    await history.sample()
+    assert history.error == "Something is wrong with this console: its log says more." and "ZeroDivision" in caplog.text
+    await history.sample()
+    assert history.error == "" and history.latest.at_ms == NOW_MS
+
+
 def test_states_are_noted_when_they_change() -> None:
     history = History(Cluster(ClusterOptions()))
     for at, state in enumerate(("Stable", "Stable", "PreparingRebalance", "Stable")):

@@ -6,9 +6,7 @@ from typing import Any
 
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import consumer_group_describe as describe_api
-from .....protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from .....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...interfaces import Topics
 from ...outcome import Token
 from ..group import Group

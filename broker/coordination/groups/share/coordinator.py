@@ -102,9 +102,7 @@ class ShareGroups:
     # -- Offsets
 
     async def describe_offsets(
-        self,
-        request: DescribeShareGroupOffsetsRequest,
-        end_offset: Callable[[str, int], Awaitable[int]],
+        self, request: DescribeShareGroupOffsetsRequest, end_offset: Callable[[str, int], Awaitable[int]]
     ) -> DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]:
         """Answer a DescribeShareGroupOffsets. `end_offset` finds the end of a partition, and raises KafkaError."""
         reader = offsets.Reader(self._persister, self._topics, self._work.each, end_offset)

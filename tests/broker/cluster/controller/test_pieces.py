@@ -31,9 +31,11 @@ def updates(count: int, replicas: int, per_topic: int) -> tuple[PartitionUpdate,
     return tuple(PartitionUpdate(each, state, Replicas(on), each.topic.encode().rjust(16), on[1:]) for each in places)
 
 
-@pytest.mark.parametrize(("replicas", "per_topic"), [(3, 1), (3, 30_000), (40, 7)])
+# What is not full has the same pieces, without their names.
+@pytest.mark.parametrize(
+    ("is_full", "replicas", "per_topic"), [(True, 3, 1), (True, 3, 30_000), (True, 40, 7), (False, 40, 7)]
+)
 @pytest.mark.parametrize("kind", [TellMetadata, BecomeLeaderOrFollower])
-@pytest.mark.parametrize("is_full", [True, False])
 def test_every_piece_is_taken_by_a_broker(kind: type[Message], is_full: bool, replicas: int, per_topic: int) -> None:
     every = updates(15_000 // replicas * 3, replicas, per_topic)
     message = kind(7, BROKERS, every) if kind is TellMetadata else kind(7, every, BROKERS)
