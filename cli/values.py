@@ -207,3 +207,17 @@ def read_password(option: str, name: str) -> str:
     if not password:
         raise CliError(f"{option} {name} is empty")
     return password
+
+
+def login_of(path: Path, option: str = "--login-file") -> str:
+    """Return the NAME:PASSWORD of the file that an option names. CliError for a file without one."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CliError(f"{option} {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{option} {path}: is no text in UTF-8") from error
+    name, colon, password = text.partition(":")
+    if not (name and colon and password) or "\n" in text:
+        raise CliError(f"{option} {path}: one line NAME:PASSWORD is expected")
+    return text

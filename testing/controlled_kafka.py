@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ..broker.broker_thread import StopError
 from ..broker.server import Broker
@@ -17,7 +17,7 @@ from .clock import MovableClock
 from .door import Door
 from .errors import Unavailable
 from .faults import Fault, api_name, api_named, check, error_named
-from .remote import Kafka
+from .own import OwnKafka
 from .requests import Seen
 
 R = TypeVar("R")
@@ -25,11 +25,16 @@ R = TypeVar("R")
 Handler = Callable[[Any, Callable[[], Any]], Any]
 
 
-class ControlledKafka(Kafka):
+class ControlledKafka(OwnKafka):
     """A Kafka of this process: brokers of one event loop, with one clock and one door for their clients."""
 
-    _clock: MovableClock
-    _door: Door
+    def _prepare(self) -> None:
+        self._clock = MovableClock()
+        self._door = Door(self._topic_of, self._release)
+
+    def _topic_of(self, topic_id: bytes) -> str | None:
+        """Return the topic of an id."""
+        raise NotImplementedError
 
     def _on_loop(self, work: Callable[[Sequence[Broker]], Coroutine[Any, Any, R]]) -> R:
         """Run `work` for the brokers that run, on their loop, and return its result."""
@@ -136,10 +141,7 @@ class ControlledKafka(Kafka):
         self._wake()
         check(ended)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         try:
             if kind is None and self.is_alive:
                 self.end_faults()

@@ -108,7 +108,7 @@ FIXED = {
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
     "values that one turn adds to a response": turns.VALUES_PER_TURN,
     "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
-    "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
+    "partitions that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a text in a request": decoding.MAX_TEXT_BYTES,
     "pattern of a ListTransactions (characters)": description.MAX_PATTERN,
     "connections of HTTP clients": endpoint.MAX_CONNECTIONS,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ...storage.errors import LogClosed, StorageError
 from ...storage.retention import LogFacts, Policy, facts_of, new_start, policy_named
@@ -25,6 +25,7 @@ from ..threads import BackgroundWork, Work
 from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topics import Topics
+from ..turns import Turns
 from .file_removal import FileRemoval
 
 # To drop a segment takes a rename: a turn of the event loop takes a millisecond or two at most.
@@ -40,9 +41,7 @@ class RecordDeletion:
 
     def __init__(self, file_removal: FileRemoval) -> None:
         self._file_removal = file_removal
-        # Partitions that may have segments below the log start offset. Each turn drops those of one.
-        self._due: deque[Partition] = deque()
-        self._has_turn = False
+        self._turns = Turns()
 
     def delete_records(self, partition: Partition, offset: int) -> None:
         """Make `offset` the log start offset at once; drop the segments below it in this and the next turns.
@@ -51,9 +50,7 @@ class RecordDeletion:
         """
         partition.log.advance_log_start(offset, 0)
         partition.note_log_start()
-        self._due.append(partition)
-        if not self._has_turn:
-            self._turn()
+        self._turns.add(self._drop_all(partition))
 
     def drop_segments(self, partition: Partition) -> bool:
         """Drop a few segments that lie wholly below the log start offset; return whether there may be more."""
@@ -71,13 +68,9 @@ class RecordDeletion:
             self._file_removal.remove_segments(partition)
         return log.size_bytes < before
 
-    def _turn(self) -> None:
-        self._has_turn = bool(self._due)
-        if self._has_turn:
-            partition = self._due.popleft()
-            if partition.is_online and self.drop_segments(partition):
-                self._due.append(partition)
-            asyncio.get_running_loop().call_soon(self._turn)
+    def _drop_all(self, partition: Partition) -> Iterator[None]:
+        while partition.is_online and self.drop_segments(partition):
+            yield
 
 
 class Retention:

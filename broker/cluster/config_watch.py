@@ -68,6 +68,9 @@ class ConfigWatch:
         self._own = (broker_znode(str(broker_id)), broker_znode(""))
         # The last notification that was acted on.
         self._seen = ""
+        # The topics that somebody has asked for last, and their configs: what changes before they are known comes here.
+        self._asked: frozenset[str] = frozenset()
+        self._given: dict[str, dict[str, str]] = {}
         self._turn = asyncio.Lock()
 
     async def read_all(self) -> None:
@@ -91,18 +94,28 @@ class ConfigWatch:
                 self._seen = changes[-1][0]
 
     async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the configs of topics that this broker has just learned of.
+        """Return the configs of topics that this broker has just learned of, and keep them current until the next call.
 
-        Raises STALE_BROKER_EPOCH where the session has expired: the controller tells of them again in the next one.
+        Thousands of topics become known in many turns, in which others may change their configs. Raises
+        STALE_BROKER_EPOCH where the session has expired: the controller tells of them again in the next one.
         """
+        self._asked = frozenset(names)
+        given = self._given = {}
+        for name, configs in (await self._read(self._asked)).items():
+            given.setdefault(name, configs)
+        return given
+
+    async def _read(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         try:
             return await self._zookeeper.run(read_configs(TOPICS, list(names)))
         except SessionExpired:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "the session with ZooKeeper has expired") from None
 
     async def _apply_topics(self, names: Iterable[str]) -> None:
-        known = [name for name in names if self._topics.get(name) is not None]
-        for name, configs in (await self.topic_configs(known)).items():
+        wanted = [name for name in names if name in self._asked or self._topics.get(name) is not None]
+        for name, configs in (await self._read(wanted)).items():
+            if name in self._asked:
+                self._given[name] = configs
             topic = self._topics.get(name)
             if topic is None or topic.record.configs == configs:
                 continue

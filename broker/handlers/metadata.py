@@ -28,15 +28,16 @@ from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
 from ..topics.topic import Topic
-from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..topics.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..replication.metadata_cache import MetadataCache
 
-# Topics that one request may create in a turn of the event loop: each takes some milliseconds.
+# Partitions that one request may create in a turn of the event loop, but for those of one topic: each takes a
+# millisecond or two.
 CREATED_PER_TURN = 8
-# What a topic that is created counts for, beside those that are only described.
+# What each counts for, beside topics that are only described.
 _CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_IDS = 10
@@ -85,7 +86,7 @@ class _View:
     @property
     def missing_values(self) -> int:
         """What a missing topic counts for."""
-        return _CREATION_VALUES if self.creates else 1
+        return _CREATION_VALUES * self.services.config.num_partitions if self.creates else 1
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""
@@ -247,14 +248,15 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
 
 def _create(view: _View, name: str) -> Topic:
     services = view.services
-    if services.replicas is not None:
-        return _ask_for(view, name)
     if services.topics.coming(name) is not None:
         # Making the rest of its partitions now would hold everybody up. The client asks again.
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-    services.topics.check_new(name, 1)
-    if not view.creates:
+    check_name(name)
+    if not view.creates or name == CLUSTER_METADATA_TOPIC:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if services.replicas is not None:
+        return _ask_for(view, name)
+    services.topics.check_new(name, 1)
     view.count_new_topic()
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
@@ -264,8 +266,7 @@ def _create(view: _View, name: str) -> Topic:
 def _ask_for(view: _View, name: str) -> NoReturn:
     """Have the controller create a topic; the client asks again until it is there."""
     services = view.services
-    check_name(name)
-    if not view.creates or services.cluster is None:
+    if services.cluster is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if services.cluster.auto_creation.begin(name):
         view.count_new_topic()

@@ -349,7 +349,7 @@ ROUTES = (
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
         "groups.delete",
-        max_values=500,
+        max_values=_FEW,
         portions=(_DELETED_GROUPS,),
     ),
     Route(ApiKey.OFFSET_DELETE, groups.delete_offsets(_TOPICS[0]), "groups.delete_offsets", portions=_TOPICS),

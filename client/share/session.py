@@ -176,7 +176,7 @@ class Session:
     def _deserialized(self, records: list[ShareRecord]) -> list[ShareRecord[Any, Any]]:
         """Return records as the user takes them. One that fails is released, and those behind it come next time.
 
-        Raises DeserializationFailed; SchemaMissing, and then all come again.
+        Raises DeserializationFailed. After anything else, such as SchemaMissing, all come again.
         """
         try:
             made = self._options.deserializers.many(cast("list[ConsumerRecord]", records))
@@ -184,7 +184,7 @@ class Session:
             self.deliveries.put_back(records[1:])
             self.deliveries.settle(records[0], Acknowledgement.RELEASE, monotonic_ms())
             raise
-        except SchemaMissing:
+        except BaseException:
             self.deliveries.put_back(records)
             raise
         self.deliveries.put_back(records[len(made) :])

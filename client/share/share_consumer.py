@@ -18,11 +18,10 @@ consumer without an error. A record is delivered at least once, and again after 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Generic, Unpack
 
-from ..core.clock import monotonic_ms
+from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
     ClusterOptions,
     check_apart,
@@ -215,12 +214,11 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         """Send the acknowledgements, and wait for the answers. Implicit acknowledgement accepts all that was returned.
 
         Raises KafkaError, or ItemsFailed, if a leader does not take it, such as INVALID_RECORD_STATE where a lock has
-        ended before: the records are delivered again.
+        ended before: the records are delivered again. RequestTimedOut after `default_api_timeout_ms`.
         """
         session = self._running()
         self._accept_if_implicit(session)
-        async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
-            results_of(await session.leaders.tell_all())
+        results_of(await api_result(session.leaders.tell_all(), self._options.cluster.default_api_timeout_ms))
 
     def commit_soon(self) -> None:
         """Have the leaders told, and do not wait: `acknowledgement_listener` gets the results."""

@@ -39,6 +39,9 @@ def measured() -> Iterator[MeasuredBroker]:
         gc.collect()
         gc.freeze()
         yield each
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
     shutil.rmtree(data_dir, ignore_errors=True)
 
 

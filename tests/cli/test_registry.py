@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.tests.support.command import completed
 
 BODY = json.dumps({"schema": '"string"'}).encode()
 
@@ -60,8 +61,7 @@ def test_what_a_server_cannot_use_is_said_plainly(command: str, tmp_path: Path) 
             (["127.0.0.1:0", "--login-file", str(text)], f"--login-file {text}: is no text in UTF-8\n"),
             (["127.0.0.1:0", "--tls-cert", str(text)], f"{text}: no PEM file of a certificate with its key\n"),
         ):
-            command_line = [sys.executable, "-m", "odradek", *options, *rest]
-            ended = subprocess.run(command_line, capture_output=True, text=True, timeout=30, check=False)
+            ended = completed(*options, *rest)
             assert ended.returncode == 1
             assert words in ended.stderr
             assert "Errno" not in ended.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 from odradek.tests.conformance.test_security import add_users, configs_of_java, sasl, token
 from odradek.tests.support.certificates import Certificates
 from odradek.tests.support.clients import require
+from odradek.tests.support.command import completed
 from odradek.tests.support.java import require_spark_java
 from odradek.tests.support.process import java, javac
 from odradek.tests.support.secure_kafka import PASSWORD, USER, SecureBroker
@@ -187,9 +187,8 @@ def test_our_commands(broker: SecureBroker, tmp_path: Path, mechanism: str) -> N
         (["consume", topic, "--group", topic, "--until-end"], b"", '{"a": 1}\n{"a": 2}\n'),
         (["sql", f'select sum(a) from "{topic}"', "--schema", "a int"], b"", "3\n"),
     ):
-        command = [sys.executable, "-m", "odradek", *words, *where]
-        done = subprocess.run(command, input=sent, capture_output=True, timeout=120, check=False)
-        assert (done.returncode, done.stdout.decode()) == (0, printed), done.stderr
+        done = completed(*words, *where, stdin=sent)
+        assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas", "ignore::ResourceWarning")

@@ -110,6 +110,8 @@ def _command(args: list[str], files: list[Path], environment: dict[str, str], fo
 @contextmanager
 def threaded_broker(folder: Path, **configs: object) -> Iterator[Broker]:
     """A broker in a thread of its own, on a free port."""
-    config = BrokerConfig(listeners=("PLAINTEXT://127.0.0.1:0",), log_dirs=(str(folder),), **configs)  # type: ignore[arg-type]
-    with Broker(config) as broker:
+    # A directory with files for each of 50 partitions would be most of what such a test costs.
+    few = {"offsets_topic_num_partitions": 3, "transaction_state_log_num_partitions": 3}
+    places = {"listeners": ("PLAINTEXT://127.0.0.1:0",), "log_dirs": (str(folder),)}
+    with Broker(BrokerConfig(**few | places | configs)) as broker:  # type: ignore[arg-type]
         yield broker

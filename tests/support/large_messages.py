@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from odradek.protocol.schema import Field, Message, Struct, span
@@ -64,17 +65,28 @@ def _element(field: Field, version: int, at: int) -> Any:
     """Return an element that no other of its array equals."""
     if field.of is not None:
         return _leaf(field.of, at)
-    element: Any = field.struct()()
-    for each in field.struct().FIELDS:
-        if version not in span(each.versions) or each.tag is not None:
-            continue
-        if each.kind in ("string", "int32", "uuid"):
-            setattr(element, each.name, _leaf(each.kind, at))
-        elif each.kind == "int8":
-            setattr(element, each.name, KNOWN)
+    struct, kinds = _plain(field, version)
+    element: Any = struct()
+    for name, kind in kinds:
+        setattr(element, name, KNOWN if kind == "int8" else _leaf(kind, at))
     return element
 
 
+@cache
+def _plain(field: Field, version: int) -> tuple[type[Struct], list[tuple[str, str]]]:
+    """Return the struct of an array's elements, with the names and kinds of those fields that get a value."""
+    struct = field.struct()
+    in_line = (each for each in struct.FIELDS if version in span(each.versions) and each.tag is None)
+    return struct, [(each.name, each.kind) for each in in_line if each.kind in ("string", "int32", "uuid", "int8")]
+
+
 def _leaf(kind: str, at: int) -> Any:
-    leaves = {"string": f"n{at}", "uuid": at.to_bytes(16, "big"), "bytes": b"%d" % at, "int8": at % 100}
-    return leaves.get(kind, at)
+    match kind:
+        case "string":
+            return f"n{at}"
+        case "uuid":
+            return at.to_bytes(16, "big")
+        case "bytes":
+            return b"%d" % at
+        case _:
+            return at % 100 if kind == "int8" else at

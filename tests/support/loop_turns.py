@@ -110,4 +110,3 @@ def measured_broker(config: BrokerConfig, disk: Disk = DISK) -> Generator[Measur
         loop.call_soon_threadsafe(stop.set)
         thread.join()
         gc.callbacks.remove(selector.note_collection)
-        gc.unfreeze()

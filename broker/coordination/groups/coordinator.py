@@ -40,7 +40,7 @@ from ...configs.group_bounds import (
 )
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, fill, in_turns
+from ...turns import LargeResponse, Turns, fill
 from ..actor import Actor, Runtime
 from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
@@ -65,6 +65,8 @@ from .records import NO_PRODUCER, OffsetRecord, Record
 if TYPE_CHECKING:
     from .share.coordinator import ShareGroups
 
+# So many offsets that are deleted take as long as a group.
+OFFSETS_EACH = 20
 _log = logging.getLogger(__name__)
 
 
@@ -112,6 +114,8 @@ class GroupCoordinator:
         self._is_matching = False
         # Whether the target of a large group is being computed.
         self._is_assigning = False
+        # Topics are forgotten one after the other.
+        self._turns = Turns()
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -440,17 +444,21 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
-        in_turns(self._forget_topic(topic, topic_id))
+        self._turns.add(self._forget_topic(topic, topic_id))
 
     def _forget_topic(self, name: str, topic_id: bytes) -> Iterator[None]:
-        for number, actor in enumerate(list(self.groups.values()), 1):
-            if actor.state.offsets.with_pending(name):
+        work = 0
+        for actor in list(self.groups.values()):
+            lost = actor.state.offsets.with_pending(name)
+            if lost:
                 # A new topic of the name may have offsets since the first turn.
                 new = self._topics.get(name)
                 actor.feed(events.DropTopic(name, None if new is None or new.id == topic_id else new.id))
             if actor.state.share is not None:
                 actor.feed(events.ForgetTopic(topic_id))
-            if not number % IDS_A_TURN:
+            work += 1 + len(lost) // OFFSETS_EACH
+            if work >= IDS_A_TURN:
+                work = 0
                 yield
 
     def drop_lost_topics(self) -> None:
@@ -470,9 +478,12 @@ class GroupCoordinator:
 
     def _expire(self) -> Iterator[None]:
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        for number, actor in enumerate(list(self.groups.values()), 1):
+        work = 0
+        for actor in list(self.groups.values()):
+            work += 1 + len(actor.state.offsets) // OFFSETS_EACH
             actor.feed(events.ExpireOffsets(retention_ms))
-            if not number % IDS_A_TURN:
+            if work >= IDS_A_TURN:
+                work = 0
                 yield
 
     # -- Administration

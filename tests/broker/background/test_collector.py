@@ -24,6 +24,8 @@ def unfrozen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     gc.disable()
     yield
     gc.unfreeze()
+    gc.collect()
+    gc.freeze()
     gc.enable()
 
 

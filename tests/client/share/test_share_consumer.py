@@ -18,6 +18,7 @@ from odradek.client.errors import (
     InvalidAcknowledgement,
     InvalidOption,
     NotAssigned,
+    RequestTimedOut,
     SchemaRegistryUnavailable,
     UnsupportedVersion,
 )
@@ -177,6 +178,25 @@ async def test_a_lock_that_has_ended_is_told_to_who_commits() -> None:
             with pytest.raises(KafkaError) as caught:
                 await consumer.commit()
             assert caught.value.code is ErrorCode.INVALID_RECORD_STATE
+
+
+async def test_a_commit_that_takes_too_long_says_so_and_goes_on() -> None:
+    may_answer = asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster:
+        acknowledge = cluster.defaults[ACKNOWLEDGE]
+
+        async def slowly(call: Call) -> Any:
+            await may_answer.wait()
+            return await acknowledge(call)
+
+        write(cluster.log("t"), 1)
+        cluster.defaults[ACKNOWLEDGE] = slowly
+        async with worker(cluster, default_api_timeout_ms=100) as consumer:
+            await take(consumer, 1)
+            with pytest.raises(RequestTimedOut, match=r"within 100 ms \(default_api_timeout_ms\)"):
+                await consumer.commit()
+            may_answer.set()
+        assert kinds(cluster) == {0: ACCEPT}
 
 
 async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
@@ -439,6 +459,23 @@ async def test_records_wait_for_their_schema_and_none_is_lost() -> None:
             assert [record.value for record in await take(consumer, 3)] == ["value 0", "value 1", "value 2"]
             await consumer.commit()
         assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT, 2: ACCEPT}
+
+
+async def test_records_wait_for_a_registry_that_their_deserializer_asks_and_none_is_lost() -> None:
+    answers: list[Exception | None] = [None, SchemaRegistryUnavailable("nobody answers")]
+
+    def decode(content: bytes) -> str:
+        if answers and (error := answers.pop(0)) is not None:
+            raise error
+        return content.decode()
+
+    async with FakeCluster({"t": 1}) as cluster:
+        write(cluster.log("t"), 3)
+        async with worker(cluster, value_deserializer=decode) as consumer:
+            assert [each.value for each in await take(consumer, 1)] == ["0"]
+            with pytest.raises(SchemaRegistryUnavailable):
+                await consumer.getmany(timeout_ms=10_000)
+            assert [each.value for each in await take(consumer, 2)] == ["1", "2"]
 
 
 async def test_a_record_that_cannot_be_deserialized_is_released() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shlex
 import subprocess
-import sys
 from html import unescape
 
 import pytest
@@ -15,6 +13,7 @@ from odradek.cli import main
 from odradek.client import Admin, ConfigResource, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console.changes.kinds import KINDS
 from odradek.tests.console.conftest import Answer, Browser
+from odradek.tests.support.command import completed
 
 T0 = TopicPartition("t", 0)
 # Kind -> fields of a change of each.
@@ -83,11 +82,21 @@ ODD_TOPICS = ("--help", "-b", "-")
 def line_of(preview: Answer) -> str:
     shown = re.search(r'<code class="command"[^>]*>(.*?)</code>', preview.text, re.DOTALL)
     assert shown is not None, preview.visible
-    return unescape(shown[1]).replace("odradek ", f"{shlex.quote(sys.executable)} -m odradek ", 1)
+    return unescape(shown[1])
+
+
+def given(line: str) -> tuple[list[str], bytes]:
+    """Return the words and the standard input that a shell gives to the command of a line."""
+    shell = ["bash", "-c", 'odradek() { printf "%s\\0" $# "$@"; cat; }\n' + line]
+    said = subprocess.run(shell, stdin=subprocess.DEVNULL, capture_output=True, check=True).stdout
+    count, _, rest = said.partition(b"\0")
+    *words, stdin = rest.split(b"\0", int(count))
+    return [each.decode() for each in words], stdin
 
 
 async def run(line: str) -> None:
-    done = await asyncio.to_thread(subprocess.run, ["bash", "-c", line], capture_output=True, text=True, check=False)
+    words, stdin = await asyncio.to_thread(given, line)
+    done = await asyncio.to_thread(completed, *words, stdin=stdin)
     assert done.returncode == 0, (line, done.stderr)
 
 
