@@ -143,7 +143,10 @@ def drain(broker: int, dry_run: bool, throttle: int | None) -> None:
             await _move(admin, moves, throttle=throttle)
         return moves
 
-    _show_moves(with_admin(work))
+    moves = with_admin(work)
+    if not moves:
+        click.echo(f"nothing to move: broker {broker} holds no replica", err=True)
+    _show_moves(moves)
 
 
 def plan_drain(topics: Any, broker: int, others: list[int]) -> dict[TopicPartition, tuple[list[int], list[int]]]:

@@ -228,6 +228,10 @@ def texts_of(
         texts[name] = value
     if listen is not None:
         check_listen(listen)
+        given = texts.get("listeners", "")
+        if any(not each.strip().upper().startswith("PLAINTEXT://") for each in given.split(",") if each):
+            # Otherwise a listener would be open that was to ask who comes.
+            raise click.UsageError(f"--listen would replace listeners={given} by PLAINTEXT: leave one of the two out")
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
         # log.dirs is a list: a comma in the name would make two directories of it.

@@ -242,7 +242,7 @@ class Actor:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
-        # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
+        # A caller that waits has the error. Nobody waits for the end of a lock, and `_told` has logged it.
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, KafkaError):
             where = self.key.group_id, self.key.partition

@@ -46,7 +46,7 @@ class _NotRunning:
     """Takes the place of the cluster of a client that is not started, or is stopped."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
+        raise ClientStopped("the admin is not running: use `with` or `async with`, or call start() first")
 
 
 class Admin(StartedClient):

@@ -57,6 +57,7 @@ from ..core.options import (
     check_list,
     check_mapping,
     check_switches,
+    whole_number,
 )
 from ..errors import UnknownTopic, error_of, raise_error, results_of
 from ..record import OffsetAndTimestamp, TopicPartition, by_topic
@@ -98,8 +99,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         check_config(name, value)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
+        num_partitions=whole_number(topic.num_partitions, "num_partitions"),
+        replication_factor=whole_number(topic.replication_factor, "replication_factor"),
         assignments=[
             CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
             for number, replicas in topic.assignments.items()
@@ -159,6 +160,7 @@ async def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, vali
     """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
     check_switches(validate_only=validate_only)
     check_mapping("create_partitions", totals, "topic and number of partitions")
+    totals = {name: whole_number(total, "a number of partitions") for name, total in totals.items()}
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         topics = [CreatePartitionsTopic(name, totals[name], None) for name in names]

@@ -24,6 +24,7 @@ from odradek.client.admin.health import PlacedPartition, check_partitions
 from odradek.client.core.descriptions import ClusterDescription, ConfigEntry
 from odradek.client.core.metadata import Node, PartitionInfo, TopicInfo
 from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
+from odradek.tests.support.command import run, threaded_broker
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import why_missing, zookeeper
@@ -67,6 +68,13 @@ def test_a_cluster_is_started_drained_and_stopped(tmp_path: Path) -> None:
             assert running.wait(60) == 0
             assert running.stdout is not None
             running.stdout.close()
+
+
+def test_a_broker_without_replicas_has_nothing_to_drain(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        ended = run("cluster", "drain", "9", "-b", broker.address)
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert ended.stderr == "nothing to move: broker 9 holds no replica\n"
 
 
 def test_without_a_zookeeper_the_command_says_what_to_install(tmp_path: Path) -> None:

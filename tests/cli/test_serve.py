@@ -129,6 +129,13 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     ]
 
 
+def test_listen_does_not_open_a_listener_that_was_to_be_secure(tmp_path: Path) -> None:
+    secure = "listeners=PLAINTEXT://:0,SASL_SSL://:9093"
+    result = CliRunner().invoke(main, ["serve", "--listen", "0.0.0.0:9093", "--set", secure])
+    assert result.exit_code == 2
+    assert f"--listen would replace {secure} by PLAINTEXT: leave one of the two out" in result.stderr
+
+
 def test_raises_the_limit_of_open_files_by_itself(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))

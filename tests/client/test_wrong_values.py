@@ -157,6 +157,8 @@ ADMIN: list[Case] = [
     ("changes in a list", lambda a: a.alter_configs([ConfigResource.topic("t")]), "takes a dict of ConfigResource"),
     ("partitions in a list", lambda a: a.create_partitions([("t", 3)]), "takes a dict of topic and number"),
     ("a topic by its name", lambda a: a.create_topics(["u"]), "create_topics takes NewTopic(...), from odradek.client"),
+    ("a number in a text", lambda a: a.create_topics([NewTopic("u", "3")]), "num_partitions must be an int, not str"),  # type: ignore[arg-type]
+    ("more of them", lambda a: a.create_partitions({"t": "3"}), "a number of partitions must be an int, not str"),
     ("an ACL in words", lambda a: a.create_acls("User:alice"), "create_acls takes Acl(...), from odradek.client"),
     ("records of a list", lambda a: a.delete_records([T0]), "takes a dict of TopicPartition and offset, not a list"),
     ("offsets of a topic", lambda a: a.alter_group_offsets("g", {"t": 0}), "takes TopicPartition(topic, number)"),

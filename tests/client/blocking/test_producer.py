@@ -71,7 +71,7 @@ def test_errors_are_those_of_the_asyncio_producer(cluster: FakeCluster) -> None:
         with pytest.raises(KafkaError) as found:
             producer.send("t", b"x").result(WITHIN_S)
         assert found.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    with pytest.raises(ClientStopped):
+    with pytest.raises(ClientStopped, match="use `with` or `async with`"):
         producer.send("t", b"x")
     with pytest.raises(ClientStopped, match="make a new one"):
         producer.start()
