@@ -30,40 +30,14 @@ from odradek.protocol.messages.share_fetch import ShareFetchResponse
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
+from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.wire import Call, answer, do_and_drop, drop
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 LOST = ErrorCode.INVALID_RECORD_STATE
-
-
-def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
-    quick = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "bootstrap_servers": cluster.address}
-    return ShareConsumer(*topics or ("t",), **quick | options)
-
-
-def explicit(cluster: FakeCluster, **options: Any) -> ShareConsumer[Any, Any]:
-    return worker(cluster, share_acknowledgement_mode="explicit", **options)
-
-
-def write(log: FakeLog, count: int) -> None:
-    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
-
-
-async def take(consumer: ShareConsumer[Any, Any], count: int) -> list[ShareRecord[Any, Any]]:
-    found: list[ShareRecord[Any, Any]] = []
-    async with asyncio.timeout(20):
-        while len(found) < count:
-            for records in (await consumer.getmany(timeout_ms=50, max_records=count - len(found))).values():
-                found += records
-    return found
-
-
-def kinds(cluster: FakeCluster) -> dict[int, int]:
-    """What became of the offsets of t-0."""
-    return {offset: kind for (place, offset), kind in cluster.share_group.settled.items() if place == ("t", 0)}
 
 
 async def test_a_stop_accepts_what_was_returned_and_gives_the_rest_back() -> None:
@@ -319,17 +293,6 @@ async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> No
         async with worker(cluster) as consumer:
             with pytest.raises(KafkaError, match="for this reason"):
                 await consumer.getmany(timeout_ms=10_000)
-
-
-async def test_a_topic_that_is_denied_is_told_and_the_member_goes_on() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        denied = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="not t")
-        cluster.on(HEARTBEAT, answer(denied))
-        write(cluster.log("t"), 3)
-        async with worker(cluster) as consumer:
-            with pytest.raises(KafkaError, match="not t"):
-                await consumer.getmany(timeout_ms=10_000)
-            assert len(await take(consumer, 3)) == 3
 
 
 async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:

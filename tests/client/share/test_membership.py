@@ -1,4 +1,4 @@
-"""How a share consumer joins, stays in and leaves its group."""
+"""A member of a share group: how it joins, stalls, and leaves, whatever the coordinator answers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,26 @@ import asyncio
 from typing import Any
 
 import pytest
+from odradek.client import KafkaError
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
-from odradek.tests.client.share.test_share_consumer import HEARTBEAT, take, worker, write
+from odradek.tests.client.share.workers import take, worker, write
 from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.wire import Call, answer, do_and_drop
+
+HEARTBEAT = ApiKey.SHARE_GROUP_HEARTBEAT
+
+
+async def test_a_topic_that_is_denied_is_told_and_the_member_goes_on() -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        denied = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="not t")
+        cluster.on(HEARTBEAT, answer(denied))
+        write(cluster.log("t"), 3)
+        async with worker(cluster) as consumer:
+            with pytest.raises(KafkaError, match="not t"):
+                await consumer.getmany(timeout_ms=10_000)
+            assert len(await take(consumer, 3)) == 3
 
 
 @pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
