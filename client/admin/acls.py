@@ -26,21 +26,22 @@ from ..core.leaders import for_items
 from ..core.options import check_apart, check_choice, check_kind
 from ..errors import KafkaError, error_of, raise_error
 
-# Kafka's numbers of its words; "any" and "match" are for filters.
-_RESOURCES = {"any": 1, "topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7}
-_PATTERNS = {"any": 1, "match": 2, "literal": 3, "prefixed": 4}
-_OPERATIONS = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
-            *("describe_configs", "alter_configs", "idempotent_write", "create_tokens", "describe_tokens"),
-            "two_phase_commit",
-        ),
-        1,
-    )
-}
-_PERMISSIONS = {"any": 1, "deny": 2, "allow": 3}
+# The words of ACLs, in the order of Kafka's numbers.
+RESOURCES = ("topic", "group", "cluster", "transactional_id", "delegation_token", "user")
+PATTERNS = ("literal", "prefixed")
+OPERATIONS = (
+    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs"),
+    *("alter_configs", "idempotent_write", "create_tokens", "describe_tokens", "two_phase_commit"),
+)
+
+
+def _numbered(*words: str) -> dict[str, int]:
+    return {word: number for number, word in enumerate(words, 1)}
+
+
+# "any" and "match" are for filters.
+_RESOURCES, _OPERATIONS = _numbered("any", *RESOURCES), _numbered("any", *OPERATIONS)
+_PATTERNS, _PERMISSIONS = _numbered("any", "match", *PATTERNS), _numbered("any", "deny", "allow")
 
 
 @dataclass(frozen=True, slots=True)

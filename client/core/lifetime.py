@@ -141,12 +141,20 @@ class Lifetime:
 class StartedClient(KnowsOtherNames):
     """A client that is started and stopped: by its user, or by `async with`."""
 
+    _lifetime: Lifetime
+
     async def start(self) -> None:
-        """Reach the cluster."""
-        raise NotImplementedError
+        """Connect. Raises ConnectionLost, which is NoBrokerReachable if no bootstrap server responds."""
+        await self._lifetime.start(self._start)
 
     async def stop(self) -> None:
-        """Close."""
+        """Close the connections; may be called again."""
+        await self._lifetime.stop(self._close)
+
+    async def _start(self) -> None:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:

@@ -107,9 +107,10 @@ class Deliveries:
         return taken
 
     def put_back(self, records: Sequence[ShareRecord]) -> None:
-        """Hand records out next time, as if they had not been taken."""
+        """Hand records out next time, as if they had not been taken; not those that another thread has settled."""
         for record in reversed(records):
-            self._waiting.appendleft(self._held.pop(_place(record)))
+            if (held := self._held.pop(_place(record), None)) is not None:
+                self._waiting.appendleft(held)
 
     def lose(self, node_id: int) -> None:
         """Drop what was fetched in a session that has ended: the leader has given it back to the group."""
