@@ -318,13 +318,9 @@ class ByRegistry:
         return f"{field} {content.decode()}"
 
     def ask(self) -> Future[None]:
-        asked: Future[None] = Future()
-        error = self.answers.pop(0)
+        asked, error = Future[None](), self.answers.pop(0)
         self.is_known = error is None
-        if error is None:
-            asked.set_result(None)
-        else:
-            asked.set_exception(error)
+        asked.set_result(None) if error is None else asked.set_exception(error)
         return asked
 
 
@@ -454,9 +450,8 @@ async def test_wrong_use_is_named() -> None:
         ShareConsumer("t", group_id="g", share_acknowledgement_mode="often")
     async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
         write(cluster.log("t"), 2)
-        records = await take(consumer, 2)
         with pytest.raises(InvalidAcknowledgement, match="acknowledgement is implicit"):
-            consumer.accept(records[0])
+            consumer.accept(*await take(consumer, 2))
         consumer.subscribe()
         with pytest.raises(NotAssigned):
             await consumer.getmany()
