@@ -26,7 +26,7 @@ from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..topics.topic import Topic
-from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..topics.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
@@ -246,14 +246,15 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
 
 def _create(view: _View, name: str) -> Topic:
     services = view.services
-    if services.replicas is not None:
-        return _ask_for(view, name)
     if services.topics.coming(name) is not None:
         # Making the rest of its partitions now would hold everybody up. The client asks again.
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-    services.topics.check_new(name, 1)
-    if not view.creates:
+    check_name(name)
+    if not view.creates or name == CLUSTER_METADATA_TOPIC:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if services.replicas is not None:
+        return _ask_for(view, name)
+    services.topics.check_new(name, 1)
     view.count_new_topic()
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
@@ -263,8 +264,7 @@ def _create(view: _View, name: str) -> Topic:
 def _ask_for(view: _View, name: str) -> NoReturn:
     """Have the controller create a topic; the client asks again until it is there."""
     services = view.services
-    check_name(name)
-    if not view.creates or services.cluster is None:
+    if services.cluster is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if services.cluster.auto_creation.begin(name):
         view.count_new_topic()

@@ -37,7 +37,7 @@ from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
 from .topic import Topic
-from .topic_names import check_collision, check_name, check_partition_count, new_topic_id
+from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name, check_partition_count, new_topic_id
 
 # A stop that closes so many logs of a data directory forces its file system to disk, instead of some six files each:
 # 5,000 logs took 16 s, and may take 5. With few, other programs' files on the same file system would cost more.
@@ -135,6 +135,8 @@ class Topics:
     def check_free(self, name: str) -> None:
         """Raise the KafkaError of an invalid name, or of one that is taken."""
         check_name(name)
+        if name == CLUSTER_METADATA_TOPIC:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._by_name or name in self._creations:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         check_collision(name, (*self._by_name, *self._creations))

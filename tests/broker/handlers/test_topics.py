@@ -93,6 +93,20 @@ async def test_existing_repeated_and_colliding_names(raw: Raw) -> None:
     assert sorted(await create(raw, *twice)) == [("c", ErrorCode.INVALID_REQUEST), ("d", 0)]
 
 
+async def test_a_name_that_collides_is_unknown_to_clients_that_do_not_create_it(raw: Raw) -> None:
+    await raw.create_topic("a.b")
+    for creates, code in ((False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (True, ErrorCode.INVALID_TOPIC_EXCEPTION)):
+        (found,) = await metadata(raw, "a_b", create=creates)
+        assert found.error_code == code  # type: ignore[attr-defined]
+
+
+async def test_no_client_creates_kafkas_metadata_topic(raw: Raw) -> None:
+    name = "__cluster_metadata"
+    assert await create(raw, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_REQUEST)]
+    (found,) = await metadata(raw, name, create=True)
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
+
+
 async def test_errors_are_checked_in_kafkas_order(raw: Raw) -> None:
     await raw.create_topic("there")
     bad = [CreatableTopicConfig("no.such", "1")]
