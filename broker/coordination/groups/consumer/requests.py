@@ -104,7 +104,7 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
         said.client_id,
         said.client_host,
         list(said.subscribed_topic_names),
-        said.subscribed_topic_regex,
+        said.subscribed_topic_regex or "",  # as in Kafka, though the response could say null
         assignment(describe_api, (*now.assigned, *now.revoking), topics),
         assignment(describe_api, member.target, topics),
         member_type=1 if said.classic_member_metadata is None else 0,
