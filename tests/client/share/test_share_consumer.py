@@ -199,6 +199,37 @@ async def test_a_commit_that_takes_too_long_says_so_and_goes_on() -> None:
         assert kinds(cluster) == {0: ACCEPT}
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_commit_waits_for_what_a_fetch_tells(is_lost: bool) -> None:
+    may_answer, asked = asyncio.Event(), asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster:
+        fetch = cluster.defaults[FETCH]
+
+        async def slowly(call: Call) -> Any:
+            asked.set()
+            await may_answer.wait()
+            return await (drop(call) if is_lost else fetch(call))
+
+        write(cluster.log("t"), 1)
+        async with worker(cluster) as consumer:
+            await take(consumer, 1)
+            cluster.defaults[FETCH] = slowly
+            assert await consumer.getmany(timeout_ms=10) == {}
+            await asked.wait()
+            committing = asyncio.create_task(consumer.commit())
+            await asyncio.sleep(0.02)
+            assert not committing.done()
+            may_answer.set()
+            if is_lost:
+                with pytest.raises(KafkaError, match="closed the connection"):
+                    await committing
+            else:
+                await committing
+                assert kinds(cluster) == {0: ACCEPT}
+            cluster.defaults[FETCH] = fetch
+            await consumer.commit()
+
+
 async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 4)
