@@ -173,6 +173,37 @@ async def test_a_commit_that_takes_too_long_says_so_and_goes_on() -> None:
         assert kinds(cluster) == {0: ACCEPT}
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_commit_waits_for_what_a_fetch_tells(is_lost: bool) -> None:
+    may_answer, asked = asyncio.Event(), asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster:
+        fetch = cluster.defaults[FETCH]
+
+        async def slowly(call: Call) -> Any:
+            asked.set()
+            await may_answer.wait()
+            return await (drop(call) if is_lost else fetch(call))
+
+        write(cluster.log("t"), 1)
+        async with worker(cluster) as consumer:
+            await take(consumer, 1)
+            cluster.defaults[FETCH] = slowly
+            assert await consumer.getmany(timeout_ms=10) == {}
+            await asked.wait()
+            committing = asyncio.create_task(consumer.commit())
+            await asyncio.sleep(0.02)
+            assert not committing.done()
+            may_answer.set()
+            if is_lost:
+                with pytest.raises(KafkaError, match="closed the connection"):
+                    await committing
+            else:
+                await committing
+                assert kinds(cluster) == {0: ACCEPT}
+            cluster.defaults[FETCH] = fetch
+            await consumer.commit()
+
+
 async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 4)
@@ -413,16 +444,6 @@ async def test_a_stop_under_way_returns_no_more_records() -> None:
             may_close.set()
             await stopping
         assert kinds(cluster) == {0: ACCEPT}
-
-
-async def test_another_subscription_is_told_to_the_group() -> None:
-    async with FakeCluster({"t": 1, "u": 1}) as cluster, worker(cluster) as consumer:
-        write(cluster.log("t"), 1)
-        write(cluster.log("u"), 1)
-        assert (await take(consumer, 1))[0].topic == "t"
-        consumer.subscribe("u")
-        assert consumer.subscription() == {"u"}
-        assert (await take(consumer, 1))[0].topic == "u"
 
 
 async def test_only_one_task_polls_and_a_stop_ends_its_iteration() -> None:
