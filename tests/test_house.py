@@ -144,14 +144,20 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def parsed() -> None:
-    """Parse every module with the collector off: it would look at each of a million nodes several times."""
+def parsed() -> Iterator[None]:
+    """Parse every module with the collector off: it would look at each of a million nodes several times.
+
+    They go with the last test. Each `gc.collect()` of a later one would take two seconds.
+    """
     gc.disable()
     try:
         for path in WRITTEN:
             nodes(path)
     finally:
         gc.enable()
+    yield
+    house.nodes.cache_clear()
+    house.tree_of.cache_clear()
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
