@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __version__ = "0.1.0"
+__all__ = ["__version__"]
 
 # Not that of `typing`: its import takes longer than a health check does.
 TYPE_CHECKING = False
@@ -10,8 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
-    """Return the `__getattr__` of a package that loads names at their first use. `modules`: module -> its names."""
+def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the `__getattr__` of a package that loads names at their first use, and its `__dir__`, which names them.
+
+    `modules`: module -> its names.
+    """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def load(name: str) -> object:
@@ -21,4 +25,4 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
 
         return getattr(import_module(f".{homes[name]}", package), name)
 
-    return load
+    return load, lambda: sorted(homes)

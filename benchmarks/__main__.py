@@ -28,7 +28,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, console, echo, growth, log_alone, recovery, report, security
+from . import clients, command_line, console, echo, growth, recovery, report, security
 from .brokers import Broker, Kafka, Odradek, Rate
 from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
@@ -38,7 +38,7 @@ from .scenarios import KCAT, SCENARIOS, Scenario
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
 # What --only looks in: the scenarios of a broker, and the measures that make their own.
-NAMES = (*(each.name for each in SCENARIOS), "kill -9", "the log alone", "echo", "growth", "cli beside kcat", "clients")
+NAMES = (*(each.name for each in SCENARIOS), "kill -9", "echo", "growth", "cli beside kcat", "clients")
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -114,8 +114,6 @@ def without_scenario(only: str, folder: Path, jars: str | None, rounds: int, com
     rows: list[list[str]] = []
     if only in "kill -9":
         rows += crash(folder, jars, rounds)
-    if only in "the log alone":
-        rows += alone(folder, compared)
     if only in "echo":
         rows.append(echoed(folder, rounds))
     if only in "growth":
@@ -169,19 +167,6 @@ def crash(folder: Path, jars: str | None, rounds: int) -> list[list[str]]:
             broker.remove()
         rows.append(row(Scenario(name, "s", lambda _: 0.0, less=True), figures))
         print("  ".join(rows[-1]), file=sys.stderr)
-    return rows
-
-
-def alone(folder: Path, compared: bool) -> list[list[str]]:
-    """Return the speed of the log without a broker, in batches of 1 MB, as a share of plain writes and reads."""
-    found = log_alone.measure(1000, 0.5, rounds=7, folder=folder)
-    rest = ["", "", f"{log_alone.GOAL:g}"] if compared else []
-    rows = [
-        ["the log alone appends 1 MB", "of os.write", f"{found['append_ratio']:.2f}", *rest],
-        ["the log alone reads 1 MB", "of os.preadv", f"{found['read_ratio']:.2f}", *rest],
-    ]
-    for each in rows:
-        print("  ".join(each), file=sys.stderr)
     return rows
 
 

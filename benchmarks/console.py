@@ -1,21 +1,16 @@
-"""What metrics and a console cost: counting, scrapes, a Heartbeat beside both, and a console at full size.
+"""What metrics and a console cost: scrapes, a Heartbeat beside both, and a console at full size.
 
     make bench ARGS=console                           all of it
-    make bench ARGS="console --only cost"             one part: cost, scrape, beside, search, tail or topics
+    make bench ARGS="console --only scrape"           one part: scrape, beside, search, tail or topics
 
-`cost` compares the broker with itself without the lines that count, by CPU time in short turns (request_cost.py), and
-`scrape` counts the CPU time of each turn of the event loop: both hold on a busy machine. `beside` wants a quiet one.
+`scrape` counts the CPU time of each turn of the event loop, which holds on a busy machine. `beside` wants a quiet one.
 `search`, `tail` and `topics` are in console_size.py.
-
-On 2026-11-26 callgrind counted 128,607 instructions for a Produce of one record with the counting and 127,771 without
-(0.65 %; bursts of 32, and one percent of noise), and 118,855 and 118,442 from the dispatcher on alone (0.35 %).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import shutil
 import statistics
 import subprocess
 import sys
@@ -32,27 +27,13 @@ from odradek.broker.http.scrape import Scraped
 from odradek.broker.http.unread_ages import UnreadAges
 from odradek.client import Admin, NewTopic
 
-from . import console_size, load, request_cost
+from . import console_size, groups, load
 from .brokers import Odradek, free_port
-from .load import Wire
 
 SIZES = {"search": console_size.search, "tail": console_size.tail, "topics": console_size.topics}
-PARTS = ("cost", "scrape", "beside", *SIZES)
+PARTS = ("scrape", "beside", *SIZES)
 ROOT = Path(__file__).parents[1]
-LEFT_OUT = shutil.ignore_patterns(".*", "tests", "docs", "benchmarks", "build", "*.egg-info", "__pycache__")
-# What counts in the way of a Produce, and what stands there without it. Bytes and records are read from the log.
-COUNTING = {
-    "broker/network/dispatcher.py": (
-        ("        number = counts.requests\n        counts.requests = number + 1\n", ""),
-        ("        began_ns = 0 if number & _COUNTED else perf_counter_ns()\n", ""),
-        (
-            "        if began_ns:\n            counts.observe_since(began_ns)\n        return encoded\n",
-            "        return encoded\n",
-        ),
-        ("response, began_ns)\n        # As", "response, 0)\n        # As"),
-    ),
-}
-MOST_COST, MOST_PAGE_MS, MOST_TURN_MS, MOST_BESIDE = 1.01, 5.0, 10.0, 1.1
+MOST_PAGE_MS, MOST_TURN_MS, MOST_BESIDE = 5.0, 10.0, 1.1
 SERIES, PARTITIONS = 2_000, 10_000
 TOPICS_BESIDE, TURN_S = 1_000, 5.0
 
@@ -74,31 +55,11 @@ def main(arguments: list[str]) -> None:
                 for row in SIZES[part](folder):
                     _row(*row)
                 continue
-            {"cost": cost, "scrape": scrape, "beside": lambda each: beside(each, chosen.rounds)}[part](folder)
+            scrape(folder) if part == "scrape" else beside(folder, chosen.rounds)
 
 
 def _row(what: str, figure: str, value: float, most: float) -> None:
     print(f"| {what} | {figure} | {'reached' if value <= most else 'NOT REACHED'} (at most {most:g}) |", flush=True)
-
-
-# -- Counting
-
-
-def cost(folder: Path) -> None:
-    """Print how much dearer a Produce of one record is with the counting than without."""
-    plain = folder / "uncounted"
-    shutil.copytree(ROOT, plain, ignore=LEFT_OUT)
-    for path, changes in COUNTING.items():
-        text = (plain / path).read_text()
-        for counting, without in changes:
-            assert text.count(counting) == 1, f"{path} has other words for {counting.strip()!r}"
-            text = text.replace(counting, without)
-        (plain / path).write_text(text)
-    brokers = [Odradek(folder / "without", plain), Odradek(folder / "with", settings={"http.listener": free_port()})]
-    with brokers[0], brokers[1]:
-        for found in request_cost.measure(list(brokers)):
-            before, after = found.medians_us
-            _row(f"CPU of {found.name}, counted / not", f"{after:.2f} / {before:.2f} us", found.ratios[1], MOST_COST)
 
 
 # -- Scrapes
@@ -160,19 +121,16 @@ def beside(folder: Path, rounds: int) -> None:
 def _heartbeats(broker: Odradek, http: int, rounds: int) -> tuple[list[float], list[float]]:
     """Return the p99 of each round in us: alone, and beside both."""
     asyncio.run(_create(broker.address))
-    wire = Wire(broker.address)
-    topic = "beside"
-    load.create_topic(wire, topic)
-    frame = request_cost.KINDS["Heartbeat"](wire, topic)
+    member, frame = groups.beating(broker.address)
     alone: list[float] = []
     visited: list[float] = []
     for _ in range(rounds):
-        alone.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
+        alone.append(load.run(member.wire, [frame], 1, TURN_S)["p99_us"])
         with console_size.started(broker.address) as console:
             urls = [f"http://127.0.0.1:{http}/metrics", f"{console.url}/topics", f"{console.url}/series?kind=rate"]
             visitor = subprocess.Popen([sys.executable, "-m", "benchmarks", "console", "visit", *urls], cwd=ROOT)
             time.sleep(2)  # both have started, and the first sample is taken
-            visited.append(load.run(wire, [frame], 1, TURN_S)["p99_us"])
+            visited.append(load.run(member.wire, [frame], 1, TURN_S)["p99_us"])
             visitor.terminate()
             visitor.wait(30)
     return alone, visited

@@ -68,8 +68,10 @@ def started(address: str) -> Generator[Console]:
     command = [sys.executable, "-m", "odradek", "console", "-b", address, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        yield Console(process.stdout.readline().split()[1], process.pid)
-        process.terminate()
+        try:
+            yield Console(process.stdout.readline().split()[1], process.pid)
+        finally:
+            process.terminate()
 
 
 def _batch(topic: str, value: Callable[[int], bytes]) -> bytes:

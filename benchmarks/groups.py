@@ -224,7 +224,7 @@ def cycle(address: str) -> float:
     return done / (time.perf_counter() - started)
 
 
-def _beating(address: str) -> tuple[Member, bytes]:
+def beating(address: str) -> tuple[Member, bytes]:
     """Return the member of a stable group, and its Heartbeat."""
     member = Member(prepared(address), f"beats-{time.time_ns()}")
     member.join()
@@ -236,14 +236,14 @@ def _beating(address: str) -> tuple[Member, bytes]:
 
 def heartbeat(in_flight: int, address: str) -> float:
     """Return the heartbeats a second of a member of a stable group."""
-    member, data = _beating(address)
+    member, data = beating(address)
     run(member.wire, [data], in_flight, 0.5)
     return run(member.wire, [data], in_flight, HEARTBEATS_FOR_S)["requests_per_s"]
 
 
 def heartbeat_beside_produce(address: str) -> float:
     """Return the p99 in milliseconds of a Heartbeat, some 500 a second, while another client produces 1 MB batches."""
-    member, data = _beating(address)
+    member, data = beating(address)
     command = [sys.executable, "-m", "benchmarks.load", address, "produce-1mb", "--in-flight", "5"]
     times_ms: list[float] = []
     with subprocess.Popen([*command, "--seconds", f"{PRODUCE_FOR_S:g}"], stdout=subprocess.DEVNULL) as producing:

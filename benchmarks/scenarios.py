@@ -218,20 +218,6 @@ SCENARIOS = (
     Scenario("1,000 idle groups", "MB", groups.idle_groups, less=True),
     Scenario("transactions of 10 records, 50 producers", "1/s", transactions.load(50), 1.0, warm="transactions"),
     Scenario("transactions of 10 records, 1 producer", "1/s", transactions.load(1), 1.0, warm="transactions"),
-    Scenario(
-        "CPU of an idempotent request, by a plain one's: one record",
-        "x plain",
-        transactions.cost(transactions.RECORD_BYTES),
-        less=True,
-        warm="idempotence",
-    ),
-    Scenario(
-        "CPU of an idempotent request, by a plain one's: 16 KB (at most 1.03)",
-        "x plain",
-        transactions.cost(transactions.BATCH_BYTES),
-        less=True,
-        warm="idempotence",
-    ),
     Scenario("librdkafka produces 1 KB", "MB/s", kcat_produce(1000, 1_000_000_000), 1.4, needs="kcat"),
     Scenario("librdkafka consumes 1 KB", "MB/s", kcat_consume(1000, 1_000_000_000), 1.1, needs="kcat"),
     *(

@@ -17,8 +17,4 @@ if TYPE_CHECKING:
 __all__ = ["Broker", "BrokerConfig", "StartError"]
 
 _MODULES = {"configs.broker_config": "BrokerConfig", "log_dirs.data_dir": "StartError", "server": "Broker"}
-__getattr__ = lazily(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -31,7 +31,7 @@ from .log_dirs.data_dir import StartError
 from .log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
 from .log_dirs.log_dirs import LogDirs, refuse_orphans
 from .log_dirs.timed_disk import TimedDisk
-from .network.acceptor import Acceptor
+from .network.acceptor import Acceptor, cannot_listen
 from .network.allocator import keep_freed_memory
 from .network.connection import Dispatch
 from .network.connection_memory import ConnectionMemory
@@ -483,8 +483,7 @@ async def _listen_for_http(http: HttpEndpoint, config: BrokerConfig) -> None:
     try:
         await http.start()
     except OSError as error:
-        why = error.strerror or str(error)
-        raise StartError(f"cannot listen on http.listener={config.http_listener}: {why.lower()}") from error
+        raise cannot_listen(f"http.listener={config.http_listener}", "http.listener", error) from error
 
 
 def _note_offline(services: Services, partition: PartitionState) -> None:

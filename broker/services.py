@@ -40,9 +40,8 @@ from .topics.fetch_sessions import FetchSessions
 from .topics.flusher import Flusher
 from .topics.internal_topics import InternalTopics
 from .topics.metadata_journal import Metadata
-from .topics.own_security import OwnSecurity
 from .topics.partition_state import PartitionState
-from .topics.security_store import SecurityStore
+from .topics.security_store import OwnSecurity, SecurityStore
 from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
@@ -309,11 +308,7 @@ class Assembly:
         return CoordinatorMoves(groups, transactions, share_states)
 
     def _replicas(
-        self,
-        background: BackgroundTasks,
-        staging: Staging,
-        moves: CoordinatorMoves,
-        remote: _Remote,
+        self, background: BackgroundTasks, staging: Staging, moves: CoordinatorMoves, remote: _Remote
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
         from .replication.replicas import Replicas

@@ -9,6 +9,7 @@ clients who ask at once cost no memory.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -54,3 +55,25 @@ def in_turns(steps: Iterator[None]) -> None:
     for _ in steps:
         asyncio.get_running_loop().call_soon(in_turns, steps)
         return
+
+
+class Turns:
+    """Work of one kind, much of which may come at once: one step of all of it in each turn of the event loop."""
+
+    def __init__(self) -> None:
+        self._due: deque[Iterator[None]] = deque()
+        self._has_turn = False
+
+    def add(self, steps: Iterator[None]) -> None:
+        """Take the steps in order, behind those that came before. The first one is taken now where there are none."""
+        self._due.append(steps)
+        if not self._has_turn:
+            self._turn()
+
+    def _turn(self) -> None:
+        self._has_turn = bool(self._due)
+        if self._has_turn:
+            asyncio.get_running_loop().call_soon(self._turn)
+            for _ in self._due[0]:
+                return
+            self._due.popleft()

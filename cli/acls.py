@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..broker.security import acls
 from .confirmation import dry_run_option
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
@@ -20,12 +22,9 @@ if TYPE_CHECKING:
 _COLUMNS = ("principal", "permission", "operation", "resource", "host")
 _EXPLAINED = ("principal", "operation", "resource", "host", "decision", "rule")
 _TYPES = ("topic", "group", "transactional_id", "delegation_token", "user")
-_OPERATIONS = (
-    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs"),
-    *("alter_configs", "idempotent_write", "create_tokens", "describe_tokens", "two_phase_commit"),
-)
+_OPERATIONS = tuple(each.name.lower() for each in acls.Operation if each > acls.Operation.ANY)
 # What the cluster's resource is called.
-_CLUSTER, _CLUSTER_NAME = "cluster", "kafka-cluster"
+_CLUSTER = "cluster"
 
 _host_option = click.option("--host", metavar="ADDRESS", default="*", help="Only from this IP address.")
 _deny_option = click.option("--deny", is_flag=True, help="Deny it, whatever else allows it.")
@@ -126,9 +125,7 @@ def remove(principal: str, operation: str, resource: str, deny: bool, host: str,
     from ..client.admin.acls import AclFilter
 
     acl = _acl(principal, operation, resource, deny, host)
-    wanted = AclFilter(
-        acl.principal, acl.operation, acl.resource_type, acl.resource_name, acl.permission, acl.host, acl.pattern_type
-    )
+    wanted = AclFilter(**asdict(acl))
 
     async def work(admin: Admin) -> list[Acl]:
         return await admin.describe_acls(wanted) if dry_run else (await admin.delete_acls(wanted))[wanted]
@@ -157,7 +154,6 @@ def explain(principal: str, operation: str, resource: str, host: str) -> None:
 
 async def explained(admin: Admin, asked: Acl) -> Decision:
     """Decide as the broker does, by its ACLs and its configs."""
-    from ..broker.security import acls
     from ..broker.security.authorizer import Authorizer
     from ..broker.security.principals import parse_principal
 
@@ -184,8 +180,6 @@ async def _configs(admin: Admin) -> dict[str, str]:
 
 
 def _as_the_broker_has_it(acl: Acl) -> Any:
-    from ..broker.security import acls
-
     return acls.Acl(
         acls.ResourceType[acl.resource_type.upper()],
         acl.resource_name,
@@ -209,7 +203,7 @@ def _parsed(resource: str) -> tuple[str, str, str]:
     kind, colon, name = resource.partition(":")
     kind = kind.lower().replace("-", "_")
     if kind == _CLUSTER:
-        return _CLUSTER, _CLUSTER_NAME, "literal"
+        return _CLUSTER, acls.CLUSTER_NAME, "literal"
     if not colon or not name or kind not in _TYPES:
         raise click.UsageError(f"a resource is one of {', '.join(_TYPES)} with :NAME, or cluster, not '{resource}'")
     if name.endswith("*") and name != "*":

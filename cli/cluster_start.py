@@ -127,7 +127,8 @@ def _ready(broker: subprocess.Popen[str], log: Path) -> str:
     word, _, address = broker.stdout.readline().strip().partition(" ")
     if word != "ready":
         lines = log.read_text(errors="replace").splitlines()
-        raise CliError(f"a broker did not start: {lines[-1] if lines else 'it has ended'} (see {log})")
+        why = lines[-1].removeprefix("odradek: ") if lines else "it has ended"
+        raise CliError(f"a broker did not start: {why} (see {log})")
     return address
 
 

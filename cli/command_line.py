@@ -89,7 +89,7 @@ class _Lazy(click.Group):
         if cmd_name not in COMMANDS:
             from .usage_errors import check_command
 
-            check_command(cmd_name, ctx)
+            check_command(cmd_name, COMMANDS, ctx)
             return None
         module = import_module("." + _SHARED.get(cmd_name, cmd_name), __package__)
         command: click.Command = getattr(module, cmd_name if cmd_name in _SHARED else "command")

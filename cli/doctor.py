@@ -90,6 +90,7 @@ def _show(found: list[Finding]) -> None:
 
 def _check_broker(bootstrap_server: str) -> Iterator[Finding]:
     """Yield whether the broker answers, and whether clients reach every broker where they are told to."""
+    from ..client.core.options import in_words_of_kafka
     from ..client.errors import KafkaError, NoBrokerReachable
 
     try:
@@ -99,7 +100,7 @@ def _check_broker(bootstrap_server: str) -> Iterator[Finding]:
         result = WARNING if bootstrap_server == DEFAULT_ADDRESS else PROBLEM
         if error.listens:
             remedy = "set what the reason names (-X NAME=VALUE), or pass the address of another listener with -b"
-            yield Finding("broker", PROBLEM, f"cannot use {error.tried}", remedy)
+            yield Finding("broker", PROBLEM, in_words_of_kafka(f"cannot use {error.tried}"), remedy)
         else:
             what = f"cannot reach {error.tried}"
             yield Finding("broker", result, what, 'start one with "odradek serve", or pass -b')

@@ -21,8 +21,7 @@ from ..protocol.records.record import Record
 from ..storage.files import DISK
 from ..storage.producer_snapshot import decode as decode_snapshot
 from ..storage.segments import walk
-from ..storage.segments.offset_index import OffsetIndex
-from ..storage.segments.time_index import TimeIndex
+from ..storage.segments.segment_indexes import OffsetIndex, TimeIndex
 from .errors import CliError
 from .output import Row, TimeText, print_rows, row_options, time_format, time_options
 from .record_format import INTERNAL_TOPICS

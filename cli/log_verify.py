@@ -20,7 +20,7 @@ from ..broker.clock import Clock
 from ..broker.log_dirs.partition_dirs import partition_of
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
-from ..storage.backup import Entry, checked, read_manifest
+from ..storage.backup import MANIFEST, Entry, checked, read_manifest
 from ..storage.backup_places import BackupError, Place, place_of
 from ..storage.errors import DamagedFile, DiskError, LockedError
 from ..storage.files import DirectoryLock
@@ -50,7 +50,7 @@ class _Folder:
 def command(where: str, repairs: bool) -> None:
     """Check DIR, a data directory or one partition's directory: every batch, every index entry, every small file.
 
-    DIR may be the URL of a backup in an object store: each file is compared with its CRC, and each batch is checked.
+    DIR may be a backup, also its URL in an object store: each file is compared with its CRC, and each batch is checked.
 
     Status 1 if something is wrong. With --repair the tail of a log is cut at its first bad batch, if that was never
     forced to disk, and indexes are built again. Damage before that stays. It is written down: from its next start on
@@ -63,7 +63,7 @@ def command(where: str, repairs: bool) -> None:
       odradek log verify odradek-data --repair
       odradek log verify s3://backups/monday
     """
-    if "://" in where:
+    if "://" in where or (Path(where) / MANIFEST).exists():
         _verify_backup(where, repairs)
         return
     directory = Path(where)
@@ -84,7 +84,7 @@ def command(where: str, repairs: bool) -> None:
 
 
 def _verify_backup(url: str, repairs: bool) -> None:
-    """Read a backup in an object store, a segment at a time, and print what is wrong."""
+    """Read a backup, a segment at a time, and print what is wrong."""
     if repairs:
         raise CliError("a backup is not repaired: restore it, and repair the data directory")
     try:

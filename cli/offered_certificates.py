@@ -21,7 +21,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from ..broker.security import pem
 from ..broker.security.certificates import CertificateError, subject_name
 from ..client.core.handshakes import handshake_error
-from .broker_address import BadAddress, nothing_listens, split_addresses
+from ..client.errors import NoBrokerReachable
+from .broker_address import BadAddress, split_addresses
 from .errors import CliError
 from .health_check import REQUEST
 
@@ -199,7 +200,7 @@ def _connected(address: str, host: str, port: int, context: ssl.SSLContext) -> G
     except UnicodeError:
         raise CliError(f"{address} is no file, and its host is no name") from None
     except OSError as error:
-        raise CliError(nothing_listens(f"{address} ({(error.strerror or str(error)).lower()})")) from error
+        raise CliError(NoBrokerReachable(f"{address} ({(error.strerror or str(error)).lower()})").message) from error
 
 
 def _chain(connection: Any) -> list[bytes]:

@@ -19,15 +19,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import chain, count
-from math import isfinite
 from typing import Any, cast
 
 import click
 
+from ..client.core.record_json import as_json, iso_text, moment_of, utc_text
 from .values import Number
 
 # The rows that decide the widths of a table's columns.
@@ -202,36 +200,6 @@ def as_text(value: object) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
-def as_json(row: Row | Sequence[Any]) -> str:
-    """Return a row, or a list, as JSON. Bytes without UTF-8 become `{"base64": "..."}`, NaN and infinities null."""
-    import json
-
-    try:
-        return json.dumps(row, default=_json_value, ensure_ascii=False, allow_nan=False)
-    except ValueError:
-        return json.dumps(_without_nan(row), default=_json_value, ensure_ascii=False)
-
-
-def _without_nan(value: Any) -> Any:
-    """Return a value with null for each number that JSON does not have."""
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {name: _without_nan(each) for name, each in cast("Row", value).items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in cast("Sequence[Any]", value)]
-    return value
-
-
-def _json_value(value: object) -> object:
-    if isinstance(value, bytes):
-        try:
-            return value.decode("utf-8")
-        except UnicodeDecodeError:
-            return {"base64": b64encode(value).decode("ascii")}
-    return str(value)
-
-
 def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
@@ -293,24 +261,5 @@ def time_format() -> TimeText:
 
 def local_text(time_ms: int) -> str | int:
     """Return a time as ISO 8601 with the offset of the local zone at that time."""
-    moment = _moment(time_ms)
-    return time_ms if moment is None else _with_ms(moment.astimezone(), time_ms)
-
-
-def utc_text(time_ms: int) -> str | int:
-    """Return a time as ISO 8601 in UTC, with a Z."""
-    moment = _moment(time_ms)
-    return time_ms if moment is None else _with_ms(moment, time_ms).removesuffix("+00:00") + "Z"
-
-
-def _moment(time_ms: int) -> datetime | None:
-    """Return the second that a time lies in; None where no calendar has it."""
-    try:
-        return datetime.fromtimestamp(time_ms // 1000, UTC) if time_ms >= 0 else None
-    except (OverflowError, OSError, ValueError):
-        return None
-
-
-def _with_ms(moment: datetime, time_ms: int) -> str:
-    # Not by dividing: a float has no room for the milliseconds of far times.
-    return moment.replace(microsecond=time_ms % 1000 * 1000).isoformat(timespec="milliseconds")
+    moment = moment_of(time_ms)
+    return time_ms if moment is None else iso_text(moment.astimezone(), time_ms)

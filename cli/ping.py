@@ -1,14 +1,14 @@
-"""`odradek ping`: does a broker answer? `health_check.py` asks, with plain options without loading this module."""
+"""`odradek ping`: whether brokers answer. With plain options `health_check.py` does it without this module."""
 
 from __future__ import annotations
 
 import click
 
+from ..client.core.record_json import as_json as json_text
 from .broker_address import BadAddress
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .health_check import DEFAULT_TIMEOUT_S, NoAnswer, answers, time_ms
-from .output import as_json as json_text
 from .output import chosen, json_option
 from .values import Number
 

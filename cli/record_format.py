@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from .output import as_json, utc_text
+from ..client.core.record_json import as_json, json_line
 from .values import unescape
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def line_format(
 
 def _formatter(as_json: bool, key_separator: str | None, layout: str | None, null: str) -> Formatter:
     if as_json:
-        return _json
+        return json_line
     null_bytes = unescape(null, "--null")
     if layout is not None:
         return _custom(unescape(layout, "--format"), null_bytes)
@@ -126,12 +126,7 @@ def _field(match: re.Match[bytes], null: bytes) -> bytes | Formatter:
 
 
 def _json_text(data: bytes) -> bytes:
-    return _dumps(data).encode("utf-8", "surrogatepass")
-
-
-def _dumps(data: bytes) -> str:
-    # as_json knows how bytes look in JSON, but only as a value of an object.
-    return as_json({"": data})[len('{"": ') : -1]
+    return as_json(data).encode("utf-8", "surrogatepass")
 
 
 _ENCODINGS: dict[bytes, Callable[[bytes], bytes]] = {
@@ -140,16 +135,3 @@ _ENCODINGS: dict[bytes, Callable[[bytes], bytes]] = {
     b"base64": b64encode,
     b"json": _json_text,
 }
-
-
-def _json(record: ConsumerRecord) -> bytes:
-    row = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": None if record.timestamp_ms < 0 else utc_text(record.timestamp_ms),
-        "key": record.key,
-        "value": record.value,
-        "headers": [[name, value] for name, value in record.headers],
-    }
-    return as_json(row).encode("utf-8", "surrogatepass") + b"\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -13,7 +13,7 @@ import click
 
 from .errors import CliError
 from .record_input import BadLine, InputRecord
-from .values import OneOf
+from .values import OneOf, login_of
 
 if TYPE_CHECKING:
     from ..client.schemas import SchemaRegistry
@@ -91,6 +91,17 @@ class _Printed:
         return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
+def registry_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --registry, --registry-login-file and --registry-ca."""
+    return _with(_REGISTRY_OPTIONS, function)
+
+
+def _with(options: Sequence[Decorator], function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
 def schema_options(*, writes: bool) -> Decorator:
     """Return a decorator for --key-format, --value-format and --registry, which arrive as the parameter `formats`.
 
@@ -103,10 +114,7 @@ def schema_options(*, writes: bool) -> Decorator:
             chosen = {name: given.pop(name) for name in (*_NAMES, *(_WRITING if writes else ()))}
             return function(formats=_formats(**chosen), **given)
 
-        decorated: Callable[..., Any] = with_formats
-        for option in reversed([*_OPTIONS, *(_WRITING_OPTIONS if writes else [])]):
-            decorated = option(decorated)
-        return decorated
+        return _with([*_OPTIONS, *(_WRITING_OPTIONS if writes else [])], with_formats)
 
     return decorate
 
@@ -114,14 +122,17 @@ def schema_options(*, writes: bool) -> Decorator:
 _NAMES = ("key_format", "value_format", "registry", "registry_login_file", "registry_ca")
 _WRITING = ("key_schema", "value_schema")
 _FILE = click.Path(path_type=Path)
+_REGISTRY_OPTIONS = [
+    click.option("--registry", metavar="URL", help="The schema registry, such as http://127.0.0.1:8081."),
+    click.option("--registry-login-file", metavar="FILE", type=_FILE, help="NAME:PASSWORD for the registry."),
+    click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS."),
+]
 _OPTIONS = [
     click.option("--key-format", type=OneOf(FORMATS), help="Keys have a schema of the registry, and are JSON here."),
     click.option(
         "--value-format", type=OneOf(FORMATS), help="Values have a schema of the registry, and are JSON here."
     ),
-    click.option("--registry", metavar="URL", help="The schema registry, such as http://127.0.0.1:8081."),
-    click.option("--registry-login-file", metavar="FILE", type=_FILE, help="NAME:PASSWORD for the registry."),
-    click.option("--registry-ca", metavar="FILE", help="Certificates (PEM) to trust, for a registry with TLS."),
+    *_REGISTRY_OPTIONS,
 ]
 _WRITING_OPTIONS = [
     click.option(
@@ -160,7 +171,6 @@ def registry_client(url: str, login_file: Path | None, ca_file: str | None) -> S
     """Return the client of --registry and its options. UsageError for what no registry can be, CliError for a file."""
     from ..client.errors import InvalidOption
     from ..client.schemas import SchemaRegistry
-    from .registry import login_of
 
     login = None if login_file is None else login_of(login_file, "--registry-login-file")
     try:
@@ -181,4 +191,4 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise CliError(f"{path}: {error}") from error
+        raise CliError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

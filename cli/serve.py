@@ -173,7 +173,6 @@ def command(
       odradek serve --listen 127.0.0.1:0 --log-format json
       odradek serve --secure --listen 0.0.0.0:9093
     """
-    set_up_logging(log_format, log_level, utc=log_utc)
     texts = texts_of(listen, data_dir, config_file, assignments)
     if http is not None:
         texts["http.listener"] = http
@@ -181,6 +180,8 @@ def command(
         from .secure_start import secure_texts
 
         texts = secure_texts(texts)
+    # Not before: the broker that makes the first user would seem to be the one that was asked for.
+    set_up_logging(log_format, log_level, utc=log_utc)
     try:
         config, warnings = BrokerConfig.parse(texts, strict=strict)
     except ConfigError as error:
@@ -227,6 +228,10 @@ def texts_of(
         texts[name] = value
     if listen is not None:
         check_listen(listen)
+        if _is_secure(texts):
+            # Otherwise a listener would be open that was to ask who comes.
+            given = texts["listeners"]
+            raise click.UsageError(f"--listen would replace listeners={given} by PLAINTEXT: leave one of the two out")
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
         # log.dirs is a list: a comma in the name would make two directories of it.
@@ -234,6 +239,14 @@ def texts_of(
             raise click.UsageError("--data-dir cannot have a comma")
         texts["log.dirs"] = data_dir
     return texts
+
+
+def _is_secure(texts: Mapping[str, str]) -> bool:
+    """Return whether one of the listeners in these configs has TLS or logins, by its name or the protocol map."""
+    pairs = texts.get("listener.security.protocol.map", "").split(",")
+    protocols = dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
+    names = [each.strip().partition("://")[0] for each in texts.get("listeners", "").split(",")]
+    return any(protocols.get(name, name).strip().upper().startswith(("SSL", "SASL_")) for name in names)
 
 
 def check_listen(listen: str) -> None:
@@ -274,7 +287,8 @@ def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
     from ..broker.server import serve
 
     def announce(address: str) -> None:
-        _announce(address)
+        notify(READY)
+        say_ready(address)
         for child in children:
             child.start(address)
 
@@ -301,8 +315,8 @@ def _loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
     return run
 
 
-def _announce(address: str) -> None:
-    notify(READY)
+def say_ready(address: str) -> None:
+    """Print the line for scripts. A service whose caller reads nothing serves all the same."""
     try:
         click.echo(f"ready {address}")
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,41 +102,52 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
     An error of the broker, or of the way to it, becomes a CliError. Ctrl-C ends the command with status 130.
     """
-    from ..client.errors import KafkaError, NoBrokerReachable
+    with closing(main):  # Ctrl-C may come before it begins
+        from ..client.errors import KafkaError, NoBrokerReachable
 
-    try:
-        with retry_notice():
-            return _run(main)
-    except NoBrokerReachable as error:
-        raise unreachable(error) from error
-    except KafkaError as error:
-        raise CliError(with_advice(error)) from error
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(130) from None
+        try:
+            with retry_notice():
+                return _run(main)
+        except NoBrokerReachable as error:
+            raise unreachable(error) from error
+        except KafkaError as error:
+            raise CliError(with_advice(error)) from error
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(130) from None
 
 
 def unreachable(error: NoBrokerReachable) -> CliError:
     """Return the error of a command that found no broker: to start one helps only where nobody listens."""
-    return CliError(error.message if error.listens else nothing_listens(error.tried))
+    from ..client.core.options import in_words_of_kafka
+
+    return CliError(in_words_of_kafka(error.message) if error.listens else nothing_listens(error.tried))
 
 
 def with_advice(error: KafkaError) -> str:
     """Return an error's text with what the user can do about it, which a broker cannot know."""
-    from ..client.errors import AuthenticationFailed, ErrorCode, InvalidOption
+    from ..client.core.options import in_words_of_kafka
+    from ..client.errors import (
+        AuthenticationFailed,
+        DeliveryFailed,
+        ErrorCode,
+        InvalidOption,
+        RecordTooLarge,
+        RequestTimedOut,
+    )
 
     if isinstance(error, AuthenticationFailed | InvalidOption):
-        from ..client.core.options import in_words_of_kafka
-
         return in_words_of_kafka(error.message)
     # Their messages say all: Kafka's name for the error would add nothing.
     plain = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_PARTITIONS}
     advice = {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` names the topics that are there",
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`odradek topics list` has all topics with their partitions",
         ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes that no error, `odradek topics alter` changes a topic",
         ErrorCode.OFFSET_OUT_OF_RANGE: "`odradek topics describe` prints where each partition begins and ends",
         ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`odradek transactions list` names those that are known",
     }
     text = error.message.removesuffix(".")
+    if isinstance(error, DeliveryFailed | RecordTooLarge | RequestTimedOut):
+        text = in_words_of_kafka(text)
     if error.code in advice:
         return f"{text}; {advice[error.code]}"
     return text if error.code in plain else f"{text} ({error.code.name})"

@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import click
 
+from ..client.core.record_json import as_json
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
-from .output import Rows, as_json, chosen, row_options
+from .output import Rows, chosen, row_options
 from .schema_options import SchemaFormats, schema_options
 from .session import unreachable, with_advice
 from .values import OneOf

@@ -5,18 +5,18 @@ Options that mean the same as there are taken as they are (docs/cli.md). The hin
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 import click
 
-# Command -> the one that does it here.
+# Command -> the one that does it here. That of a misspelt one is the nearest.
 _COMMANDS = {
-    "topic": "topics",
-    "group": "groups",
     "list": "topics list",
     "create": "topics create",
     "describe": "topics describe",
     "delete": "topics delete",
     "metadata": "cluster info",
-    "configs": "config",
     "version": "--version",
     "help": "--help",
 }
@@ -57,10 +57,11 @@ _OPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-def check_command(name: str, context: click.Context) -> None:
-    """Raise UsageError for a command that has another name here."""
-    if name in _COMMANDS:
-        raise click.UsageError(f"No such command {name!r}. Did you mean `odradek {_COMMANDS[name]}`?", context)
+def check_command(name: str, known: Iterable[str], context: click.Context) -> None:
+    """Raise UsageError for a command that has another name here, or nearly that of a known one."""
+    meant = _COMMANDS.get(name) or next(iter(get_close_matches(name, known, 1)), None)
+    if meant is not None:
+        raise click.UsageError(f"No such command {name!r}. Did you mean `odradek {meant}`?", context)
 
 
 def explained(error: click.NoSuchOption) -> click.UsageError:

@@ -129,7 +129,9 @@ def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None
         config = BrokerConfig(
             node_id=1 if meta is None else meta.node_id,
             listeners=("PLAINTEXT://127.0.0.1:0",),
-            max_connections=0,
+            # Nobody may connect. A limit of 0 needs an override: here it is of an address that nobody has.
+            max_connections_per_ip=0,
+            max_connections_per_ip_overrides="192.0.2.1:0",
             log_dirs=(data_dir,),
         )
         async with Broker(config) as broker:

@@ -139,7 +139,7 @@ def readable(name: str, value: str | None) -> str | None:
 def size_text(number: int) -> str:
     """Return a number of bytes for people, exact or with one decimal: 1 GiB, 2 MB, 1.5 KiB, 17 B."""
     exact = [(size, unit) for unit, size in (_SIZES | _BINARY_SIZES).items() if size > 1 and not number % size]
-    if number and exact:
+    if exact and 0 < number // max(exact)[0] < 10_000:
         size, unit = max(exact)
         return f"{number // size} {unit}"
     for unit, size in reversed(_BINARY_SIZES.items()):
@@ -207,3 +207,17 @@ def read_password(option: str, name: str) -> str:
     if not password:
         raise CliError(f"{option} {name} is empty")
     return password
+
+
+def login_of(path: Path, option: str = "--login-file") -> str:
+    """Return the NAME:PASSWORD of the file that an option names. CliError for a file without one."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise CliError(f"{option} {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{option} {path}: is no text in UTF-8") from error
+    name, colon, password = text.partition(":")
+    if not (name and colon and password) or "\n" in text:
+        raise CliError(f"{option} {path}: one line NAME:PASSWORD is expected")
+    return text

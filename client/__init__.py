@@ -123,8 +123,4 @@ _MODULES = {
     "share": "ShareConsumer",
     "topic_table": "read_topic",
 }
-__getattr__ = lazily(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from .consumer.consumer import Consumer
 from .core.clock import wall_clock_ms
+from .errors import KafkaError
 from .record import TopicPartition
 
 # A fetch brings one batch at least, however low the limit is.
@@ -33,8 +35,9 @@ async def ages_ms(
     for each, offset in offsets.items():
         consumer.seek(each, offset)
     while len(ages) < len(offsets) and time.monotonic() < deadline_s:
-        for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).items():
-            ages.setdefault(partition, max(wall_clock_ms() - records[0].timestamp_ms, 0))
-            consumer.pause(partition)
+        with suppress(KafkaError):  # of a partition, such as one that may not be read
+            for partition, records in (await consumer.getmany(timeout_ms=_POLL_MS, max_records=1)).items():
+                ages.setdefault(partition, max(wall_clock_ms() - records[0].timestamp_ms, 0))
+                consumer.pause(partition)
         await asyncio.sleep(0)
     return ages

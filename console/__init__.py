@@ -11,8 +11,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Console", "ConsoleConfig"]
 
-__getattr__ = lazily(__name__, {"server": "Console ConsoleConfig"})
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, {"server": "Console ConsoleConfig"})

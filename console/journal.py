@@ -37,7 +37,7 @@ class Change:
 
     @property
     def seen(self) -> str:
-        """A sum of what the preview says is there now: another one, and somebody has changed it since."""
+        """A digest of what the preview says is there now. If it differs later, somebody has changed it."""
         now = [text for what, before, _ in self.effects for text in (what, before)]
         return hashlib.sha256("\0".join(now).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+
+from ..client.core.record_json import utc_text
 
 _TEMPLATES = Path(__file__).parent / "templates"
 # Control characters but tab and newline, what changes the direction of text or has no width, and lone surrogates.
@@ -63,10 +64,8 @@ def moment(ms: float | None) -> str:
     """Return a time as ISO 8601 in UTC with milliseconds."""
     if ms is None or ms < 0:
         return "–"
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + "Z"
-    except (OverflowError, ValueError, OSError):
-        return f"{ms:.0f} ms"  # a timestamp beyond the year 9999
+    text = utc_text(int(ms))
+    return text.replace("T", " ") if isinstance(text, str) else f"{text} ms"  # a timestamp beyond the year 9999
 
 
 def duration(seconds: float | None) -> str:

@@ -87,11 +87,11 @@ class Console(Service):
 
     async def start(self) -> None:
         """Begin to sample, then listen. Raises OSError, HistoryFileError."""
-        await self.history.start()
         try:
+            await self.history.start()
             await self._listener.start()
         except BaseException:
-            await self.history.stop()
+            await self.stop()
             raise
         _log.info("the console of %s listens on %s", self._config.cluster.bootstrap_servers, self.url)
 

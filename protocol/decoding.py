@@ -41,6 +41,9 @@ NO_LIMIT = 2**31
 # No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
 MAX_HEADER_TAGS = 1_000
 
+# A length of 16 bits has room for so many. Kafka reads no longer text from a compact one either.
+MAX_TEXT_BYTES = 0x7FFF
+
 MIN_TAGGED_BYTES = 2
 """A tagged field is at least its tag and its size: so many cannot be announced without being there."""
 
@@ -87,6 +90,7 @@ class _DecoderSource(Source):
         super().__init__(dict(_SCOPE))
         self.version = version
         self.flexible = version in cls.FLEXIBLE
+        self.text_tail = "text_tail" if framed else "uvarint_tail"
         with self.block(f"def decode(buffer,{'' if framed else ' p,'} left=NO_LIMIT):"):
             self.line("end = len(buffer)")
             self.line("view = memoryview(buffer)")
@@ -196,7 +200,8 @@ class _DecoderSource(Source):
             return n
         with self.block(f"if {n} > 127:"):
             if not is_long:
-                self.line(f"{n}, p = uvarint_tail(buffer, p, {n})")
+                tail = self.text_tail if letter == "h" else "uvarint_tail"
+                self.line(f"{n}, p = {tail}(buffer, p, {n})")
                 return n
             with self.block("if buffer[p] < 128:"):
                 self.line(f"{n} += (buffer[p] << 7) - 128")
@@ -345,6 +350,14 @@ def _bad_length(name: str, length: int, position: int, end: int) -> NoReturn:
     raise TruncatedMessage(f"{name} announces {length} at offset {position} where {end - position} bytes are left")
 
 
+def _text_tail(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Finish the compact length of a text in a request. Raises InvalidField for more bytes than a text may have."""
+    length, position = decode_uvarint_tail(buffer, position, first)
+    if length - 1 > MAX_TEXT_BYTES:
+        raise InvalidField(f"a text before offset {position} has {length - 1} bytes: {MAX_TEXT_BYTES} is the most")
+    return length, position
+
+
 def _too_many(name: str, count: int, position: int) -> NoReturn:
     raise TooManyValues(f"{name} announces {count} at offset {position}, which makes too many values for one message")
 
@@ -392,6 +405,7 @@ _SCOPE: dict[str, Any] = {
     "unpack_from": struct.unpack_from,
     "struct_error": struct.error,
     "uvarint_tail": decode_uvarint_tail,
+    "text_tail": _text_tail,
     "NO_LIMIT": NO_LIMIT,
     "bad_length": _bad_length,
     "too_many": _too_many,

@@ -12,8 +12,4 @@ if TYPE_CHECKING:
 
 __all__ = ["LogOptions", "Registry", "RegistryConfig"]
 
-__getattr__ = lazily(__name__, {"schemas_log": "LogOptions", "server": "Registry RegistryConfig"})
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, {"schemas_log": "LogOptions", "server": "Registry RegistryConfig"})

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..web.listener import Listener, ListenerConfig, Service, stopped_by_signal
-from ..web.origin import host_of
+from ..web.origin import host_of, is_loopback
 from .api import Api
 from .door import LIMITS, Door, rejection
 from .schemas_log import WRITE_TIMEOUT_S, LogOptions, SchemasLog
@@ -62,6 +62,8 @@ class Registry(Service):
         except BaseException:
             await self._log.stop()
             raise
+        if self._config.login is None and not is_loopback(self._config.host):
+            _log.warning("%s is open: everybody who reaches it is let in. Give it a login (--login-file)", self.url)
         _log.info("listening on %s", self.url)
 
     async def stop(self) -> None:

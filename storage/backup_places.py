@@ -1,13 +1,18 @@
 """Where a backup lies: a directory, or an object store that obstore knows (`s3://`, `gs://`, `az://`, `file:///`).
 
 A place has files by their path. What is written is there, whole and durable, when `write` returns.
+
+Where the environment has no credentials for `s3://`, those of the files of AWS's own tools serve. `~/.aws/credentials`
+and `~/.aws/config` (AWS_SHARED_CREDENTIALS_FILE, AWS_CONFIG_FILE) have a section for each profile, and AWS_PROFILE
+names it. Keys, region and endpoint are read. Logins that a tool has to make first are not.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from configparser import ConfigParser, Error
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +20,6 @@ from typing import Any, Protocol
 from . import system_calls
 from .errors import StorageError, disk_errors
 from .files import DISK
-from .object_credentials import BadProfile, s3_options
 
 CHUNK_BYTES = 1 << 20
 # What to do, by a part of an error of a store.
@@ -78,7 +82,7 @@ class Directory:
 
     def write(self, path: str, chunks: Iterable[bytes], like: Path | None) -> None:
         target = self.path / path
-        with disk_errors("back up to", target):
+        with disk_errors("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as writer:
                 for chunk in chunks:
@@ -94,7 +98,7 @@ class Directory:
                 yield chunk
 
     def sync(self) -> None:
-        with disk_errors("back up to", self.path):
+        with disk_errors("write", self.path):
             for folder, _, _ in os.walk(self.path):
                 DISK.fsync_dir(Path(folder))
             DISK.fsync_dir(self.path.absolute().parent)
@@ -179,3 +183,46 @@ def _remedy(text: str) -> str:
 def _not_new(place: Place, whole: bool) -> BackupError:
     why = "exists" if whole else "is not empty, and no whole backup: delete it if it was one"
     return BackupError(f"{place} {why}; give the backup a directory of its own")
+
+
+_KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+# What a profile has whose keys a tool has to fetch.
+_FETCHED = ("sso_session", "sso_start_url", "role_arn", "credential_process")
+_HOW = 'set the keys by the environment: eval "$(aws configure export-credentials --format env)"'
+
+
+class BadProfile(Exception):
+    """A profile that cannot be used; the text says why, and what to do."""
+
+
+def s3_options(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the options of obstore that the environment lacks. Raises BadProfile."""
+    name = environment.get("AWS_PROFILE", "default")
+    keys = _section(environment.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials", name)
+    section = name if name == "default" else f"profile {name}"
+    config = _section(environment.get("AWS_CONFIG_FILE") or "~/.aws/config", section)
+    found = {key: value for key, value in {**config, **keys}.items() if key in _KEYS}
+    if "AWS_PROFILE" in environment and not keys and not config:
+        raise BadProfile(f"there is no profile {name!r} (AWS_PROFILE) in ~/.aws: aws configure --profile {name}")
+    if "AWS_ACCESS_KEY_ID" in environment:
+        found = {}
+    elif "aws_access_key_id" not in found and any(each in config or each in keys for each in _FETCHED):
+        raise BadProfile(f"the profile {name!r} has no keys of its own: {_HOW}")
+    if region := config.get("region"):
+        found["region"] = region
+    if endpoint := config.get("endpoint_url"):
+        found["endpoint_url"] = endpoint
+    if "AWS_REGION" in environment or "AWS_DEFAULT_REGION" in environment:
+        found.pop("region", None)
+    if "AWS_ENDPOINT_URL" in environment:
+        found.pop("endpoint_url", None)
+    return found
+
+
+def _section(path: str, name: str) -> dict[str, str]:
+    parser = ConfigParser(interpolation=None)
+    try:
+        parser.read(Path(path).expanduser(), encoding="utf-8")
+    except (OSError, Error, UnicodeDecodeError) as error:
+        raise BadProfile(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+    return dict(parser[name]) if parser.has_section(name) else {}

@@ -46,6 +46,23 @@ class TornWrite(StorageError):
         super().__init__(f"{path} ends in a torn batch at {position}: {error}")
 
 
+class TornSwap(StorageError):
+    """A cleaned segment could not take its place, nor its sources keep theirs. The next start completes it."""
+
+    def __init__(self, directory: Path, error: Exception) -> None:
+        self.directory = directory
+        super().__init__(f"{directory} is between its old segments and a cleaned one: {error}")
+
+
+# No room, or too few descriptors: a later try may succeed.
+_PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE))
+
+
+def may_pass(error: Exception) -> bool:
+    """Return whether a DiskError or an OSError tells of a lack that may end by itself."""
+    return isinstance(error, DiskError | OSError) and error.errno in _PASSING
+
+
 # The device or its file system is gone or takes no writes. Other errors (no room, no descriptor) may pass.
 _LASTING_NAMES = ("EIO", "EROFS", "ENODEV", "ENXIO", "ESTALE", "EBADMSG", "EUCLEAN")
 # macOS has no EUCLEAN.
@@ -65,10 +82,10 @@ def is_unreadable(error: StorageError) -> bool:
 
 
 def is_lasting(error: StorageError) -> bool:
-    """Return whether the operation would fail again, or may not be tried again: a failed fsync, a torn write."""
+    """Return whether the operation would fail again, or must not be tried again: a failed fsync, what is torn."""
     if isinstance(error, DiskError):
         return error.operation == "fsync" or of_device(error)
-    return isinstance(error, TornWrite)
+    return isinstance(error, TornWrite | TornSwap)
 
 
 def of_device(error: StorageError) -> bool:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import file_systems, page_cache, system_calls
+from . import page_cache, system_calls
 from .errors import DiskError, LockedError, ShortRead, damaged_file
 
 Buffer = bytes | bytearray | memoryview
@@ -52,7 +52,7 @@ class File:
         self.path = path
         self.fd = fd
         # The flags of a read that may not wait; None where the file system cannot tell.
-        self.nowait_flags = file_systems.NOWAIT
+        self.nowait_flags = page_cache.NOWAIT
 
     def fileno(self) -> int:
         return self.fd
@@ -119,7 +119,7 @@ class Disk:
             # EAGAIN: cold. A real error shows again in the blocking read.
             if error.errno != errno.EOPNOTSUPP:
                 return None
-            file.nowait_flags = file_systems.flags_without_nowait(file.fd)
+            file.nowait_flags = page_cache.flags_without_nowait(file.fd)
             return self.read_nowait(file, size, position)
         return data if count == size else None
 
@@ -200,7 +200,7 @@ class Disk:
         Return False where the system cannot do that, or where any write to the file system has failed since `file` was
         opened: then each file needs its own fsync, which tells whether its writes are lost.
         """
-        syncfs = file_systems.syncfs_of(file.fd)
+        syncfs = page_cache.syncfs_of(file.fd)
         return syncfs is not None and syncfs(file.fd) == 0
 
     def truncate(self, file: File, size: int) -> None:

@@ -1,9 +1,13 @@
 """Damage that was found in a log and stays: `known-damage-checkpoint` in the partition's directory.
 
-`odradek log verify --repair` writes it, and a start that reads everything because the recovery point is not known.
-An entry is the base offset of a segment, position and size of the damage in its log file, and the CRC-32C of these
-bytes. A start marks the damage, so that readers get an error there, also where only a CRC is wrong, which a start does
-not look for. An entry whose bytes have changed is passed over. Kafka does not look at this file.
+`odradek log verify --repair` writes it, and a start that reads everything because the recovery point is not known. An
+entry is the base offset of a segment, position and size of the damage in its log file, and the CRC-32C of these bytes.
+A start marks the damage, so that readers get an error there, also where only a CRC is wrong, which a start does not
+look for. An entry whose bytes have changed is passed over. Kafka does not look at this file.
+
+`lost-records-checkpoint` beside it has records that a start has found lost and no other replica has brought back. Its
+one entry is the first offset whose record may be lost. Without it only the start that finds a loss would know of it:
+that one makes missing files again, and a start after it misses nothing. Kafka does not look at this file.
 """
 
 from __future__ import annotations
@@ -94,3 +98,26 @@ def _crc_of(file: File, position: int, size: int, disk: Disk) -> int | None:
             return None
         raise
     return crc
+
+
+LOST_RECORDS = "lost-records-checkpoint"
+
+
+def write_lost(directory: Path, offset: int, disk: Disk) -> None:
+    """Note, durably, that records from `offset` on may be lost. Raises DiskError."""
+    write_entries(directory / LOST_RECORDS, [str(offset)], disk)
+
+
+def read_lost(directory: Path, disk: Disk) -> int:
+    """Return the offset that was noted; 0 where the file says none, because all may be lost. Raises DiskError."""
+    path = directory / LOST_RECORDS
+    try:
+        return min((parse_int(path, 3, words[0]) for words in read_entries(path, 1, disk)), default=0)
+    except DamagedFile:
+        return 0
+
+
+def forget_lost(directory: Path, disk: Disk) -> None:
+    """Remove the note, durably, before anything is appended: later records are not lost. Raises DiskError."""
+    disk.unlink(directory / LOST_RECORDS)
+    disk.fsync_dir(directory)

@@ -31,9 +31,8 @@ from .errors import (
     TornWrite,
 )
 from .files import DISK, Buffer, Disk
-from .known_damage import KNOWN_DAMAGE, write_known
+from .known_damage import KNOWN_DAMAGE, forget_lost, write_known, write_lost
 from .known_logs import KnownLog
-from .known_losses import forget_lost, write_lost
 from .leader_epochs import LeaderEpochs
 from .log_reads import ReadableLog
 from .log_view import LogView
@@ -43,8 +42,7 @@ from .recovery import Contents, Recovery
 from .recovery_report import RecoveryReport
 from .segments import swap
 from .segments.names import LOG_SUFFIX
-from .segments.segment import Segment
-from .segments.sound_end import offset_at
+from .segments.segment import Segment, offset_at
 from .segments.staged_batch import StagedBatch
 from .segments.walk import MAX_INT32
 
@@ -412,8 +410,8 @@ class Log(ReadableLog):
         """Put the cleaned segment at `base_offset`, whose files are `.swap`, in the place of `old`, which retire.
 
         `size` and `aborted_bytes` are those of its log file and its transaction index. `old` must lie side by side
-        before the active segment. Call swap.finish() then, in a thread. Raises DiskError; the next start completes the
-        swap.
+        before the active segment. Call swap.finish() then, in a thread. Raises DiskError: the log is then as before,
+        and swap.tidy() may run. Raises TornSwap where that failed, too: the next start completes the swap.
         """
         self._check_writable()
         new = Segment(self.directory, base_offset, size, now_ms, self._disk)
@@ -421,7 +419,11 @@ class Log(ReadableLog):
         try:
             self._segments.replace(old, new, lambda: swap.place(self.directory, base_offset, self._disk))
         except DiskError as error:
-            self._failure = error
+            self._failure = self._segments.take_back(
+                old, lambda: swap.displace(self.directory, base_offset, self._disk)
+            )
+            if self._failure is not None:
+                raise self._failure from error
             raise
 
     def truncate_to(self, offset: int, producers: ProducerStates) -> None:

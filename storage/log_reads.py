@@ -13,13 +13,11 @@ from ..protocol.records.batch import BatchHeader
 from .errors import DamagedFile, OffsetOutOfRange
 from .files import Disk, FileRange, NotCached
 from .log_view import LogView
-from .segments.aborted_lookup import AbortedLookup
 from .segments.damage import Damage
-from .segments.location import Location, locate, slot_of
+from .segments.location import AbortedLookup, Location, latest_starts, locate, slot_of
 from .segments.segment import Segment
 from .segments.segment_file import OnDamage
 from .segments.segment_list import SegmentList
-from .segments.time_lookup import latest_starts
 from .segments.transaction_index import AbortedTransaction
 
 

@@ -15,13 +15,11 @@ from .errors import DamagedFile, DiskError, OffsetOutOfRange, StorageError
 from .files import Disk, FileRange
 from .producer_replay import aborted_in, rebuild_producers
 from .producers import ProducerStates
-from .segments import location, time_lookup
-from .segments.aborted_lookup import AbortedLookup
+from .segments import location
 from .segments.damage import Damage
-from .segments.location import Location
+from .segments.location import AbortedLookup, Found, Location
 from .segments.names import LOG_SUFFIX
 from .segments.segment import Segment
-from .segments.time_lookup import Found
 from .segments.transaction_index import AbortedTransaction
 
 
@@ -105,7 +103,7 @@ class LogView:
 
     def find_time(self, timestamp_ms: int, up_to: int) -> Found | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier, or None."""
-        return time_lookup.find_time(self.segments, self.start_offset, timestamp_ms, up_to)
+        return location.find_time(self.segments, self.start_offset, timestamp_ms, up_to)
 
     def load_times(self, count: int) -> None:
         """Read the largest timestamps of the first `count` segments into memory."""
@@ -114,7 +112,7 @@ class LogView:
 
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
-        return time_lookup.find_latest(self.segments, self.start_offset, self.end_offset)
+        return location.find_latest(self.segments, self.start_offset, self.end_offset)
 
     def mark_unreadable(self, error: DiskError) -> Damage | None:
         """Mark the batch that the disk could not read as damaged. None where its segment has left the log."""
@@ -161,4 +159,4 @@ class LogView:
         segments, end = self.segments, len(self.segments)
         while end and self._disk.modified_ms(segments[end - 1].path(LOG_SUFFIX)) > timestamp_ms:
             end -= 1
-        return time_lookup.latest_starts(segments[:end], self.start_offset, count)
+        return location.latest_starts(segments[:end], self.start_offset, count)

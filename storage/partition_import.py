@@ -17,8 +17,7 @@ from .checkpoints import LEADER_EPOCH, read_partition_metadata, write_partition_
 from .deleted_directory import DELETED_DIR_SUFFIX, remove_directory
 from .errors import StorageError
 from .files import DISK, Disk, FileRange
-from .integrity import CUT, Finding, segment_files, verify
-from .offline_recovery import recover_offline
+from .integrity import CUT, Finding, recover_offline, segment_files, verify
 from .producer_snapshot import SNAPSHOT_SUFFIX
 from .recovery_report import Cut
 from .segments.names import LOG_SUFFIX, SEGMENT_SUFFIXES

@@ -301,12 +301,7 @@ class ProducerStates:
     # -- Snapshots ---------------------------------------------------------------------------------
 
     def restore(
-        self,
-        producer_id: int,
-        epoch: int,
-        batch: WrittenBatch,
-        coordinator_epoch: int,
-        current_txn_first_offset: int,
+        self, producer_id: int, epoch: int, batch: WrittenBatch, coordinator_epoch: int, current_txn_first_offset: int
     ) -> None:
         """Take over one entry of a snapshot; those of one producer come oldest first."""
         producer = self._producers.get(producer_id)

@@ -27,9 +27,8 @@ from .config import LogConfig
 from .errors import CorruptBatch, DamagedFile, UnreadableBatch
 from .files import Disk
 from .flushed_batches import FlushedBatches
-from .known_damage import KNOWN_DAMAGE, mark_known
+from .known_damage import KNOWN_DAMAGE, LOST_RECORDS, mark_known, read_lost, write_lost
 from .known_logs import KnownLog
-from .known_losses import LOST_RECORDS, read_lost, write_lost
 from .leader_epochs import LeaderEpochs
 from .producer_replay import replay
 from .producer_snapshot import load_snapshot, snapshot_offsets

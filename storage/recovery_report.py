@@ -35,7 +35,7 @@ class RecoveryReport:
     was_empty: bool = False
     # Where the first segment begins that has gone, or become shorter, since a clean stop.
     shrunk_from: int | None = None
-    # From where an earlier start has found records lost that no replica has brought back (known_losses.py).
+    # From where an earlier start has found records lost that no replica has brought back (known_damage.py).
     lost_before: int | None = None
     # Offsets between two segments that no batch holds: [first, end). A cleaning leaves such gaps.
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])

@@ -41,8 +41,4 @@ _MODULES = {
     "remote": "Kafka",
     "schema_registry": "LocalSchemaRegistry",
 }
-__getattr__ = lazily(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -10,7 +10,6 @@ The brokers are those of a real cluster: one of them is the controller, it elect
 from __future__ import annotations
 
 import asyncio
-import atexit
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
@@ -20,20 +19,16 @@ from typing import Any, TypeVar
 from ..broker.broker_thread import BrokerThread
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.coordination.partition_hash import partition_for
-from ..broker.log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
+from ..broker.log_dirs.ephemeral import UnsyncedDisk
 from ..broker.replication.metadata_cache import MetadataCache, PartitionView
 from ..broker.server import Broker
 from ..broker.topics.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ..client import TopicPartition
 from ..storage.checkpoints import CLEAN_SHUTDOWN
-from .clock import MovableClock
-from .controlled import ControlledKafka
-from .door import Door
+from .controlled_kafka import ControlledKafka
 from .errors import Unavailable
 from .links import Links
-from .releases import Release
-from .remote import config_text
-from .security import Security, keep_ports
+from .security import keep_ports
 from .zookeeper_session import Ensemble
 
 R = TypeVar("R")
@@ -66,51 +61,30 @@ class KafkaCluster(ControlledKafka):
     otherwise.
     """
 
-    def __init__(
-        self,
-        config: Mapping[str, object] | None = None,
-        *,
-        versions: str | None = None,
-        tls: bool = False,
-        users: Mapping[str, str] | None = None,
-    ) -> None:
-        """`config`: configs of every broker, by Kafka's names. `versions`, `tls` and `users` as for LocalKafka."""
-        release = None if versions is None else Release(versions)
-        texts = {name: config_text(value) for name, value in (config or {}).items()}
-        ephemeral = {node: ephemeral_configs() for node in NODES}
-        self._folders = [Path(each["log.dirs"]) for each in ephemeral.values()]
-        super().__init__("", security=Security.beside(self._folders[0], tls, users))
-        self._clock = MovableClock()
-        self._door = Door(self._topic_of, release)
+    _usual = _CONFIGS
+
+    def _prepare(self) -> None:
+        super()._prepare()
         self._links = Links()
         # Made on the loop.
         self._ensemble: Ensemble | None = None
         self._brokers: dict[int, Broker] = {}
+        # The listeners of each broker, which keeps its port.
+        self._listeners: dict[int, str] = {}
         self._thread = BrokerThread(self._start_all, self._stop_all)
-        # A notebook or a script may leave it open.
-        atexit.register(self.close)
-        try:
-            texts |= self._security.configs(texts)
-            self._configs = {
-                node: {**ephemeral[node], **_CONFIGS, **texts, "broker.id": str(node), "node.id": str(node)}
-                for node in NODES
-            }
-            self._thread.start()
-            brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
-            self.address = ",".join(each[0] for each in brokers)
-            self._kit_address = ",".join(each[-1] for each in brokers)
-            self._set_passwords()
-            self._settle(self._knows_users, "a cluster that knows its users")
-        except BaseException:
-            self.close()
-            raise
 
-    def close(self) -> None:
-        """Stop the brokers and remove their files. Idempotent."""
-        atexit.unregister(self.close)
-        super().close()
+    def _start(self) -> None:
+        self._thread.start()
+        brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
+        self.address = ",".join(each[0] for each in brokers)
+        self._kit_address = ",".join(each[-1] for each in brokers)
+
+    def _stop(self) -> None:
         self._thread.stop()
-        remove_directories([self._security.folder, *self._folders])
+
+    def _set_passwords(self) -> None:
+        super()._set_passwords()
+        self._settle(self._knows_users, "a cluster that knows its users")
 
     def broker(self, node: int) -> Broker:
         """Return a broker that runs. Only its thread may use more than its address and ids."""
@@ -246,7 +220,7 @@ class KafkaCluster(ControlledKafka):
         try:
             async with asyncio.TaskGroup() as starts:
                 for node in NODES:
-                    starts.create_task(self._start(node))
+                    starts.create_task(self._start_one(node))
         except BaseException:
             await self._stop_all()
             raise
@@ -255,9 +229,11 @@ class KafkaCluster(ControlledKafka):
         await asyncio.gather(*(each.stop() for each in self._brokers.values()))
         self._brokers.clear()
 
-    async def _start(self, node: int) -> None:
+    async def _start_one(self, node: int) -> None:
         assert self._ensemble is not None
-        config, _ = BrokerConfig.parse(self._configs[node], strict=True)
+        own = {"broker.id": str(node), "node.id": str(node), "log.dirs": str(self._data_dir(node))}
+        listeners = self._listeners.get(node, self._configs["listeners"])
+        config, _ = BrokerConfig.parse({**self._configs, **own, "listeners": listeners}, strict=True)
         broker = Broker(
             config,
             clock=self._clock,
@@ -266,7 +242,7 @@ class KafkaCluster(ControlledKafka):
             open_session=self._ensemble.opener(node),
         )
         await broker.start()
-        self._configs[node]["listeners"] = keep_ports(self._configs[node]["listeners"], broker.addresses)
+        self._listeners[node] = keep_ports(listeners, broker.addresses)
         self._brokers[node] = broker
 
     async def _kill(self, node: int) -> None:
@@ -279,7 +255,7 @@ class KafkaCluster(ControlledKafka):
         await broker.stop()
         self._links.isolated.discard(node)
         # A broker that has died leaves no such marker.
-        (Path(self._configs[node]["log.dirs"]) / CLEAN_SHUTDOWN).unlink(missing_ok=True)
+        (self._data_dir(node) / CLEAN_SHUTDOWN).unlink(missing_ok=True)
 
     async def _isolate(self, node: int) -> None:
         assert self._ensemble is not None
@@ -305,7 +281,10 @@ class KafkaCluster(ControlledKafka):
             await self._brokers.pop(node).stop()
         self._links.isolated.discard(node)
         self._links.held_back.discard(node)
-        await self._start(node)
+        await self._start_one(node)
+
+    def _data_dir(self, node: int) -> Path:
+        return Path(self._configs["log.dirs"]) / str(node)
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
         return self._thread.call(work)

@@ -225,7 +225,8 @@ class Door:
             rejected = rejections.rejection(request, version, fault.error, fault, self._name_of_id)
             rest = rejections.rest_of(request, fault, self._name_of_id) if fault.names_place else None
             if rest is None:
-                return _without_acks(request, fault) or _encoded(header, rejected)
+                _check_is_answered(request, fault)
+                return _encoded(header, rejected)
         else:
             rejected = None
         response = await self._respond(dispatch, arrived, rest)
@@ -330,8 +331,8 @@ def _encoded(header: frame.RequestHeader, response: Message) -> EncodedResponse:
     return cast("EncodedResponse", frame.encode_response(header.correlation_id, response, header.api_version))
 
 
-def _without_acks(request: Message, fault: Fault) -> None:
-    """Close the connection of a producer that expects no response, as Kafka does."""
+def _check_is_answered(request: Message, fault: Fault) -> None:
+    """Raise CloseConnection for a producer that expects no response, as Kafka closes its connection."""
     if request.KEY == ApiKey.PRODUCE and request.acks == 0:  # type: ignore[attr-defined]
         raise CloseConnection(f"{fault.what} of the test, to a producer with acks=0")
 

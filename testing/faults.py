@@ -24,7 +24,7 @@ _INDEXES = ("index", "partition_index", "partition")
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """The requests that a fault is for. None: any."""
+    """A fault: the requests that it is for (None: any), and what happens to them."""
 
     what: str
     api: ApiKey | None = None

@@ -5,12 +5,11 @@
         with k.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2):
             run_my_service(k.address)
 
-A test calls it from its own thread. What changes the broker runs on the broker's loop (control.py).
+A test calls it from its own thread. What changes the broker runs on the broker's loop (interventions.py).
 """
 
 from __future__ import annotations
 
-import atexit
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -18,17 +17,13 @@ from typing import Any, TypeVar
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
-from ..broker.log_dirs.ephemeral import UnsyncedDisk, ephemeral_configs, remove_directories
+from ..broker.log_dirs.ephemeral import UnsyncedDisk, remove_directories
 from ..broker.server import Broker
-from . import control
-from .clock import MovableClock
-from .controlled import ControlledKafka
-from .door import Door
+from . import interventions
+from .controlled_kafka import ControlledKafka
 from .errors import Unavailable
 from .faults import check
-from .releases import Release
-from .remote import config_text
-from .security import Security, keep_ports
+from .security import keep_ports
 
 R = TypeVar("R")
 
@@ -36,44 +31,13 @@ R = TypeVar("R")
 class LocalKafka(ControlledKafka):
     """A broker in a thread. `close` it at the end, or use it with `with`."""
 
-    def __init__(
-        self,
-        config: Mapping[str, object] | None = None,
-        *,
-        versions: str | None = None,
-        tls: bool = False,
-        users: Mapping[str, str] | None = None,
-    ) -> None:
-        """`config`: the broker's configs by Kafka's names. ConfigError names the nearest where there is none.
-
-        `versions`: the older Kafka that it plays, such as "2.8". `tls`: clients encrypt. `users`: the passwords of
-        those who may log in (SCRAM and PLAIN); `options` has what clients need then.
-        """
-        release = None if versions is None else Release(versions)
-        texts = {name: config_text(value) for name, value in (config or {}).items()}
-        ephemeral = ephemeral_configs()
-        self._folder = Path(ephemeral["log.dirs"])
-        super().__init__("", security=Security.beside(self._folder, tls, users))
-        self._clock = MovableClock()
-        self._door = Door(self._topic_of, release)
+    def _prepare(self) -> None:
+        super()._prepare()
         self._broker: Broker | None = None
         self._snapshots: list[Path] = []
-        # A notebook or a script may leave it open.
-        atexit.register(self.close)
-        try:
-            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
-            self._start()
-            self._set_passwords()
-        except BaseException:
-            self.close()
-            raise
 
-    def close(self) -> None:
-        """Stop the broker and remove its files, but for directories of the config log.dirs. Idempotent."""
-        atexit.unregister(self.close)
-        super().close()
-        self._stop()
-        remove_directories([self._folder, self._security.folder, *self._snapshots])
+    def _other_folders(self) -> list[Path]:
+        return self._snapshots
 
     @property
     def broker(self) -> Broker:
@@ -90,7 +54,7 @@ class LocalKafka(ControlledKafka):
         self._made_topics.clear()
         ended = self._door.end_all()
         self._door.forget()
-        self._on_loop(lambda brokers: control.clear(brokers[0], self._door, self._security.users))
+        self._on_loop(lambda brokers: interventions.clear(brokers[0], self._door, self._security.users))
         check(ended)
 
     # -- The disk

@@ -10,70 +10,37 @@ It listens on the same port after each restart.
 
 from __future__ import annotations
 
-import atexit
 import json
 import queue
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 
-from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
 from .errors import Unavailable
-from .releases import Release
-from .remote import Kafka, config_text
-from .security import Security, keep_ports
+from .own import OwnKafka
+from .security import keep_ports
 
 READY_WITHIN_S = 30.0
 STOPPED_WITHIN_S = 15.0
 _SHOWN_LOG_CHARS = 4_000
 
 
-class KafkaProcess(Kafka):
+class KafkaProcess(OwnKafka):
     """`odradek serve` on a disk that can lose its power (power.py), with a data directory that goes at `close`."""
 
-    def __init__(
-        self,
-        config: Mapping[str, object] | None = None,
-        *,
-        versions: str | None = None,
-        tls: bool = False,
-        users: Mapping[str, str] | None = None,
-    ) -> None:
-        """`config`: the broker's configs by Kafka's names. `versions`, `tls` and `users` as for LocalKafka."""
-        self._versions = [] if versions is None else [Release(versions).name]
-        texts = {name: config_text(value) for name, value in (config or {}).items()}
-        ephemeral = ephemeral_configs()
-        self._folder = Path(ephemeral["log.dirs"])
-        super().__init__("", security=Security.beside(self._folder, tls, users))
+    def _prepare(self) -> None:
         self._log = Path(f"{self._folder}-log") / "broker.log"
         self._log.parent.mkdir()
         self._process: subprocess.Popen[str] | None = None
-        # A notebook or a script may leave it open.
-        atexit.register(self.close)
-        try:
-            self._configs = {**ephemeral, **texts, **self._security.configs(texts)}
-            self._start()
-            self._set_passwords()
-        except BaseException:
-            self.close()
-            raise
 
-    def __enter__(self) -> KafkaProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the process and remove its files, but for directories of the config log.dirs. Idempotent."""
-        atexit.unregister(self.close)
-        super().close()
+    def _stop(self) -> None:
         if self._process is not None:
             self._end(signal.SIGKILL)
-        remove_directories([self._folder, self._log.parent, self._security.folder])
+
+    def _other_folders(self) -> list[Path]:
+        return [self._log.parent]
 
     @property
     def pid(self) -> int:
@@ -132,7 +99,8 @@ class KafkaProcess(Kafka):
 
     def _start(self) -> None:
         """Start the process, and return once a client can connect."""
-        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs), *self._versions]
+        command = [sys.executable, "-m", "odradek.testing.power", json.dumps(self._configs)]
+        command += [] if self._release is None else [self._release.name]
         pipe = subprocess.PIPE
         with self._log.open("a") as log:
             self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True)

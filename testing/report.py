@@ -6,7 +6,7 @@ The log of a broker in the test's process is in pytest's own section of captured
 from __future__ import annotations
 
 from ..protocol.errors import KafkaError
-from .controlled import ControlledKafka
+from .controlled_kafka import ControlledKafka
 from .process import KafkaProcess
 from .remote import Kafka
 

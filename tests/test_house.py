@@ -262,6 +262,12 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert loaded.stdout.strip() == ""
 
 
+def test_a_star_imports_no_more_than_the_version() -> None:
+    found: dict[str, object] = {}
+    exec("from odradek import *", found)
+    assert found.keys() - {"__builtins__"} == {"__version__"}
+
+
 def test_the_broker_never_loads_what_only_spark_needs() -> None:
     heavy = "{'numpy', 'pyarrow', 'pyspark', 'pandas', 'rich'}"
     code = f"import odradek.cli.serve, odradek.broker.server, sys; print({heavy} & sys.modules.keys() or '')"

@@ -9,7 +9,6 @@ import pytest
 from odradek.broker import server, turns
 from odradek.broker.configs import definition
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
-from odradek.broker.coordination import shards
 from odradek.broker.coordination.groups import history
 from odradek.broker.coordination.groups.consumer import regexes
 from odradek.broker.coordination.groups.modern import target
@@ -109,8 +108,8 @@ FIXED = {
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
     "values that one turn adds to a response": turns.VALUES_PER_TURN,
     "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
-    "topics that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
-    "bytes of a group id or transactional id": shards.MAX_ID_BYTES,
+    "partitions that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
+    "bytes of a text in a request": decoding.MAX_TEXT_BYTES,
     "pattern of a ListTransactions (characters)": description.MAX_PATTERN,
     "connections of HTTP clients": endpoint.MAX_CONNECTIONS,
     "bytes of an HTTP request": endpoint.MAX_REQUEST_BYTES,

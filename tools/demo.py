@@ -6,7 +6,7 @@ the data, flight number by flight number and minute by minute, and that the brok
 
 Spark's JVM and the kernels of the source start beside the rest, because they take the longest.
 
-`--stream` and `--cluster` are demos of their own: demo_stream.py and demo_cluster.py.
+`--cluster` is a demo of its own: demo_cluster.py.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A year of real flights through Odradek, every count checked.")
-    parser.add_argument("--stream", action="store_true", help="a stream that writes exactly once, under kills")
     parser.add_argument("--cluster", action="store_true", help="three brokers, of which the leader is killed")
     parser.add_argument("--zookeeper", metavar="HOST:PORT", help="for --cluster: a ZooKeeper that runs already")
     parser.add_argument("--zookeeper-jars", metavar="DIR", help="for --cluster: a folder with ZooKeeper's jars")
@@ -67,8 +66,6 @@ def main() -> int:
                 import demo_cluster
 
                 demo_cluster.run(Path(folder), options.zookeeper, options.zookeeper_jars)
-            elif options.stream:
-                run_stream(Path(folder))
             else:
                 run(Path(folder))
     except (DemoFailed, FlightsMissing) as error:
@@ -88,24 +85,6 @@ def run(folder: Path) -> None:
             if spark is not None:
                 spark.result().stop()
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
-
-
-def run_stream(folder: Path) -> None:
-    """Show the stream alone. It needs Spark."""
-    if not java_is_there():
-        raise DemoFailed("Spark needs a Java 17+ runtime, and none was found")
-    from demo_stream import Stream, hour
-
-    with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, DemoBroker(folder) as broker:
-        with progress() as bars:
-            reading = beside.submit(read_flights, bars)
-            # Spark (4.3.0) finds a sink only in the thread that has made the session.
-            spark = start_spark(folder)
-            _, records = reading.result()
-        try:
-            Stream(broker, spark, folder).show(sorted((value for _, value in records), key=hour))
-        finally:
-            spark.stop()
 
 
 def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None:

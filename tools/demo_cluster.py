@@ -38,6 +38,7 @@ from demo_parts import (
     quiet_jvm,
     read_flights,
     start_spark,
+    stop,
     sums_of,
 )
 from flights import COUNT, ByCarrier
@@ -120,21 +121,9 @@ def cluster_of(folder: Path, zookeeper: str | None, zookeeper_jars: str | None) 
         try:
             yield cluster
         finally:
-            statuses = [_stop(each) for each in (*cluster.restarted, process)]
+            statuses = [stop(each, STOPS_WITHIN_S) for each in (*cluster.restarted, process)]
     if any(statuses):
         raise DemoFailed(f"the brokers ended with status {statuses}: {path.read_text()[-1000:]}")
-
-
-def _stop(process: subprocess.Popen[str]) -> int:
-    process.send_signal(signal.SIGTERM)
-    try:
-        return process.wait(STOPS_WITHIN_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        return process.wait()
-    finally:
-        if process.stdout is not None:
-            process.stdout.close()
 
 
 def _free_port() -> int:

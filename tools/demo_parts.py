@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,58 +34,49 @@ class DemoFailed(Exception):
 
 
 class DemoBroker:
-    """`odradek serve` on a free port, which a later start keeps. The end of the block checks that it stops well."""
+    """`odradek serve` on a free port. The end of the block checks that it stops well."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._log = folder / "broker.log"
-        self.address = "127.0.0.1:0"
-        self._process: subprocess.Popen[str] | None = None
+        self.address = ""
 
     def __enter__(self) -> DemoBroker:
+        """Return when clients can connect. Raises DemoFailed."""
         began = time.monotonic()
-        self.start()
+        command = [sys.executable, "-m", "odradek.broker", "serve"]
+        command += ["--listen", "127.0.0.1:0", "--data-dir", str(self._folder / "data")]
+        for name in ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"):
+            command += ["--set", f"{name}={HEARTBEAT_INTERVAL_MS}"]
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self._process.stdout is not None
+        word, _, self.address = self._process.stdout.readline().strip().partition(" ")
+        if word != "ready":
+            self._process.wait()
+            raise DemoFailed(f"the broker did not start: {self._last_words()}")
         console.print(f"broker ready on {self.address} after {time.monotonic() - began:.2f} s")
         return self
 
-    def start(self) -> None:
-        """Return when clients can connect. Raises DemoFailed."""
-        command = [sys.executable, "-m", "odradek.broker", "serve"]
-        command += ["--listen", self.address, "--data-dir", str(self._folder / "data")]
-        for name in ("group.consumer.heartbeat.interval.ms", "group.consumer.min.heartbeat.interval.ms"):
-            command += ["--set", f"{name}={HEARTBEAT_INTERVAL_MS}"]
-        with self._log.open("a") as log:
-            self._process = process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert process.stdout is not None
-        word, _, address = process.stdout.readline().strip().partition(" ")
-        if word != "ready":
-            process.wait()
-            raise DemoFailed(f"the broker did not start: {self._last_words()}")
-        self.address = address
-
-    def kill(self) -> None:
-        """End it as a crash does (kill -9)."""
-        self._end(signal.SIGKILL)
-
     def __exit__(self, *_: object) -> None:
-        if self._process is not None and (status := self._end(signal.SIGTERM)) != 0:
+        if (status := stop(self._process, STOPS_WITHIN_S)) != 0:
             raise DemoFailed(f"the broker ended with status {status}: {self._last_words()}")
-
-    def _end(self, number: signal.Signals) -> int:
-        process, self._process = self._process, None
-        assert process is not None
-        assert process.stdout is not None
-        with process.stdout:
-            process.send_signal(number)
-            try:
-                return process.wait(STOPS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                raise DemoFailed(f"the broker did not stop within {STOPS_WITHIN_S} s") from None
 
     def _last_words(self) -> str:
         return self._log.read_text(errors="replace")[-1000:]
+
+
+def stop(process: subprocess.Popen[str], within_s: float) -> int:
+    """Stop a process, or kill it where it does not stop in time, and return its status."""
+    process.terminate()
+    try:
+        return process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+    finally:
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def check(what: str, got: ByCarrier, truth: ByCarrier) -> None:

@@ -1,9 +1,6 @@
-"""Prints the plan of the house: every folder with its purpose, every file with its first line.
+"""The plan of the house: every folder with its purpose, every file with its first line.
 
-    python tools/house.py tree > /dev/null      the tree in docs/architecture.md
-    python tools/house.py files > docs/files.md
-    python tools/house.py write                 both, in place
-    python tools/house.py circles               modules that import each other, if there are any
+    python tools/house.py write    the tree in docs/architecture.md, and docs/files.md
 
 The words are those of the docstrings: a folder's are in its `__init__.py`. `tests/test_house.py` compares the documents
 with the tree, and looks for circles and for imports that run up.
@@ -177,23 +174,7 @@ def with_tree(text: str) -> str:
     return f"{before}{TREE_BEGIN}\n{tree()}\n{TREE_END}{after}"
 
 
-def main() -> None:
-    """Run the command line."""
-    what = sys.argv[1] if len(sys.argv) > 1 else ""
-    if what == "tree":
-        print(tree())
-    elif what == "files":
-        print(files(), end="")
-    elif what == "circles":
-        for each in circles():
-            print(" ".join(map(str, each)))
-    elif what == "write":
-        page = ROOT / "docs" / "architecture.md"
-        page.write_text(with_tree(page.read_text(encoding="utf-8")), encoding="utf-8")
-        (ROOT / "docs" / "files.md").write_text(files(), encoding="utf-8")
-    else:
-        sys.exit(__doc__)
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__" and sys.argv[1:] == ["write"]:
+    PAGE = ROOT / "docs" / "architecture.md"
+    PAGE.write_text(with_tree(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    (ROOT / "docs" / "files.md").write_text(files(), encoding="utf-8")

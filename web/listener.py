@@ -83,6 +83,9 @@ class Listener:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if self._server is None:
+            # It was accepted before the stop.
+            return writer.transport.abort()
         if len(self._connections) >= self._config.max_connections:
             _log.warning("a connection is closed: %d are open already", self._config.max_connections)
             return writer.close()

@@ -69,7 +69,7 @@ class Session:
         on_contact: Callable[[Contact], None],
         security: ZooKeeperSecurity = OPEN,
     ) -> None:
-        """`connect` is zookeeper.connect: HOST:PORT,HOST:PORT/CHROOT.
+        """`connect` is zookeeper.connect: HOST:PORT,HOST:PORT/CHROOT. Raises ZooKeeperUnreachable for another text.
 
         `on_change` is called with the path of a znode whose watch fires. Both callbacks come in the event loop.
         """
@@ -80,9 +80,13 @@ class Session:
         self._loop = asyncio.get_running_loop()
         options = security.client_options
         self._handler = options["handler"]
-        self._client: Any = KazooClient(
-            hosts=self._hosts, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT), **options
-        )
+        try:
+            self._client: Any = KazooClient(
+                hosts=self._hosts, timeout=session_timeout_ms / 1000, connection_retry=dict(RECONNECT), **options
+            )
+        except ValueError:
+            why = f"zookeeper.connect={connect} is no HOST:PORT,HOST:PORT/CHROOT: correct it"
+            raise ZooKeeperUnreachable(why) from None
         # Logs in again after ZooKeeper has refused the login.
         self._restarting: asyncio.Future[None] | None = None
         self._is_stopping = False

@@ -4,7 +4,7 @@ The cleaner chooses segments, and a process of its own (compaction_process.py) c
 while there is something to clean. Its result replaces the segments by a few renames a group, between two requests.
 
 A partition that cannot be cleaned (a damaged batch) gets one line in the log. As in Kafka, the cleaner leaves it alone
-until the next start; clients still read and write it.
+until the next start; clients still read and write it. Without room, it waits for the next round.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...storage.errors import DiskError, StorageError
+from ...storage.errors import DiskError, StorageError, may_pass
 from ...storage.files import Disk
 from ...storage.segments import swap
 from ..clock import Clock
@@ -79,6 +79,8 @@ class Cleaner:
         self._threads = threads
         self._file_removal = file_removal
         self._uncleanable: set[Partition] = set()
+        # What this round could not clean, for a reason that may pass.
+        self._postponed: set[Partition] = set()
         self._round: asyncio.Task[None] | None = None
         self._rest: TimerHandle | None = None
         self._process = CompactionProcess()
@@ -145,6 +147,7 @@ class Cleaner:
         self._watch(self._run_round())
 
     def _watch(self, cleaning: Coroutine[Any, Any, None]) -> None:
+        self._postponed.clear()
         self._round = asyncio.ensure_future(cleaning)
         self._round.add_done_callback(self._round_done)
 
@@ -197,7 +200,7 @@ class Cleaner:
     def _look_at(self, topic: Topic, partition: Partition) -> Cleanable | None:
         """Return the segments of a partition that can be cleaned; None where the cleaner leaves it alone."""
         is_there = self._topics.get(topic.name) is topic and partition.is_online
-        if not is_there or partition in self._uncleanable:
+        if not is_there or partition in self._uncleanable or partition in self._postponed:
             return None
         from ...storage.compaction.plan import cleanable
 
@@ -206,7 +209,7 @@ class Cleaner:
         try:
             return cleanable(partition.log, clean_up_to, partition.last_stable_offset, rules, self._clock.now_ms())
         except StorageError as error:
-            self._give_up(partition, error.message)
+            self._give_up(partition, error)
             return None
 
     # -- One cleaning
@@ -220,22 +223,23 @@ class Cleaner:
             # Deletion of the topic, or retention, may have removed the files meanwhile.
             is_same = self._topics.get(topic.name) is topic and partition.log.log_start_offset == log_start
             if is_same and not self._is_stopping:
-                self._give_up(partition, str(error))
+                self._give_up(partition, error)
                 if isinstance(error, StorageError):
                     partition.note_failure(error)
         if self._process.is_working:
             # The process stops in the middle of this job: the next job gets a new process.
             await self._end_process()
-        directory = partition.log.directory
-        await self._in_thread(
-            directory.parent, partial(swap.tidy, directory, self._disk), f"files are left in {directory}"
-        )
+        if partition.is_online:
+            directory = partition.log.directory
+            await self._in_thread(directory.parent, self._tidy(partition), f"files are left in {directory}")
 
     async def _compact(self, dirty: _Dirty) -> None:
         from ...storage.compaction.compaction import Cleaned
         from ...storage.compaction.plan import job_of
 
         topic, partition, found = dirty
+        # A full disk may have kept the last cleaning from it.
+        await self._wait_for(partition.log.directory.parent, self._tidy(partition))
         # job_of says why.
         await self._flusher.flush(partition)
         buffer_bytes = self._config.log_cleaner_dedupe_buffer_size
@@ -257,16 +261,11 @@ class Cleaner:
         if not _holds(partition, old):
             return False
         await self._wait_for(log.directory.parent, partial(swap.prepare, log.directory, group.base_offset, disk))
-        if not _holds(partition, old):
-            await self._wait_for(log.directory.parent, partial(swap.abandon, log.directory, group.base_offset, disk))
-            return False
-        now_ms = self._clock.now_ms()
-        try:
-            log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, now_ms)
-        finally:
+        if is_there := _holds(partition, old):
+            log.replace_segments(old, group.base_offset, group.size, group.aborted_bytes, self._clock.now_ms())
             self._file_removal.remove_segments(partition)
         await self._wait_for(log.directory.parent, partial(swap.finish, log.directory, group.base_offset, disk))
-        return True
+        return is_there
 
     async def _note_clean(self, partition: Partition, end_offset: int, stats: dict[str, int]) -> None:
         name = f"{partition.topic}-{partition.index}"
@@ -283,6 +282,9 @@ class Cleaner:
         self._process.kill()
         await self._process.wait_ended()
 
+    def _tidy(self, partition: Partition) -> Callable[[], None]:
+        return partial(swap.tidy, partition.log.directory, self._disk)
+
     def _wait_for(self, directory: Path, work: Callable[[], None]) -> asyncio.Future[None]:
         return self._threads.run(Work.BACKGROUND, directory, work)
 
@@ -292,9 +294,11 @@ class Cleaner:
         except (DiskError, OSError) as error:
             _log.error("%s: %s", failed, error)
 
-    def _give_up(self, partition: Partition, why: str) -> None:
-        self._uncleanable.add(partition)
-        _log.error("%s-%d is not cleaned any more until a restart: %s", partition.topic, partition.index, why)
+    def _give_up(self, partition: Partition, error: Exception) -> None:
+        passes = error.may_pass if isinstance(error, CompactionFailed) else may_pass(error)
+        (self._postponed if passes else self._uncleanable).add(partition)
+        until = "the next round" if passes else "a restart"
+        _log.error("%s-%d is not cleaned any more until %s: %s", partition.topic, partition.index, until, error)
 
 
 def _import_compaction() -> None:

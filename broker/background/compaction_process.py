@@ -16,7 +16,11 @@ MAX_LINE_BYTES = 1 << 20
 
 
 class CompactionFailed(Exception):
-    """The process could not do a job; the text says why."""
+    """The process could not do a job; the text says why, and `may_pass` whether another try may succeed."""
+
+    def __init__(self, why: str, *, may_pass: bool = False) -> None:
+        self.may_pass = may_pass
+        super().__init__(why)
 
 
 class CompactionProcess:
@@ -54,7 +58,7 @@ class CompactionProcess:
             report: dict[str, Any] = json.loads(line)
             self.is_working = "group" in report
             if "error" in report:
-                raise CompactionFailed(report["error"])
+                raise CompactionFailed(report["error"], may_pass=report["may_pass"])
             yield report
 
     async def _start(self) -> asyncio.subprocess.Process:

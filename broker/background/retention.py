@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from ...storage.errors import StorageError
+from ...storage.errors import LogClosed, StorageError
 from ...storage.retention import LogFacts, Policy, facts_of, new_start, policy_named
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
@@ -25,6 +25,7 @@ from ..threads import BackgroundWork, Work
 from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topics import Topics
+from ..turns import Turns
 from .file_removal import FileRemoval
 
 # To drop a segment takes a rename: a turn of the event loop takes a millisecond or two at most.
@@ -40,27 +41,25 @@ class RecordDeletion:
 
     def __init__(self, file_removal: FileRemoval) -> None:
         self._file_removal = file_removal
+        self._turns = Turns()
 
     def delete_records(self, partition: Partition, offset: int) -> None:
         """Make `offset` the log start offset at once; drop the segments below it in this and the next turns.
 
-        OffsetOutOfRange if it is past the end of the log, KAFKA_STORAGE_ERROR if the disk fails.
+        OffsetOutOfRange if it is past the end of the log, KAFKA_STORAGE_ERROR if the disk has failed.
         """
-        try:
-            partition.log.advance_log_start(offset, SEGMENTS_A_TURN)
-        except StorageError as error:
-            partition.note_failure(error)
-            raise
-        finally:
-            self._file_removal.remove_segments(partition)
+        partition.log.advance_log_start(offset, 0)
         partition.note_log_start()
-        self._drop_rest(partition)
+        self._turns.add(self._drop_all(partition))
 
     def drop_segments(self, partition: Partition) -> bool:
         """Drop a few segments that lie wholly below the log start offset; return whether there may be more."""
         log, before = partition.log, partition.log.size_bytes
         try:
             log.advance_log_start(log.log_start_offset, SEGMENTS_A_TURN)
+        except LogClosed:
+            # The topic was deleted meanwhile, or the disk has failed before.
+            return False
         except StorageError as error:
             _log.error("segments of %s-%d could not be dropped: %s", partition.topic, partition.index, error.message)
             partition.note_failure(error)
@@ -69,9 +68,9 @@ class RecordDeletion:
             self._file_removal.remove_segments(partition)
         return log.size_bytes < before
 
-    def _drop_rest(self, partition: Partition) -> None:
-        if partition.is_online and self.drop_segments(partition):
-            asyncio.get_running_loop().call_soon(self._drop_rest, partition)
+    def _drop_all(self, partition: Partition) -> Iterator[None]:
+        while partition.is_online and self.drop_segments(partition):
+            yield
 
 
 class Retention:

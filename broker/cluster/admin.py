@@ -9,8 +9,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...zookeeper.operations import SessionExpired, Steps
 from ...zookeeper.session import Session
 from ..replication.metadata_cache import MetadataCache, PartitionView
-from .config_store import BROKERS, TOPICS, broker_znode, write_config
-from .config_watch import ConfigWatch
+from .config_watch import BROKERS, TOPICS, ConfigWatch, broker_znode, write_config
 from .controller.controller import Controller
 from .controller.machine import ControllerMachine
 from .controller.topic_changes import CreatedTopic, NewTopic, Placement, add_partitions, create_topic, delete_topic

@@ -1,21 +1,47 @@
-"""The configs of topics and brokers as ZooKeeper holds them: read at start, and again when a change is announced."""
+"""The configs of topics and brokers in ZooKeeper: how they are written and announced, read and acted on.
+
+Each change is announced under `/config/changes`. A notification names the topic or broker whose configs have changed. A
+broker reads the notifications that it has not seen, then the configs themselves. At its start, and after its session
+has expired, it reads all configs again.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...zookeeper.operations import SessionExpired
+from ...zookeeper.operations import (
+    Create,
+    Delete,
+    Put,
+    SessionExpired,
+    Steps,
+    children,
+    create,
+    read_all,
+    write,
+    write_all,
+)
 from ...zookeeper.session import Session
 from ..configs.definition import ConfigError
 from ..configs.reconfiguration import Reconfiguration
 from ..topics.cluster_topics import ClusterTopics
-from .config_store import BROKERS, TOPICS, broker_znode, node_of, read_changes, read_configs
+from .adoption import EVERY_BROKER
 from .security import ClusterSecurity
 from .security_znodes import CLIENTS, IPS, USERS
+from .znodes import (
+    CONFIG_CHANGE_PREFIX,
+    CONFIG_CHANGES,
+    config_path,
+    decode_config,
+    decode_config_change,
+    encode_config,
+    encode_config_change,
+    sound,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +68,9 @@ class ConfigWatch:
         self._own = (broker_znode(str(broker_id)), broker_znode(""))
         # The last notification that was acted on.
         self._seen = ""
+        # The topics that somebody has asked for last, and their configs: what changes before they are known comes here.
+        self._asked: frozenset[str] = frozenset()
+        self._given: dict[str, dict[str, str]] = {}
         self._turn = asyncio.Lock()
 
     async def read_all(self) -> None:
@@ -65,18 +94,28 @@ class ConfigWatch:
                 self._seen = changes[-1][0]
 
     async def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return the configs of topics that this broker has just learned of.
+        """Return the configs of topics that this broker has just learned of, and keep them current until the next call.
 
-        Raises STALE_BROKER_EPOCH where the session has expired: the controller tells of them again in the next one.
+        Thousands of topics become known in many turns, in which others may change their configs. Raises
+        STALE_BROKER_EPOCH where the session has expired: the controller tells of them again in the next one.
         """
+        self._asked = frozenset(names)
+        given = self._given = {}
+        for name, configs in (await self._read(self._asked)).items():
+            given.setdefault(name, configs)
+        return given
+
+    async def _read(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         try:
             return await self._zookeeper.run(read_configs(TOPICS, list(names)))
         except SessionExpired:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "the session with ZooKeeper has expired") from None
 
     async def _apply_topics(self, names: Iterable[str]) -> None:
-        known = [name for name in names if self._topics.get(name) is not None]
-        for name, configs in (await self.topic_configs(known)).items():
+        wanted = [name for name in names if name in self._asked or self._topics.get(name) is not None]
+        for name, configs in (await self._read(wanted)).items():
+            if name in self._asked:
+                self._given[name] = configs
             topic = self._topics.get(name)
             if topic is None or topic.record.configs == configs:
                 continue
@@ -105,3 +144,61 @@ class ConfigWatch:
     def _note_unclean(self, is_allowed: bool) -> None:
         if is_allowed:
             self._unclean_allowed()
+
+
+TOPICS, BROKERS = "topics", "brokers"
+# The last so many notifications stay, for a broker that was cut off for a moment. Kafka keeps those of 15 minutes.
+CHANGES_KEPT = 1000
+
+
+def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str]]]:
+    """Return the configs of topics or brokers, {} for each without any. Those that make no sense are left out."""
+    paths = [config_path(entity, name) for name in names]
+    znodes = yield from read_all(paths)
+    found: dict[str, dict[str, str]] = {}
+    for name, path, znode in zip(names, paths, znodes, strict=True):
+        configs = sound(decode_config, path, znode.data) if znode is not None and znode.data else {}
+        if configs is not None:
+            found[name] = configs
+    return found
+
+
+def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:
+    """Replace the configs of a topic or broker, and announce the change: both or neither, also where this is cut short.
+
+    Otherwise brokers would have different configs until their next start.
+    """
+    path = config_path(entity, name)
+    put = Put(path, encode_config(dict(configs)))
+    notice = Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True)
+    failure = yield from write(put, notice)
+    if failure is not None and failure.missing:
+        for each in (path, CONFIG_CHANGES):
+            yield from create(Create(each))
+        yield from write(put, notice)
+    old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
+    yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
+
+
+def read_changes(after: str) -> Steps[list[tuple[str, str, str]]]:
+    """Return (name of the notification, entity, its name) of each that comes after `after`, and watch for the next."""
+    prefix = CONFIG_CHANGE_PREFIX.rpartition("/")[2]
+    present = yield from children(CONFIG_CHANGES, watch=True)
+    names = [each for each in present if each.startswith(prefix) and each > after]
+    paths = [f"{CONFIG_CHANGES}/{each}" for each in names]
+    znodes = yield from read_all(paths)
+    found: list[tuple[str, str, str]] = []
+    for name, path, znode in zip(names, paths, znodes, strict=True):
+        if znode is not None and (change := sound(decode_config_change, path, znode.data)) is not None:
+            found.append((name, *change))
+    return found
+
+
+def broker_znode(node: str) -> str:
+    """Return the znode's name of the dynamic configs of a broker, or of every broker ("")."""
+    return node or EVERY_BROKER
+
+
+def node_of(znode: str) -> str:
+    """Return the broker whose configs a znode holds; "" for every broker."""
+    return "" if znode == EVERY_BROKER else znode

@@ -147,6 +147,8 @@ class Member:
             raise StartError(f"data directory {config.data_dir} cannot be read: {error}") from error
         try:
             member = cls(config, clock, open_session)
+        except ZooKeeperUnreachable as error:
+            raise StartError(error.message) from error
         except StoreError as error:
             raise StartError(f"ZooKeeper cannot be reached: {error}") from error
         try:

@@ -23,7 +23,7 @@ from ..security.acls import Acl
 from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
 from ..topics.metadata_journal import Metadata
-from ..topics.security_store import PasswordChange, missing_password
+from ..topics.security_store import PasswordChange, SecurityStore, missing_password
 from .security_steps import (
     CONFIGS,
     change_acls,
@@ -55,43 +55,16 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class ClusterSecurity:
+class ClusterSecurity(SecurityStore):
     """The store of a broker of a cluster. `read_all` comes before the first request."""
 
     def __init__(self, zookeeper: Session, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
+        super().__init__(authorizer, client_quotas, {}, {}, {})
         self._zookeeper = zookeeper
-        self._client_quotas = client_quotas
-        self._authorizer = authorizer
-        self._acls: dict[Acl, None] = {}
         self._by_pattern: dict[Pattern, dict[Acl, None]] = {}
-        self._passwords: dict[str, dict[str, Credential]] = {}
-        # Called with the user and the mechanism of each password that was deleted.
-        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
-        self._quotas: dict[Entity, dict[str, float]] = {}
         # The last notification that was acted on, by the znode that it is under.
         self._seen = dict.fromkeys((ACL_CHANGES, EXTENDED_ACL_CHANGES) if authorizer is not None else (), "")
         self._turn = asyncio.Lock()
-
-    # -- What is kept
-
-    @property
-    def acls(self) -> Mapping[Acl, None]:
-        """Every ACL."""
-        return self._acls
-
-    @property
-    def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
-        """What is kept of passwords, by user and mechanism."""
-        return self._passwords
-
-    @property
-    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
-        """The quotas of every entity that has one."""
-        return self._quotas
-
-    def credential(self, mechanism: str, user: str) -> Credential | None:
-        """Return what is kept of a user's password."""
-        return self._passwords.get(user, {}).get(mechanism)
 
     # -- Changes by this broker
 
@@ -141,7 +114,7 @@ class ClusterSecurity:
         async with self._turn:
             for entity, wanted in changes:
                 try:
-                    await self._change(entity, partial(_with_quotas, dict(self._quotas.get(entity, {})), wanted))
+                    await self._change(entity, partial(_with_quotas, dict(self.quotas.get(entity, {})), wanted))
                 except KafkaError as error:
                     errors[entity] = error
         return errors
@@ -171,7 +144,7 @@ class ClusterSecurity:
         errors += (await self.change_acls(acls)).values()
         wanted = [each for each in passwords if self.credential(each[1], each[0]) is None]
         errors += (await self.put_passwords(wanted)).values()
-        errors += (await self.put_quotas([each for each in quotas if each[0] not in self._quotas])).values()
+        errors += (await self.put_quotas([each for each in quotas if each[0] not in self.quotas])).values()
         if errors:
             raise errors[0]
         if acls:
@@ -201,7 +174,7 @@ class ClusterSecurity:
                 self._take_acls({each: [] for each in self._by_pattern.keys() - patterns})
                 self._take_acls(await run(read_acls(patterns, decode)))
             places = await run(every_entity())
-            known = {entity_path(each) for each in (*self._quotas, *map(Entity, self._passwords))}
+            known = {entity_path(each) for each in (*self.quotas, *map(Entity, self.passwords))}
             found = await run(read_entities(places))
             self._take_entities({each: {} for each in known.difference(places)} | found)
 
@@ -236,8 +209,8 @@ class ClusterSecurity:
             added += (each for each in present if each not in before)
             removed += (each for each in before if each not in present)
         for each in removed:
-            self._acls.pop(each, None)
-        self._acls.update(dict.fromkeys(added))
+            self.acls.pop(each, None)
+        self.acls.update(dict.fromkeys(added))
         if self._authorizer is not None and (added or removed):
             self._authorizer.change(added, removed)
 
@@ -250,12 +223,12 @@ class ClusterSecurity:
             if entity.user and entity.client_id is None:
                 self._take_passwords(entity.user, sound(credentials_of, path, configs))
             quotas = sound(quotas_of, path, configs)
-            if quotas is not None and quotas != self._quotas.get(entity, {}):
+            if quotas is not None and quotas != self.quotas.get(entity, {}):
                 changes.append((entity, quotas))
         for entity, quotas in changes:
-            self._quotas.pop(entity, None)
+            self.quotas.pop(entity, None)
             if quotas:
-                self._quotas[entity] = dict(quotas)
+                self.quotas[entity] = dict(quotas)
         if changes:
             self._client_quotas.change(changes)
 
@@ -263,9 +236,9 @@ class ClusterSecurity:
         """Take the passwords of a user over; None: they cannot be read, and stay as they were."""
         if passwords is None:
             return
-        before = self._passwords.pop(user, {})
+        before = self.passwords.pop(user, {})
         if passwords:
-            self._passwords[user] = passwords
+            self.passwords[user] = passwords
         for mechanism in before.keys() - passwords.keys():
             self.when_deleted(user, mechanism)
 

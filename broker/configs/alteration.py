@@ -8,6 +8,7 @@ Promise: an accepted change has taken effect when it is acknowledged, and takes 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -34,33 +35,33 @@ class Change(NamedTuple):
     value: str | None
 
 
-class Resource(Protocol):
+class Resource(ABC):
     """Something with configs: a topic, a broker, the cluster."""
 
     # The error code for an invalid value: Kafka has one for topics and another for brokers.
-    invalid: ErrorCode
+    invalid = ErrorCode.INVALID_CONFIG
     # False where `alter` raises, whatever the configs.
-    exists: bool
+    exists = True
 
     def overrides(self) -> Mapping[str, str]:
         """Return the configs that are set on the resource itself."""
-        ...
+        return {}
 
+    @abstractmethod
     def row(self, name: str) -> ConfigDef:
         """Return the definition of a config that may be set. KafkaError where it may not."""
-        ...
 
+    @abstractmethod
     def value(self, row: ConfigDef) -> Value:
         """Return the effective value of a config."""
-        ...
 
     def is_changed_by(self, configs: Mapping[str, str]) -> bool:
         """Return whether these configs are others, or read again what they name."""
-        ...
+        return configs != self.overrides()
 
+    @abstractmethod
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         """Give the resource these configs and no others. ConfigError or KafkaError where they cannot be used."""
-        ...
 
 
 class RequestedResource(Protocol):

@@ -1,11 +1,10 @@
 """BrokerConfig: every config of a broker, checked, under Kafka's names.
 
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
-The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in the tables of this
-folder: `server_table`, `security_table`, `log_table`, `coordinator_table`, `share_table`, `quota_table` and
-`cluster_table`. Types, ranges and defaults
-are those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with
-the reason.
+The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in the tables of this folder:
+`server_table`, `security_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults are
+those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with the
+reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a
 server.properties file written for Kafka should start Odradek. A name that Odradek does not need (a quorum's, a thread
@@ -21,29 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from .cluster_table import ClusterTable, ZooKeeperTable, check_zookeeper
-from .coordinator_table import CoordinatorTable
+from .coordinator_table import CoordinatorTable, ShareTable
 from .definition import HIDDEN, ConfigDef, ConfigError, DynamicConfigs, Value, definitions_of
-from .endpoint import (
-    Endpoint,
-    check_advertised,
-    check_protocols,
-    parse_endpoint,
-    protocols_of,
-)
+from .endpoint import Endpoint, check_advertised, check_protocols, parse_endpoint, protocols_of
 from .group_config import check_group_bounds
-from .listener_config import (
-    PREFIX,
-    ListenerConfig,
-    check_broker_login,
-    listener_config,
-    listener_of,
-    listener_row,
-)
+from .listener_config import PREFIX, ListenerConfig, check_broker_login, listener_config, listener_of, listener_row
 from .log_table import LogTable
-from .quota_table import QuotaTable
 from .security_table import AuthorizerTable, SecurityTable, check_authorizer
-from .server_table import ServerTable
-from .share_table import ShareTable
+from .server_table import QuotaTable, ServerTable, check_connections
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
@@ -89,6 +73,7 @@ class BrokerConfig(
         self._unite_ids()
         check_authorizer(self)
         check_zookeeper(self)
+        check_connections(self)
         check_protocols(self.listeners, self.endpoints, self.listener_security_protocol_map)
         self._check_listener_configs()
         self._check_inter_broker_listener()

@@ -28,8 +28,8 @@ _SHOWN_VALUE_CHARS = 200
 HIDDEN = "[hidden]"
 # A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
 _MAX_DIGITS = 19
-# Clients send texts of megabytes, and the event loop reads them. A PEM store, which is a password, has its own bound.
-MAX_VALUE_CHARS = 256 * 1024
+# As many as a request or a response can have. A PEM store, which is a password and mostly a file, has its own bound.
+MAX_VALUE_CHARS = 0x7FFF
 # A longer name is like none: the longest one has some 80, and the search looks at each character.
 _MAX_NAME_CHARS = 250
 
@@ -52,27 +52,17 @@ BOOLEAN, STRING, INT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.I
 DOUBLE, LIST, SHORT = ConfigType.DOUBLE, ConfigType.LIST, ConfigType.SHORT
 CLASS, PASSWORD = ConfigType.CLASS, ConfigType.PASSWORD
 
-_PYTHON_TYPES: dict[ConfigType, type | tuple[type, ...]] = {
-    ConfigType.BOOLEAN: bool,
-    ConfigType.STRING: str,
-    ConfigType.INT: int,
-    ConfigType.SHORT: int,
-    ConfigType.LONG: int,
-    ConfigType.DOUBLE: (int, float),
-    ConfigType.LIST: tuple,
-    ConfigType.CLASS: str,
-    ConfigType.PASSWORD: str,
-}
-_TYPE_WORDS = {
-    ConfigType.BOOLEAN: "true or false",
-    ConfigType.STRING: "a text",
-    ConfigType.INT: "a whole number of 32 bits",
-    ConfigType.SHORT: "a whole number of 16 bits",
-    ConfigType.LONG: "a whole number of 64 bits",
-    ConfigType.DOUBLE: "a number",
-    ConfigType.LIST: "a list separated by commas",
-    ConfigType.CLASS: "a name",
-    ConfigType.PASSWORD: "a text",
+# What Python has for a type, and what an error calls it.
+_TYPES: dict[ConfigType, tuple[type | tuple[type, ...], str]] = {
+    BOOLEAN: (bool, "true or false"),
+    STRING: (str, "a text"),
+    INT: (int, "a whole number of 32 bits"),
+    SHORT: (int, "a whole number of 16 bits"),
+    LONG: (int, "a whole number of 64 bits"),
+    DOUBLE: ((int, float), "a number"),
+    LIST: (tuple, "a list separated by commas"),
+    CLASS: (str, "a name"),
+    PASSWORD: (str, "a text"),
 }
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
 
@@ -179,10 +169,10 @@ class ConfigDef:
         """Raise ConfigError unless the value is in range. None is allowed where the default is None."""
         if value is None and self.default is None:
             return
-        is_typed = isinstance(value, _PYTHON_TYPES[self.type])
-        if not is_typed or (isinstance(value, bool) and self.type != ConfigType.BOOLEAN):
+        python_type, words = _TYPES[self.type]
+        if not isinstance(value, python_type) or (isinstance(value, bool) and self.type != ConfigType.BOOLEAN):
             shown = HIDDEN if self.type is ConfigType.PASSWORD else value
-            raise ConfigError(self.name, shown, f"must be {_TYPE_WORDS[self.type]}")
+            raise ConfigError(self.name, shown, f"must be {words}")
         reason = self._out_of_range(value) or (self.check(value) if self.check else None)
         if reason:
             raise ConfigError(self.name, self.shown(value), reason)
@@ -205,8 +195,7 @@ class ConfigDef:
         digits = text[1:] if text[:1] in ("-", "+") else text
         if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
             raise ConfigError(self.name, text, self._wanted())
-        value = int(text)
-        bits = _BITS[self.type]
+        value, bits = int(text), _BITS[self.type]
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
             raise ConfigError(self.name, text, self._wanted())
         return value
@@ -216,7 +205,7 @@ class ConfigDef:
             value = float(text)
         except ValueError:
             raise ConfigError(self.name, text, self._wanted()) from None
-        if isnan(value):
+        if isnan(value) or "_" in text:
             raise ConfigError(self.name, text, self._wanted())
         return value
 
@@ -231,7 +220,7 @@ class ConfigDef:
         return None
 
     def _wanted(self) -> str:
-        words = f"must be {_TYPE_WORDS[self.type]}"
+        words = f"must be {_TYPES[self.type][1]}"
         return f"{words}, {self.range_text}" if self.range_text else words
 
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .coordinator_table import CoordinatorTable
+from .coordinator_table import CoordinatorTable, ShareTable
 from .definition import BOOLEAN, STRING, ConfigDef, ConfigError, Value, define, definitions_of
 from .group_bounds import BOUNDED, HEARTBEAT, SESSION, SHARE_HEARTBEAT, SHARE_SESSION, bound, bounds_of, effective
-from .share_table import ShareTable
 
 _NUMBER = r"([+-]?\d{1,18})"
 _DURATION = re.compile(

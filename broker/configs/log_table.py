@@ -111,10 +111,10 @@ class LogTable:
         doc="The level at which the broker compresses with zstd.")
     message_max_bytes: int = define(INT, (1 << 20) + 12, topic="max.message.bytes", low=0, dynamic=True,
         doc="The largest record batch that the broker accepts.")
-    # As in Kafka 4 the number of replicas caps it, so that every value means the one replica that there is.
+    # As in Kafka 4 the number of replicas caps it: where a broker is alone, every value means its one replica.
     min_insync_replicas: int = define(INT, 1, topic="min.insync.replicas", low=1, dynamic=True,
         doc="Replicas that must have a record before a producer with acks=all gets its response; at most as many as "
-            "there are, which is one.")
+            "there are.")
 
     # -- Retention
     log_retention_ms: int | None = define(LONG, None, topic="retention.ms", topic_low=-1, check=_check_retention,
@@ -147,7 +147,7 @@ class LogTable:
         doc="Processes that clean. With one, partitions are cleaned one after the other.")
     log_cleaner_backoff_ms: int = define(LONG, 15_000, low=0, dynamic=True,
         doc="How long the cleaner rests when there is nothing to clean.")
-    log_cleaner_dedupe_buffer_size: int = define(LONG, 128 << 20, low=1 << 20, dynamic=True,
+    log_cleaner_dedupe_buffer_size: int = define(LONG, 128 << 20, low=(1 << 20) + 1, dynamic=True,
         doc="Memory for the keys of one cleaning, enough for two million by default. The rest waits for the next one.")
     log_cleaner_io_max_bytes_per_second: float = define(DOUBLE, sys.float_info.max, dynamic=True,
         doc="How many bytes the cleaner may read and write in a second, together.")

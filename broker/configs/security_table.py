@@ -122,7 +122,7 @@ class SecurityTable:
         doc="The claim of a token that has the user's name.")
 
     # -- New connections
-    max_connection_creation_rate: int = define(INT, INT_MAX, low=0, dynamic=True,
+    max_connection_creation_rate: int = define(INT, INT_MAX, low=1, dynamic=True,
         doc="New connections a second of the whole broker, or with its prefix of a listener. Those above wait for "
             "their turn; one that would wait for more than 10 seconds is closed.")
 
@@ -163,10 +163,7 @@ RELOADED = (
 
 
 # Kafka's names of its authorizers. Either turns on the one that Odradek has.
-AUTHORIZERS = (
-    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "kafka.security.authorizer.AclAuthorizer",
-)
+AUTHORIZERS = ("org.apache.kafka.metadata.authorizer.StandardAuthorizer", "kafka.security.authorizer.AclAuthorizer")
 
 
 def _check_authorizer(name: str) -> str | None:

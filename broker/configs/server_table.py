@@ -1,10 +1,10 @@
-"""The table of the configs of the broker itself: its id, its listeners, its connections, and what new topics get."""
+"""The tables of the configs of the broker itself (id, listeners, connections, what new topics get), and of quotas."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, define
+from .definition import BOOLEAN, INT, INT_MAX, LIST, LONG, STRING, ConfigError, define
 from .endpoint import check_address_limits, check_endpoints, check_http_listener, check_protocol_map
 
 # Kafka's names of the two rules by which a leader tells a consumer where to read.
@@ -39,7 +39,7 @@ class ServerTable:
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT", check=check_protocol_map,
         doc="The security protocol of each listener name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.")
     controller_listener_names: tuple[str, ...] = define(LIST, (),
-        doc="Listeners of a Kafka controller. Odradek has no controller and does not open them.")
+        doc="Listeners of a controller of KRaft. Odradek has none and does not open them.")
 
     # -- Metrics and health
     http_listener: str = define(STRING, "", check=check_http_listener,
@@ -104,7 +104,7 @@ class ServerTable:
         doc="Processors. Each owns its share of the connections and takes their requests in turn.")
     connections_max_idle_ms: int = define(LONG, 600_000,
         doc="A connection without a request for this long is closed; negative: never.")
-    max_connections: int = define(INT, INT_MAX, low=0, dynamic=True,
+    max_connections: int = define(INT, INT_MAX, low=1, dynamic=True,
         doc="Connections above this number are refused.")
     max_connections_per_ip: int = define(INT, INT_MAX, low=0, dynamic=True,
         doc="Connections from one address above this number are refused.")
@@ -123,3 +123,27 @@ class ServerTable:
     direct_read_lease_max_ms: int = define(LONG, 3_600_000, low=100,
         doc="A lease ends after this time at the latest, so that no reader holds disk space for ever.")
     # fmt: on
+
+
+# Never made by itself: BrokerConfig takes its fields, so that no methods are generated for it here.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class QuotaTable:
+    """How quotas are counted, one row each. What they are is set by AlterClientQuotas."""
+
+    # fmt: off
+    quota_window_num: int = define(INT, 11, low=1,
+        doc="The samples over which the rates of clients' quotas are counted.")
+    quota_window_size_seconds: int = define(INT, 1, low=1,
+        doc="The time of one of these samples.")
+    controller_quota_window_num: int = define(INT, 11, low=1,
+        doc="How many times controller.quota.window.size.seconds a client may save up of controller_mutation_rate.")
+    controller_quota_window_size_seconds: int = define(INT, 1, low=1,
+        doc="See controller.quota.window.num.")
+    # fmt: on
+
+
+def check_connections(table: ServerTable) -> None:
+    """Raise ConfigError where no address may connect."""
+    if not table.max_connections_per_ip and not table.max_connections_per_ip_overrides:
+        why = "can be 0 only with max.connections.per.ip.overrides"
+        raise ConfigError("max.connections.per.ip", 0, why)

@@ -15,8 +15,7 @@ from ...protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, encode_
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.record import Record
 from ..topics.flusher import Flusher
-from ..topics.offline_partition import RemotePartition
-from ..topics.partition import Partition
+from ..topics.partition import Partition, RemotePartition
 from ..topics.topics import Topics
 from .interfaces import Clock, OnCommitted, TopicPartition
 from .replay import Ended, Written

@@ -18,8 +18,6 @@ from .outcome import Loaded
 from .partition_hash import partition_for
 from .replay import Ended, Replay, Written
 
-# The key of a record has two bytes for the length of an id, though newer requests can carry longer ids.
-MAX_ID_BYTES = 2**15 - 1
 # Records that a load reads in one turn of the event loop: a few milliseconds.
 ENTRIES_A_TURN = 500
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import alter_configs as all_of
@@ -49,13 +49,7 @@ def alter_configs(
     def alter_one(resource: Resource, asked: all_of.AlterConfigsResource) -> None:
         replace_all(resource, ((each.name, each.value) for each in asked.configs), request.validate_only)
 
-    def respond(results: Results[all_of.AlterConfigsResource]) -> all_of.AlterConfigsResponse:
-        answer = all_of.AlterConfigsResourceResponse
-        return all_of.AlterConfigsResponse(
-            responses=[answer(code, why, asked.resource_type, asked.resource_name) for asked, code, why in results]
-        )
-
-    return _alter_resources(services, request.resources, alter_one, respond)
+    return _alter_resources(services, request.resources, alter_one, all_of, all_of.AlterConfigsResponse)
 
 
 def incremental_alter_configs(
@@ -66,13 +60,7 @@ def incremental_alter_configs(
     def alter_one(resource: Resource, asked: some_of.AlterConfigsResource) -> None:
         alter(resource, map(_change, asked.configs), request.validate_only)
 
-    def respond(results: Results[some_of.AlterConfigsResource]) -> some_of.IncrementalAlterConfigsResponse:
-        answer = some_of.AlterConfigsResourceResponse
-        return some_of.IncrementalAlterConfigsResponse(
-            responses=[answer(code, why, asked.resource_type, asked.resource_name) for asked, code, why in results]
-        )
-
-    return _alter_resources(services, request.resources, alter_one, respond)
+    return _alter_resources(services, request.resources, alter_one, some_of, some_of.IncrementalAlterConfigsResponse)
 
 
 def _change(config: some_of.AlterableConfig) -> Change:
@@ -88,9 +76,19 @@ def _alter_resources(
     services: Services,
     requested: Sequence[RequestedT],
     alter_one: Callable[[Resource, RequestedT], None],
-    respond: Callable[[Results[RequestedT]], ResponseT],
+    api: Any,
+    response: Callable[..., ResponseT],
 ) -> ResponseT | asyncio.Future[ResponseT]:
-    """Alter each resource as a whole or not at all. A resource that a request names twice is rejected."""
+    """Alter each resource as a whole or not at all. A resource that a request names twice is rejected.
+
+    `api` is the module of the message.
+    """
+
+    def respond(results: Results[RequestedT]) -> ResponseT:
+        answer = api.AlterConfigsResourceResponse
+        answers = [answer(code, why, asked.resource_type, asked.resource_name) for asked, code, why in results]
+        return response(responses=answers)
+
     member = services.cluster
     if member is not None:
 

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and TxnOffsetCommit: how far a group has come. The group coordinator answers.
+"""OffsetCommit, OffsetFetch, TxnOffsetCommit, DescribeShareGroupOffsets: how far groups have come. Coordinators answer.
 
 Version 0 in a cluster keeps offsets in ZooKeeper, apart from those of the coordinator.
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ...protocol.errors import ErrorCode
+from ...protocol.errors import ErrorCode, KafkaError
+from ...protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+)
 from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -66,3 +70,23 @@ async def _commit_later(
         return await response if isinstance(response, asyncio.Future) else response
 
     return await services.verification.commit_with_remote(request, partition, context.api_version, commit)
+
+
+async def describe_share_group_offsets(
+    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]:
+    """DescribeShareGroupOffsets, API key 90: where share groups begin in partitions, and how far they are behind.
+
+    The share coordinator has the states, the leaders of the partitions know where these end.
+    """
+
+    async def end_offset(name: str, index: int) -> int:
+        partition = services.topics.partition(name, index)
+        if partition is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if services.remote_end_offset is not None and services.topics.is_led_elsewhere(name, index):
+            return await services.remote_end_offset(name, index)
+        partition.check_online()
+        return partition.high_watermark
+
+    return await services.groups.share.describe_offsets(request, end_offset)

@@ -9,8 +9,9 @@ In a cluster brokers, topics and leaders are what the controller has told this b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import repeat, starmap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.metadata import (
@@ -25,17 +26,18 @@ from ...protocol.primitives import ZERO_UUID
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..security.acls import CLUSTER_NAME, Operation, ResourceType
+from ..services import Services
 from ..topics.topic import Topic
-from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..topics.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, check_name
 from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..replication.metadata_cache import MetadataCache
-    from ..services import Services
 
-# Topics that one request may create in a turn of the event loop: each takes some milliseconds.
+# Partitions that one request may create in a turn of the event loop, but for those of one topic: each takes a
+# millisecond or two.
 CREATED_PER_TURN = 8
-# What a topic that is created counts for, beside those that are only described.
+# What each counts for, beside topics that are only described.
 _CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_IDS = 10
@@ -84,7 +86,7 @@ class _View:
     @property
     def missing_values(self) -> int:
         """What a missing topic counts for."""
-        return _CREATION_VALUES if self.creates else 1
+        return _CREATION_VALUES * self.services.config.num_partitions if self.creates else 1
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""
@@ -246,14 +248,15 @@ def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -
 
 def _create(view: _View, name: str) -> Topic:
     services = view.services
-    if services.replicas is not None:
-        return _ask_for(view, name)
     if services.topics.coming(name) is not None:
         # Making the rest of its partitions now would hold everybody up. The client asks again.
         raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-    services.topics.check_new(name, 1)
-    if not view.creates:
+    check_name(name)
+    if not view.creates or name == CLUSTER_METADATA_TOPIC:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if services.replicas is not None:
+        return _ask_for(view, name)
+    services.topics.check_new(name, 1)
     view.count_new_topic()
     if name in INTERNAL_TOPICS:
         return services.internal_topics.create(name)
@@ -263,8 +266,7 @@ def _create(view: _View, name: str) -> Topic:
 def _ask_for(view: _View, name: str) -> NoReturn:
     """Have the controller create a topic; the client asks again until it is there."""
     services = view.services
-    check_name(name)
-    if not view.creates or services.cluster is None:
+    if services.cluster is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if services.cluster.auto_creation.begin(name):
         view.count_new_topic()
@@ -310,3 +312,30 @@ def _led_by(view: MetadataCache, leader: int, listener: str) -> tuple[int, int]:
     if found is None:
         return _LEADERLESS, -1
     return (0, leader) if found.address(listener) is not None else (_LISTENER_NOT_FOUND, -1)
+
+
+class Endpoint(Protocol):
+    """The address of a broker, as Produce and Fetch tell it."""
+
+    node_id: int
+
+
+def current_leader(services: Services, topic: str, index: int) -> tuple[int, int]:
+    """Return the leader and its epoch, as this broker knows them; -1 where it does not."""
+    if services.replicas is None:
+        known = services.topics.get(topic)
+        partition = known.partition(index) if known is not None else None
+        return (services.config.node_id, partition.leader_epoch) if partition is not None else (-1, -1)
+    replica = services.replicas.get(topic, index)
+    if replica is not None:
+        return replica.role.leader, replica.role.leader_epoch
+    seen = services.replicas.view.partition(topic, index)
+    return (seen.leader, seen.leader_epoch) if seen is not None else (-1, -1)
+
+
+def tell_address(
+    services: Services, context: RequestContext, leader: int, endpoints: list[Any], endpoint: Callable[..., Endpoint]
+) -> None:
+    """Add the address of a broker to the `endpoints` of a response, once, and only while it is alive."""
+    if all(each.node_id != leader for each in endpoints):
+        endpoints.extend(endpoint(*each) for each in live_brokers(services, context) if each[0] == leader)

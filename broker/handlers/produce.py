@@ -37,7 +37,7 @@ from ..network.request import RequestContext
 from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, ColdLog, LargeBatch
-from .current_leader import current_leader, tell_address
+from .metadata import current_leader, tell_address
 
 if TYPE_CHECKING:
     from ..services import Services

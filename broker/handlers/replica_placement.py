@@ -6,7 +6,6 @@ nobody, and rejects every replica elsewhere.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,25 +40,26 @@ async def elect_leaders(
 ) -> ElectLeadersResponse:
     """ElectLeaders, API key 43: preferred leaders, or any living replica where the whole ISR is dead (KIP-460).
 
-    Of all partitions, those that need no election are left out of the response.
+    Of all partitions, those that need no election are left out of the response. An error of the request is the one of
+    each partition, too: version 0 has no other place for it.
     """
     version, places = context.api_version, request.topic_partitions
     named = None if places is None else [(topic.topic, index) for topic in places for index in topic.partitions]
     kind = request.election_type if version >= FIRST_ELECTION_WITH_TYPES else PREFERRED
+    overall = ErrorCode.NONE
     try:
-        if kind not in (PREFERRED, UNCLEAN):
+        if kind not in (PREFERRED, UNCLEAN) and places != []:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         errors = await services.replica_admin.elect(named, unclean=kind == UNCLEAN, timeout_ms=request.timeout_ms)
-    except KafkaError as error:
-        if version >= FIRST_ELECTION_WITH_TYPES:
-            raise
-        errors = dict.fromkeys(named or [], error.code)
-    topics: dict[str, list[PartitionResult]] = defaultdict(list)
-    for (topic, index), code in errors.items():
-        topics[topic].append(PartitionResult(index, int(code), code.text if code else None))
-    return ElectLeadersResponse(
-        replica_election_results=[ReplicaElectionResult(topic, results) for topic, results in topics.items()]
-    )
+    except KafkaError as failure:
+        overall = failure.code
+        errors = dict.fromkeys(named or [], overall)
+    topics: dict[str, list[PartitionResult]] = {topic.topic: [] for topic in places or ()}
+    for (topic, index), error in errors.items():
+        topics.setdefault(topic, []).append(PartitionResult(index, int(error), error.text if error else None))
+    results = [ReplicaElectionResult(topic, partitions) for topic, partitions in topics.items()]
+    code = int(overall) if version >= FIRST_ELECTION_WITH_TYPES else 0
+    return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
 async def alter_partition_reassignments(

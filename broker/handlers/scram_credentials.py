@@ -44,16 +44,16 @@ async def alter_user_scram_credentials(
 
     Make the changes that are right with one write, and return one result a user.
     """
-    changes = [*request.deletions, *request.upsertions]
-    times = Counter(_target(services, each) for each in changes)
     results: dict[str, AlterUserScramCredentialsResult] = {}
     wanted: list[tuple[str, str, Credential | None]] = []
-    for change in changes:
+    changed: set[tuple[str, int]] = set()
+    for change in (*request.deletions, *request.upsertions):
         result = results.setdefault(change.name, AlterUserScramCredentialsResult(change.name, 0, None))
         if result.error_code:
             continue
         try:
-            wanted.append(_checked(services, change, times[_target(services, change)]))
+            wanted.append(_checked(services, change))
+            _note_once(changed, _target(services, change))
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
     # A user with an error in one change keeps all passwords.
@@ -68,11 +68,15 @@ def _target(services: Services, change: _Change) -> tuple[str, int]:
     return change.name, change.mechanism if services.cluster is not None else 0
 
 
-def _checked(services: Services, change: _Change, times: int) -> tuple[str, str, Credential | None]:
-    """Return the user, the mechanism and what is kept of the password; None deletes it. The KafkaErrors are Kafka's."""
-    if times > 1:
+def _note_once(changed: set[tuple[str, int]], target: tuple[str, int]) -> None:
+    if target in changed:
         why = "A user credential cannot be altered twice in the same request"
         raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, why)
+    changed.add(target)
+
+
+def _checked(services: Services, change: _Change) -> tuple[str, str, Credential | None]:
+    """Return the user, the mechanism and what is kept of the password; None deletes it. The KafkaErrors are Kafka's."""
     if services.cluster is not None:
         services.cluster.admin.check_controller()
     if not change.name:
@@ -87,6 +91,8 @@ def _checked(services: Services, change: _Change, times: int) -> tuple[str, str,
     if len(change.name) > MAX_NAME_CHARS or max(len(change.salt), len(change.salted_password)) > MAX_SALT_BYTES:
         why = f"A name has at most {MAX_NAME_CHARS} characters, salt and salted password have {MAX_SALT_BYTES} bytes"
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, why)
+    if not change.salted_password:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salted password must not be empty")
     if change.iterations < MIN_ITERATIONS:
         raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations")
     if change.iterations > MAX_ITERATIONS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -26,12 +27,12 @@ from ..services import Services
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
-from .current_leader import current_leader, tell_address
+from .metadata import current_leader, tell_address
 
 FIRST_WITH_RENEWALS = 2
 # As long as the text of a UUID.
 MAX_MEMBER_ID_CHARS = 36
-# More are not in flight in one partition.
+# Neighbours with the same type are one batch for the share coordinator, which takes no more of them at once.
 MAX_BATCHES = 10_000
 # Types and batches that are looked at in one turn of the event loop: some 3 microseconds each.
 VALUES_PER_TURN = 2_000
@@ -78,14 +79,15 @@ class Said(NamedTuple):
     """Acknowledgements that were begun: what is known of each partition, and what is being written."""
 
     results: dict[Place, KafkaError | None]
-    writes: dict[Place, asyncio.Future[None]]
+    # A request may name a partition twice.
+    writes: list[tuple[Place, asyncio.Future[None]]]
 
     async def written(self) -> dict[Place, KafkaError | None]:
         """Return how it ended for each partition, once everything is written."""
         writes = self.writes
         # A client that goes away does not stop what is being written.
-        ends = await asyncio.shield(asyncio.gather(*writes.values(), return_exceptions=True)) if writes else ()
-        for place, end in zip(writes, ends, strict=True):
+        written = asyncio.gather(*(write for _, write in writes), return_exceptions=True)
+        for (place, _), end in zip(writes, await asyncio.shield(written), strict=True):
             if isinstance(end, KafkaError):
                 self.results[place] = end
             elif isinstance(end, BaseException):
@@ -97,7 +99,7 @@ async def begin(
     services: Services, context: RequestContext, member: Member, topics: Iterable[Any], is_renewal: bool
 ) -> Said:
     """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it."""
-    said = Said({}, {})
+    said = Said({}, [])
     values = 0
     for topic in topics:
         for each in topic.partitions:
@@ -112,7 +114,7 @@ async def begin(
             else:
                 said.results.setdefault(place, None)
                 if write is not None:
-                    said.writes[place] = write
+                    said.writes.append((place, write))
             if values > VALUES_PER_TURN:
                 values = 0
                 await asyncio.sleep(0)
@@ -120,19 +122,12 @@ async def begin(
 
 
 def _acknowledge(
-    services: Services,
-    context: RequestContext,
-    member: Member,
-    place: Place,
-    batches: list[Any],
-    is_renewal: bool,
+    services: Services, context: RequestContext, member: Member, place: Place, batches: list[Any], is_renewal: bool
 ) -> asyncio.Future[None] | None:
     """Begin the acknowledgements of one partition. Raises KafkaError."""
     topic = services.topics.by_id(place[0])
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-    if len(batches) > MAX_BATCHES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MAX_BATCHES} batches are acknowledged at once")
     said = checked(batches, knows_renewals=context.api_version >= FIRST_WITH_RENEWALS, is_renewal=is_renewal)
     if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -189,7 +184,7 @@ def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) 
     `is_renewal`: the request may renew locks.
     """
     said: list[Acknowledgement] = []
-    previous = -1
+    previous, alike = -1, 0
     for batch in batches:
         first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
         if first > last:
@@ -199,6 +194,9 @@ def checked(batches: Iterable[Sent], *, knows_renewals: bool, is_renewal: bool) 
         if not types or (len(types) > 1 and len(types) != last - first + 1):
             raise _invalid(f"{len(types)} acknowledge types are given for {last - first + 1} records")
         _check_types(types, knows_renewals, is_renewal)
+        alike += sum(1 for _ in groupby(types))
+        if alike > MAX_BATCHES:
+            raise _invalid(f"more than {MAX_BATCHES} batches are acknowledged at once")
         said.append(Acknowledgement(first, last, types))
         previous = last
     return said

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..metrics.exposition import Labels, family, single
+from ..metrics.table import Labels, family, single
 from ..services import Services
 from ..topics.partition import Partition
 from .group_lag import MAX_LABEL_CHARS, committed

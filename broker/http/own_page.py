@@ -15,8 +15,8 @@ from pathlib import Path
 from ... import __version__
 from ...storage.system_calls import resident_bytes
 from ..coordination.transactions.states import TransactionState
-from ..metrics.exposition import family, histogram, single
 from ..metrics.request_counts import RequestCounts
+from ..metrics.table import family, histogram, single
 from ..services import Services
 from .group_lag import GroupLag, lags
 from .scrape import Scraped

@@ -19,11 +19,7 @@ from .unread_ages import UnreadAges
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The pages of metrics, by path.
-PAGES: dict[str, MakePage] = {
-    "/metrics": own_page,
-    "/metrics/partitions": partition_page,
-    "/metrics/kafka": kafka_page,
-}
+PAGES: dict[str, MakePage] = {"/metrics": own_page, "/metrics/partitions": partition_page, "/metrics/kafka": kafka_page}
 
 
 class BrokerPages:

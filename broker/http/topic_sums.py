@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..services import Services
-from ..topics.offline_partition import RemotePartition
-from ..topics.partition import Partition
+from ..topics.partition import Partition, RemotePartition
 from ..topics.topic import Topic
 
 # Partitions that one turn looks at: less than 2 ms.

@@ -37,12 +37,7 @@ class DataDir:
     """A locked data directory. `open` before anything is read, `close` last of all."""
 
     def __init__(
-        self,
-        path: Path,
-        lock: DirectoryLock,
-        meta: MetaProperties,
-        stop: CleanStop | None,
-        disk: Disk = DISK,
+        self, path: Path, lock: DirectoryLock, meta: MetaProperties, stop: CleanStop | None, disk: Disk = DISK
     ) -> None:
         """`stop`: what the last stop knew; None where it was not clean."""
         self.path = path

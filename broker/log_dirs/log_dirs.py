@@ -326,7 +326,7 @@ def refuse_orphans(metadata: Path, dirs: Iterable[Path]) -> None:
             continue
         if found:
             shown = ", ".join(found[:3])
-            why = f"holds partitions ({shown}), and {metadata} no metadata of ours that tell whose they are"
+            why = f"holds partitions ({shown}), and {metadata} has no metadata of ours that tell whose they are"
             how = "mount its disk, or choose another --data-dir ('odradek log import' takes over Kafka's topics)"
             raise StartError(f"data directory {path} {why}: {how}")
 

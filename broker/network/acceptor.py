@@ -109,7 +109,7 @@ class Acceptor:
             try:
                 await self._bind(endpoint, listener)
             except OSError as error:
-                raise _cannot_listen(endpoint, error) from error
+                raise cannot_listen(endpoint.address, "--listen", error) from error
 
     async def listen(self) -> None:
         """Accept connections. `bind` comes first. Raises StartError where the system does not let it listen."""
@@ -120,7 +120,7 @@ class Acceptor:
                 else:
                     await server.start_serving()
             except OSError as error:
-                raise _cannot_listen(endpoint, error) from error
+                raise cannot_listen(endpoint.address, "--listen", error) from error
             protocol = self._config.of_listener(endpoint.name).protocol
             if not _is_guarded(endpoint, self._config.of_listener(endpoint.name)):
                 _log.warning(_OPEN, _address(server))
@@ -253,20 +253,16 @@ def _set_options(sockets: Iterable[socket.socket], config: BrokerConfig) -> None
             each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, config.socket_send_buffer_bytes)
 
 
-def _cannot_listen(endpoint: Endpoint, error: OSError) -> StartError:
-    return StartError(f"cannot listen on {endpoint.address}: {_reason(error)}")
-
-
-def _reason(error: OSError) -> str:
+def cannot_listen(address: str, option: str, error: OSError) -> StartError:
     """Return why an address cannot be listened on, and what to do. asyncio's text has Python's form of an address."""
     if error.errno == errno.EADDRINUSE:
-        remedy = "stop the program that uses it, or choose another --listen; port 0 takes a free one"
+        remedy = f"stop the program that uses it, or choose another {option}; port 0 takes a free one"
     else:
-        remedy = "choose another --listen"
+        remedy = f"choose another {option}"
     # The numbers of name resolution are negative, and only their own texts say what they mean.
     number = error.errno or 0
     what = os.strerror(number) if number > 0 else error.strerror or str(error)
-    return f"{what.lower()} ({remedy})"
+    return StartError(f"cannot listen on {address}: {what.lower()} ({remedy})")
 
 
 def _address(server: asyncio.Server) -> str:

@@ -193,19 +193,21 @@ class Login:
                 f"mechanism '{self._renewed[1]}'"
             )
             return self._fail(None, why)
+        if self._exchange is None:
+            self._exchange = self._door.logins.mechanisms[self._mechanism].begin(token)
+            return self._go_on(partial(next, self._exchange), answer)
+        return self._go_on(partial(self._exchange.send, token), answer)
+
+    def _go_on(
+        self, step: Callable[[], bytes | Work], answer: Callable[[Any], EncodedResponse]
+    ) -> EncodedResponse | Pending:
+        """Have the exchange take a step, and do what it says."""
         try:
-            if self._exchange is None:
-                self._exchange = self._door.logins.mechanisms[self._mechanism].begin(token)
-                said = next(self._exchange)
-            else:
-                said = self._exchange.send(token)
-            return self._go_on(said, answer)
+            said = step()
         except StopIteration as end:
             return self._complete(end.value, answer)
         except Failed as failure:
             return self._reject(failure, answer)
-
-    def _go_on(self, said: bytes | Work, answer: Callable[[Any], EncodedResponse]) -> EncodedResponse | Pending:
         if not isinstance(said, Work):
             return answer(said)
         working = self._door.workers.run(said.run)
@@ -218,14 +220,9 @@ class Login:
     ) -> EncodedResponse | Pending:
         """Give the exchange the result of its work, or the error."""
         assert self._exchange is not None
-        try:
-            error = working.exception()
-            said = self._exchange.throw(error) if error is not None else self._exchange.send(working.result())
-            return self._go_on(said, answer)
-        except StopIteration as end:
-            return self._complete(end.value, answer)
-        except Failed as failure:
-            return self._reject(failure, answer)
+        if (error := working.exception()) is not None:
+            return self._go_on(partial(self._exchange.throw, error), answer)
+        return self._go_on(partial(self._exchange.send, working.result()), answer)
 
     def _complete(self, identity: Identity, answer: Callable[[Any], EncodedResponse]) -> EncodedResponse | Pending:
         principal = user(identity.name)

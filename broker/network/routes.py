@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from inspect import iscoroutinefunction
+from operator import attrgetter
 from typing import Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
@@ -42,11 +43,15 @@ _SHARED = {
         "create_delegation_token describe_delegation_token expire_delegation_token renew_delegation_token"
     ),
     "descriptions": "describe_cluster describe_log_dirs odradek_describe_broker",
-    "group_offsets": "offset_commit offset_fetch txn_offset_commit",
+    "group_offsets": "describe_share_group_offsets offset_commit offset_fetch txn_offset_commit",
     "late_login": "sasl_authenticate sasl_handshake",
     "producers": "describe_producers init_producer_id write_txn_markers",
     "replica_placement": "alter_partition_reassignments elect_leaders list_partition_reassignments",
     "scram_credentials": "alter_user_scram_credentials describe_user_scram_credentials",
+    "share_states": (
+        "delete_share_group_state initialize_share_group_state read_share_group_state read_share_group_state_summary "
+        "write_share_group_state"
+    ),
     "segment_leases": "odradek_begin_backup odradek_lease_segments odradek_renew_lease",
 }
 _MODULE_OF = {api: module for module, apis in _SHARED.items() for api in apis.split()}
@@ -59,8 +64,8 @@ class Route:
     key: AnyKey
     # What it requires of the client, where there is an authorizer.
     access: Access
-    # The coordinator's method for these requests; None: `handle` of the handler module that is named as the API.
-    method: Callable[[Services], Handler] | None = None
+    # The path of the coordinator's method among the services; empty: `handle` of the module that is named as the API.
+    method: str = ""
     # The highest version that is served, where messages/ declares more.
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
@@ -92,8 +97,8 @@ class Route:
 
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
-        if self.method is not None:
-            return self.method(services)
+        if self.method:
+            return attrgetter(self.method)(services)
         name = self.key.name.lower()
         module = import_module(f"..handlers.{self.module or name}", __package__)
         handle = partial(getattr(module, name if self.module else "handle"), services)
@@ -189,30 +194,15 @@ _CONFIG_CHARS = 6_000
 _STATES = 200
 
 
-def _share_states(name: str) -> Callable[[Services], Handler]:
-    """Return what finds the function of the share coordinator's requests. They are imported with the first one."""
-
-    def method(services: Services) -> Handler:
-        requests = import_module("..coordination.share.requests", __package__)
-        return partial(getattr(requests, name), services.share_states.ask)
-
-    return method
-
-
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 _STATES_AMONG_BROKERS = share_groups.states(_SHARE_STATES[0])
 # Share groups (KIP-932).
 SHARE_ROUTES = (
-    Route(
-        ApiKey.SHARE_GROUP_HEARTBEAT,
-        groups.consumer_member(),
-        lambda services: services.groups.share.heartbeat,
-        max_values=_MANY,
-    ),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, groups.consumer_member(), "groups.share.heartbeat", max_values=_MANY),
     Route(
         ApiKey.SHARE_GROUP_DESCRIBE,
         groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
-        lambda services: services.groups.share.describe,
+        "groups.share.describe",
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
     Route(
@@ -224,65 +214,31 @@ SHARE_ROUTES = (
     Route(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
         share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
-        lambda services: services.groups.share.alter_offsets,
+        "groups.share.alter_offsets",
         max_values=500,
         portions=(_ALTERED_OFFSETS,),
     ),
     Route(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
         share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
-        lambda services: services.groups.share.delete_offsets,
+        "groups.share.delete_offsets",
         max_values=500,
         portions=(_DELETED_OFFSETS,),
     ),
-    Route(ApiKey.SHARE_FETCH, groups.share_member(), max_values=_MANY, is_whole=True),
-    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member(), max_values=_MANY, is_whole=True),
-    Route(
-        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
-        _STATES_AMONG_BROKERS,
-        _share_states("initialize"),
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-    ),
-    Route(
-        ApiKey.READ_SHARE_GROUP_STATE,
-        _STATES_AMONG_BROKERS,
-        _share_states("read"),
-        max_values=_FEW,
-        portions=_SHARE_STATES,
-    ),
-    Route(
-        ApiKey.WRITE_SHARE_GROUP_STATE,
-        _STATES_AMONG_BROKERS,
-        _share_states("write"),
-        max_values=_STATES,
-        portions=_WRITTEN_STATES,
-    ),
-    Route(
-        ApiKey.DELETE_SHARE_GROUP_STATE,
-        _STATES_AMONG_BROKERS,
-        _share_states("delete"),
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-    ),
-    Route(
-        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
-        _STATES_AMONG_BROKERS,
-        _share_states("summarize"),
-        max_values=_STATES,
-        portions=_SHARE_STATES,
-    ),
+    Route(ApiKey.SHARE_FETCH, groups.share_member, max_values=_MANY, is_whole=True),
+    Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member, max_values=_MANY, is_whole=True),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_FEW, portions=_SHARE_STATES),
+    Route(ApiKey.WRITE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_WRITTEN_STATES),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
 )
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(
-        ApiKey.PRODUCE,
-        topics.produce(_PRODUCED),
-        portions=(_PRODUCED,),
-    ),
+    Route(ApiKey.PRODUCE, topics.produce(_PRODUCED), portions=(_PRODUCED,)),
     Route(
         ApiKey.FETCH, by_handler("READ on each TOPIC; CLUSTER_ACTION on the cluster for followers"), max_values=_MANY
     ),
@@ -301,43 +257,28 @@ ROUTES = (
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
-        groups.coordinators(),
+        groups.coordinators,
         portions=(Portions("coordinator_keys", "coordinators", identity=_by_name, weight=_id_values),),
     ),
-    Route(ApiKey.JOIN_GROUP, groups.join(), lambda services: services.groups.join),
-    Route(ApiKey.HEARTBEAT, groups.member(), lambda services: services.groups.heartbeat),
-    Route(
-        ApiKey.LEAVE_GROUP,
-        groups.member(),
-        lambda services: services.groups.leave,
-        portions=(Portions("members", "members"),),
-    ),
-    Route(ApiKey.SYNC_GROUP, groups.member(), lambda services: services.groups.sync, max_values=_MANY),
-    Route(
-        ApiKey.DESCRIBE_GROUPS,
-        groups.describe(_DESCRIBED_GROUPS),
-        lambda services: services.groups.describe,
-        portions=(_DESCRIBED_GROUPS,),
-    ),
-    Route(
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-        groups.consumer_member(),
-        lambda services: services.groups.consumer_heartbeat,
-        max_values=_MANY,
-    ),
+    Route(ApiKey.JOIN_GROUP, groups.join, "groups.join"),
+    Route(ApiKey.HEARTBEAT, groups.member, "groups.heartbeat"),
+    Route(ApiKey.LEAVE_GROUP, groups.member, "groups.leave", portions=(Portions("members", "members"),)),
+    Route(ApiKey.SYNC_GROUP, groups.member, "groups.sync", max_values=_MANY),
+    Route(ApiKey.DESCRIBE_GROUPS, groups.describe(_DESCRIBED_GROUPS), "groups.describe", portions=(_DESCRIBED_GROUPS,)),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, groups.consumer_member(), "groups.consumer_heartbeat", max_values=_MANY),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
-        lambda services: services.groups.describe_consumers,
+        "groups.describe_consumers",
         portions=(_DESCRIBED_CONSUMER_GROUPS,),
     ),
-    Route(ApiKey.LIST_GROUPS, groups.list_all(), lambda services: services.groups.list),
+    Route(ApiKey.LIST_GROUPS, groups.list_all, "groups.list"),
     Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
     Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
-        topics.delete(),
+        topics.delete,
         max_values=_FEW,
         portions=(
             Portions("topics", "responses", identity=_by_name_and_id),
@@ -346,22 +287,18 @@ ROUTES = (
     ),
     Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
-    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize(), max_version=5),
+    Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize, max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
-    Route(
-        ApiKey.WRITE_TXN_MARKERS,
-        transactions.write_markers(_MARKERS),
-        portions=(_MARKERS,),
-    ),
+    Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers(_MARKERS), portions=(_MARKERS,)),
     Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
         transactions.add_partitions(_ADDED),
-        lambda services: services.transactions.add_partitions,
+        "transactions.add_partitions",
         portions=(_VERIFIED, _ADDED),
     ),
-    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets(), lambda services: services.transactions.add_offsets),
-    Route(ApiKey.END_TXN, transactions.end(), lambda services: services.transactions.end),
+    Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets, "transactions.add_offsets"),
+    Route(ApiKey.END_TXN, transactions.end, "transactions.end"),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
     Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
     Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
@@ -402,7 +339,7 @@ ROUTES = (
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs(), max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs, max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
     Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
     Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
@@ -411,30 +348,25 @@ ROUTES = (
     Route(
         ApiKey.DELETE_GROUPS,
         groups.each_group(_DELETED_GROUPS, Operation.DELETE),
-        lambda services: services.groups.delete,
-        max_values=500,
+        "groups.delete",
+        max_values=_FEW,
         portions=(_DELETED_GROUPS,),
     ),
-    Route(
-        ApiKey.OFFSET_DELETE,
-        groups.delete_offsets(_TOPICS[0]),
-        lambda services: services.groups.delete_offsets,
-        portions=_TOPICS,
-    ),
+    Route(ApiKey.OFFSET_DELETE, groups.delete_offsets(_TOPICS[0]), "groups.delete_offsets", portions=_TOPICS),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas(), portions=(Portions("entries", "entries"),)),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials()),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials()),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas, portions=(Portions("entries", "entries"),)),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
     Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
         transactions.describe(_DESCRIBED_TRANSACTIONS),
-        lambda services: services.transactions.describe,
+        "transactions.describe",
         portions=(_DESCRIBED_TRANSACTIONS,),
     ),
-    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all(), lambda services: services.transactions.list),
+    Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all, "transactions.list"),
     *SHARE_ROUTES,
 )
 
@@ -450,19 +382,15 @@ CLUSTER_ROUTES = (
 
 # What Odradek alone serves (decision 20). ApiVersions names these to clients of ours only.
 OWN_ROUTES: tuple[Route, ...] = (
-    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query(), lambda services: services.transactions.queries.join),
+    Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query, "transactions.queries.join"),
     Route(
         OwnApiKey.ODRADEK_END_QUERY_BATCH,
         transactions.end_query_batch(),
-        lambda services: services.transactions.queries.end,
+        "transactions.queries.end",
         max_values=MAX_PARTICIPANTS,
     ),
-    Route(
-        OwnApiKey.ODRADEK_DESCRIBE_QUERIES,
-        transactions.describe_queries(),
-        lambda services: services.transactions.queries.describe,
-    ),
-    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease()),
+    Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, transactions.describe_queries, "transactions.queries.describe"),
+    Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease),
     Route(
         OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
     ),

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
-from ..configs.quota_table import QuotaTable
+from ..configs.server_table import QuotaTable
 from .bounds import Bound, Bounds
 from .entities import (
     CONNECTION_CREATION_RATE,

@@ -73,6 +73,5 @@ class ConnectionRates:
             return last_ms
         rate = self._rates.setdefault(name, Rate(config.quota_window_num, sample_ms))
         rate.record(1, last_ms)
-        # A limit of 0 lets one in after another, each after the longest wait.
-        self._last_ms[name] = last_ms + min(rate.excess_ms(max(most_per_second, 1e-3), last_ms), sample_ms)
+        self._last_ms[name] = last_ms + min(rate.excess_ms(most_per_second, last_ms), sample_ms)
         return self._last_ms[name]

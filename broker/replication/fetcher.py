@@ -107,16 +107,16 @@ class Fetcher:
         clock: Clock,
         logs: FollowerLog,
         broker_epoch: Callable[[], int],
-        log_start_moved: Callable[[Partition], None],
+        delete_records: Callable[[Partition, int], None],
         throttle: Throttle,
     ) -> None:
-        """`log_start_moved` is told of partitions whose log has retired segments."""
+        """`delete_records` lets the log of a partition begin at an offset."""
         self.peer = peer
         self._config = config
         self._clock = clock
         self._logs = logs
         self._broker_epoch = broker_epoch
-        self._log_start_moved = log_start_moved
+        self._delete_records = delete_records
         self._throttle = throttle
         self._session = FollowerSession(config, config.node_id)
         self.following: dict[Key, Following] = {}
@@ -324,8 +324,7 @@ class Fetcher:
         following.is_behind = log.log_end_offset < data.high_watermark
         partition.advance(max(min(data.high_watermark, log.log_end_offset), log.log_start_offset))
         if log.log_start_offset < data.log_start_offset <= partition.high_watermark:
-            log.advance_log_start(data.log_start_offset)
-            self._log_start_moved(partition)
+            self._delete_records(partition, data.log_start_offset)
 
     async def _find_start(self, following: Following, is_current: Callable[[], bool]) -> None:
         """Find where to go on, because the leader does not have the end of this log."""

@@ -28,11 +28,7 @@ class RemoteVerification:
     """Asks the coordinator of a transactional id whether a partition belongs to its open transaction."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        view: MetadataCache,
-        inter_broker: InterBroker,
-        partition_of: Callable[[str], int],
+        self, config: BrokerConfig, view: MetadataCache, inter_broker: InterBroker, partition_of: Callable[[str], int]
     ) -> None:
         """`partition_of` returns the partition of `__transaction_state` of a transactional id."""
         self._view = view

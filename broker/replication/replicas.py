@@ -23,10 +23,7 @@ from ...protocol.messages.leader_and_isr import (
 )
 from ...protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaRequest, StopReplicaResponse
 from ...protocol.messages.update_metadata import FULL as FULL_METADATA
-from ...protocol.messages.update_metadata import (
-    UpdateMetadataRequest,
-    UpdateMetadataResponse,
-)
+from ...protocol.messages.update_metadata import UpdateMetadataRequest, UpdateMetadataResponse
 from ...storage import checkpoints
 from ...storage.errors import StorageError
 from ..background.tasks import BackgroundTasks
@@ -131,12 +128,12 @@ class Replicas:
             lambda: config.follower_replication_throttled_rate,
             lambda each: each.follower_replication_throttled_replicas,
         )
-        removed = background.file_removal.remove_segments
+        removed, delete = background.file_removal.remove_segments, background.record_deletion.delete_records
         logs = self._logs = FollowerLog(flusher, staging, threads, clock, background.checkpoints.write, removed)
         self._fetchers = Fetchers(
             config,
             inter_broker,
-            lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, removed, follower_throttle),
+            lambda peer: Fetcher(peer, config, clock, logs, lambda: self.broker_epoch, delete, follower_throttle),
         )
         self._has_roles = False
         self._named_topics: FullNames[str] = FullNames(FULL_METADATA)

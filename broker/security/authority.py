@@ -74,12 +74,7 @@ class Authority:
 
     @classmethod
     def _make(
-        cls,
-        folder: Path,
-        name: str,
-        days: int,
-        write: Callable[[Path, bytes], None],
-        password: bytes | None = None,
+        cls, folder: Path, name: str, days: int, write: Callable[[Path, bytes], None], password: bytes | None = None
     ) -> Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _common_name(name)

@@ -56,7 +56,7 @@ class Authorizer:
         self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
         # By resource type: how many prefixes have each length.
         self._lengths: dict[int, Counter[int]] = {}
-        # What was decided since the last change, so that who asks often need not call.
+        # Decisions since the last change. Callers that ask often read them without a call.
         self.decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
         for acl in acls:
             self._add(acl)
@@ -98,7 +98,7 @@ class Authorizer:
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> Decision:
         """Return whether a principal may do this to any resource of the type."""
-        # A name that nobody has: super users, and everyone where no ACL is a reason to allow.
+        # Kafka's own name for no resource: only what holds for every resource allows it.
         found = self._decide(str(principal), host, operation, resource_type, "hardcode")
         if found.is_allowed:
             return found

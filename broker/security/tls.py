@@ -23,12 +23,7 @@ from .pem import KeyStore, StoreError
 
 # Python cannot choose among these before 3.15.
 TLS_1_3 = {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
-_EXCHANGES = {
-    "ECDHE_ECDSA": "ECDHE-ECDSA-",
-    "ECDHE_RSA": "ECDHE-RSA-",
-    "DHE_RSA": "DHE-RSA-",
-    "RSA": "",
-}
+_EXCHANGES = {"ECDHE_ECDSA": "ECDHE-ECDSA-", "ECDHE_RSA": "ECDHE-RSA-", "DHE_RSA": "DHE-RSA-", "RSA": ""}
 # Without a name of the mode OpenSSL means CBC.
 _CIPHERS = {"AES_128": "AES128-", "AES_256": "AES256-", "CHACHA20_POLY1305": "CHACHA20-POLY1305-"}
 _END = "-----END CERTIFICATE-----\n"

@@ -21,9 +21,9 @@ from ..topics.partition import Partition
 from .settings import Settings
 from .share_partition import Acknowledgement, Acquired, Change, SharePartition, Span, Wish
 
-# What the share coordinator may answer that has nothing to do with the client, and what the client is told.
+# Errors of the share coordinator: another leader or another state has come; the client is told them as they are.
 _FENCED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH)
-_KEPT = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
+_PASSED_ON = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.INVALID_REQUEST)
 
 _log = logging.getLogger(__name__)
 
@@ -179,11 +179,11 @@ class Actor:
             self._purgatory.wake(self)
 
     def _told(self, error: KafkaError) -> KafkaError:
-        """Return what a client is told of an error of the share coordinator."""
+        """Return what a client is told of an error of the share coordinator. Fences the actor if another has come."""
         if error.code in _FENCED:
             self.fence()
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
-        if error.code in _KEPT:
+        if error.code in _PASSED_ON:
             return error
         _log.warning("share group %s, partition %d: %s", self.key.group_id, self.key.partition, error.message)
         return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
@@ -242,7 +242,7 @@ class Actor:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._work.discard(task)
-        # Who waits for it has the error; nobody waits for the end of a lock, and `_told` has logged it.
+        # A caller that waits has the error. Nobody waits for the end of a lock, and `_told` has logged it.
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, KafkaError):
             where = self.key.group_id, self.key.partition

@@ -94,10 +94,7 @@ async def read_cold(partition: Partition, wanted: Wanted, threads: DiskThreads, 
 
 
 def _walk(
-    records: FileRange,
-    found: Iterable[tuple[int, BatchHeader]],
-    reach: int,
-    aborted: Sequence[AbortedTransaction],
+    records: FileRange, found: Iterable[tuple[int, BatchHeader]], reach: int, aborted: Sequence[AbortedTransaction]
 ) -> LogBatches:
     """Take the batches up to `reach`. Where a later one is damaged or cut off, those before it."""
     spans: list[Span] = []

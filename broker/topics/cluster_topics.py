@@ -25,8 +25,7 @@ from ..purgatory import Purgatory
 from .flusher import Flusher
 from .lifecycle import Creation
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition, RemotePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition, RemotePartition
 from .partition_state import NO_LEADER_EPOCH, PartitionState
 from .topic import Topic
 from .topics import Topics

@@ -20,9 +20,6 @@ from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
 from .topic_names import check_name
 from .topics import Topics
 
-# As long as a group id may be.
-MAX_GROUP_BYTES = 2**15 - 1
-
 
 class ResourceType(IntEnum):
     """What a config belongs to, with its number in the requests."""
@@ -70,10 +67,8 @@ def _broker_resource(reconfiguration: Reconfiguration, name: str) -> BrokerResou
     return BrokerResource(reconfiguration, name)
 
 
-class TopicResource:
+class TopicResource(Resource):
     """The configs of one topic. As in Kafka, an absent topic is an error only where its configs are right."""
-
-    invalid = ErrorCode.INVALID_CONFIG
 
     def __init__(self, topics: Topics, name: str) -> None:
         self._topics = topics
@@ -94,9 +89,6 @@ class TopicResource:
     def value(self, row: ConfigDef) -> Value:
         return row.default if self._topic is None or row.unsupported else getattr(self._topic.config, row.attribute)
 
-    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
-        return configs != self.overrides()
-
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._topics.check_config(configs)
         if self._topic is None:
@@ -105,11 +97,10 @@ class TopicResource:
             self._topics.alter(self._topic, configs)
 
 
-class BrokerResource:
+class BrokerResource(Resource):
     """The dynamic configs of this broker, named by its number, or of every broker, named by the empty text."""
 
     invalid = ErrorCode.INVALID_REQUEST
-    exists = True
 
     def __init__(self, reconfiguration: Reconfiguration, name: str) -> None:
         self._reconfiguration = reconfiguration
@@ -140,16 +131,10 @@ class BrokerResource:
         self._reconfiguration.alter(self._name, configs, validate_only)
 
 
-class GroupResource:
+class GroupResource(Resource):
     """The configs of one group, which need not exist yet."""
 
-    invalid = ErrorCode.INVALID_CONFIG
-    exists = True
-
     def __init__(self, reconfiguration: Reconfiguration, group_id: str) -> None:
-        if len(group_id.encode()) > MAX_GROUP_BYTES:
-            why = f"the name of a group has at most {MAX_GROUP_BYTES} bytes"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         self._reconfiguration = reconfiguration
         self._group_id = group_id
 
@@ -165,14 +150,11 @@ class GroupResource:
     def value(self, row: ConfigDef) -> Value:
         return effective_value(self._reconfiguration.config, self.overrides(), row.name)
 
-    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
-        return configs != self.overrides()
-
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         self._reconfiguration.alter_group(self._group_id, configs, validate_only)
 
 
-class CheckedResource:
+class CheckedResource(Resource):
     """A resource whose changes are checked and kept in `wanted`, for someone else to make them."""
 
     def __init__(self, resource: Resource) -> None:
@@ -203,26 +185,18 @@ class CheckedResource:
             self.wanted = configs
 
 
-class EmptyResource:
+class EmptyResource(Resource):
     """A resource that a request may name and that has no configs here."""
-
-    exists = True
 
     def __init__(self, invalid: ErrorCode, why: str) -> None:
         self.invalid = invalid
         self._why = why
-
-    def overrides(self) -> Mapping[str, str]:
-        return {}
 
     def row(self, name: str) -> ConfigDef:
         raise KafkaError(self.invalid, f"{name}: {self._why}")
 
     def value(self, row: ConfigDef) -> Value:
         return row.default
-
-    def is_changed_by(self, configs: Mapping[str, str]) -> bool:
-        return configs != self.overrides()
 
     def alter(self, configs: dict[str, str], validate_only: bool) -> None:
         """Do nothing: `row` rejects every name before."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...storage.errors import StorageError
@@ -90,7 +90,7 @@ class Creation:
 
 
 class Deletion:
-    """`start` it, or `finish` it at once. At the end `then` gets the logs whose directories may be removed, once."""
+    """Take its `steps`, or `finish` it at once. At the end `then` gets the logs whose directories may be removed."""
 
     def __init__(self, topic: str, partitions: Iterable[Partition], then: Callable[[list[Log]], None]) -> None:
         self._topic = topic
@@ -102,12 +102,11 @@ class Deletion:
     def is_done(self) -> bool:
         return self._then is None
 
-    def start(self) -> None:
-        """Rename a few directories in each turn of the event loop, from now on."""
-        if not self.is_done:
+    def steps(self) -> Iterator[None]:
+        """Rename a few directories in each step."""
+        while not self.is_done:
             self._step()
-        if not self.is_done:
-            asyncio.get_running_loop().call_soon(self.start)
+            yield
 
     def finish(self) -> None:
         """Rename all that is left, now."""

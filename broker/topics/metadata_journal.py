@@ -150,10 +150,6 @@ class Metadata:
         """Set or delete (None) what is kept of passwords, by user and mechanism, with one write to the disk."""
         self._commit(*(_scram_record(*change) for change in changes))
 
-    def scram_credential(self, mechanism: str, user: str) -> Credential | None:
-        """Return what is kept of a user's password."""
-        return self.scram.get(user, {}).get(mechanism)
-
     def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> None:
         """Remove ACLs, then add others."""
         self._commit(_acls_record(added, removed))

@@ -2,6 +2,10 @@
 
 Its state, its roles and what is read of it are in partition_state.py. A batch is validated completely before its first
 byte is written.
+
+Partitions without a log have their place in the topic, too. Where the data directory was offline at start, clients get
+KAFKA_STORAGE_ERROR, and Metadata shows no leader. Where other brokers of the cluster hold the partition, clients get
+NOT_LEADER_OR_FOLLOWER, and Metadata tells them who leads.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.records import batch
@@ -84,12 +89,7 @@ class Partition(PartitionState):
     """One partition of a topic. `configure` it, too, before it is used."""
 
     def __init__(
-        self,
-        topic: str,
-        index: int,
-        leader_epoch: int,
-        surroundings: Surroundings,
-        failure: StorageError | None = None,
+        self, topic: str, index: int, leader_epoch: int, surroundings: Surroundings, failure: StorageError | None = None
     ) -> None:
         super().__init__(topic, index, leader_epoch, surroundings, failure)
         self.max_message_bytes = 1048588
@@ -308,3 +308,29 @@ class Partition(PartitionState):
 
 # Lets the transaction coordinator verify a batch for a partition. Raises a KafkaError where it may not be appended.
 VerifyTransaction = Callable[[Partition, BatchHeader], None]
+
+
+class OfflinePartition(Partition):
+    """A Partition that has failed before it could `lead` a log. Reading `log` raises KAFKA_STORAGE_ERROR."""
+
+    @property
+    def log(self) -> NoReturn:  # type: ignore[override]
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
+
+
+class RemotePartition(OfflinePartition):
+    """A Partition without a log. Reading `log` raises NOT_LEADER_OR_FOLLOWER."""
+
+    @property
+    def is_online(self) -> bool:
+        return False
+
+    def check_online(self) -> None:
+        self.check_leading()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        self.check_leading()
+
+    @property
+    def log(self) -> NoReturn:  # type: ignore[override]
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self.topic}-{self.index} is held by other brokers")

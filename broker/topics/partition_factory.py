@@ -16,8 +16,7 @@ from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDir, LogDirs
 from .disk_failures import DiskFailures
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition, RemotePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition, RemotePartition
 from .partition_state import NO_LEADER_EPOCH, Surroundings
 
 Kind = TypeVar("Kind", bound=Partition)

@@ -109,12 +109,7 @@ class PartitionState:
     high_watermark: int
 
     def __init__(
-        self,
-        topic: str,
-        index: int,
-        leader_epoch: int,
-        surroundings: Surroundings,
-        failure: StorageError | None = None,
+        self, topic: str, index: int, leader_epoch: int, surroundings: Surroundings, failure: StorageError | None = None
     ) -> None:
         """`failure` is why it is offline from the start."""
         self.topic = topic

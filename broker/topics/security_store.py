@@ -5,61 +5,109 @@ Changes are durable when they return, and count for every request that comes to 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ..quotas.client_quotas import Change
+from ..quotas.client_quotas import Change, ClientQuotas
 from ..quotas.entities import Entity
 from ..security.acls import Acl
+from ..security.authorizer import Authorizer
 from ..security.sasl.scram import Credential
+from .metadata_journal import Metadata
 
 # User, mechanism, and what is kept of the password; None deletes it.
 PasswordChange = tuple[str, str, Credential | None]
 
 
-class SecurityStore(Protocol):
-    """Both kinds of store."""
+class SecurityStore(ABC):
+    """Both kinds of store. What they keep is here, to be read."""
 
-    # Called with the user and the mechanism of each password that was deleted.
-    when_deleted: Callable[[str, str], None]
-
-    @property
-    def acls(self) -> Mapping[Acl, None]:
-        """Every ACL."""
-        ...
-
-    @property
-    def passwords(self) -> Mapping[str, Mapping[str, Credential]]:
-        """What is kept of passwords, by user and mechanism."""
-        ...
-
-    @property
-    def quotas(self) -> Mapping[Entity, Mapping[str, float]]:
-        """The quotas of every entity that has one."""
-        ...
+    def __init__(
+        self,
+        authorizer: Authorizer | None,
+        client_quotas: ClientQuotas,
+        acls: dict[Acl, None],
+        passwords: dict[str, dict[str, Credential]],
+        quotas: dict[Entity, dict[str, float]],
+    ) -> None:
+        self._authorizer = authorizer
+        self._client_quotas = client_quotas
+        self.acls = acls
+        # By user and mechanism.
+        self.passwords = passwords
+        # Of every entity that has one.
+        self.quotas = quotas
+        # Called with the user and the mechanism of each password that was deleted.
+        self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
 
     def credential(self, mechanism: str, user: str) -> Credential | None:
         """Return what is kept of a user's password."""
-        ...
+        return self.passwords.get(user, {}).get(mechanism)
 
-    def check_name(self, name: str) -> None:
+    def check_name(self, name: str) -> None:  # noqa: B027 - any name will do, unless it has to be a znode's
         """Raise INVALID_REQUEST where no ACL can be kept for a resource of this name."""
-        ...
 
+    @abstractmethod
     async def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> Mapping[Acl, KafkaError]:
         """Remove ACLs, then add others. Return the errors of those that stay as they were."""
-        ...
 
+    @abstractmethod
     async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
         """Set or delete passwords. Return the errors of users whose passwords stay as they were."""
-        ...
 
+    @abstractmethod
     async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
         """Replace the quotas of entities. Return the errors of those that stay as they were."""
-        ...
 
 
 def missing_password() -> KafkaError:
     """Return the error of the deletion of a password that is not there."""
     return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
+
+
+class OwnSecurity(SecurityStore):
+    """The store of a broker that is alone."""
+
+    def __init__(self, metadata: Metadata, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
+        super().__init__(authorizer, client_quotas, metadata.acls, metadata.scram, metadata.quotas)
+        self._metadata = metadata
+
+    async def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> Mapping[Acl, KafkaError]:
+        """Remove ACLs, then add others: on disk first, then for every request that comes."""
+        added, removed = list(added), list(removed)
+        if not added and not removed:
+            return {}
+        try:
+            self._metadata.change_acls(added, removed)
+        except KafkaError as error:
+            return dict.fromkeys((*added, *removed), error)
+        if self._authorizer is not None:
+            self._authorizer.change(added, removed)
+        return {}
+
+    async def put_passwords(self, changes: Iterable[PasswordChange]) -> Mapping[str, KafkaError]:
+        """Set or delete passwords, with one write to the disk."""
+        changes = list(changes)
+        if not changes:
+            return {}
+        try:
+            self._metadata.put_scram(changes)
+        except KafkaError as error:
+            return {user: error for user, _, _ in changes}
+        for user, mechanism, credential in changes:
+            if credential is None:
+                self.when_deleted(user, mechanism)
+        return {}
+
+    async def put_quotas(self, changes: Iterable[Change]) -> Mapping[Entity, KafkaError]:
+        """Replace the quotas of entities: on disk first, then for every request that comes."""
+        changes = list(changes)
+        if not changes:
+            return {}
+        try:
+            self._metadata.put_quotas(changes)
+        except KafkaError as error:
+            return {entity: error for entity, _ in changes}
+        self._client_quotas.change(changes)
+        return {}

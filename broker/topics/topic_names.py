@@ -12,6 +12,8 @@ from ...protocol.primitives import ZERO_UUID
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
+# Kafka's own metadata, which no client may create. Here nothing is in it.
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
 # Kafka's rule: 249 leaves room for "-partition" and ".log" suffixes within a file name's 255 bytes.
 MAX_NAME_LENGTH = 249

@@ -26,18 +26,17 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
-from ..turns import in_turns
+from ..turns import Turns, in_turns
 from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
 from .metadata_journal import Metadata, TopicRecord
-from .offline_partition import OfflinePartition
-from .partition import Partition
+from .partition import OfflinePartition, Partition
 from .partition_factory import PartitionFactory
 from .partition_state import PartitionState, Surroundings
 from .producer_limit import ProducerLimit
 from .topic import Topic
-from .topic_names import check_collision, check_name, check_partition_count, new_topic_id
+from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name, check_partition_count, new_topic_id
 
 # A stop that closes so many logs of a data directory forces its file system to disk, instead of some six files each:
 # 5,000 logs took 16 s, and may take 5. With few, other programs' files on the same file system would cost more.
@@ -88,6 +87,7 @@ class Topics:
         self._growths: dict[str, Creation] = {}
         # Topics that are deleted, and whose directories are not all renamed yet.
         self._deletions: dict[str, Deletion] = {}
+        self._turns = Turns()
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
@@ -135,6 +135,8 @@ class Topics:
     def check_free(self, name: str) -> None:
         """Raise the KafkaError of an invalid name, or of one that is taken."""
         check_name(name)
+        if name == CLUSTER_METADATA_TOPIC:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
         if name in self._by_name or name in self._creations:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         check_collision(name, (*self._by_name, *self._creations))
@@ -188,7 +190,10 @@ class Topics:
         _log.info("topic %s created with %d partition%s", record.name, count, "s" if count > 1 else "")
         for partition in made:
             self.disk_failures.note_new(partition)
-        return self._register(Topic(record, config, made))
+        topic = self._register(Topic(record, config, made))
+        # Those of the broker may have changed meanwhile.
+        self._reconfigure(topic, self.check_config(record.configs))
+        return topic
 
     def _register(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = topic
@@ -197,13 +202,7 @@ class Topics:
         return topic
 
     def _undo(
-        self,
-        name: str,
-        made: list[Partition],
-        first: int,
-        cause: KafkaError,
-        unwrite: Callable[[], None],
-        failed: str,
+        self, name: str, made: list[Partition], first: int, cause: KafkaError, unwrite: Callable[[], None], failed: str
     ) -> None:
         """Remove partitions after one could not be made, and their record.
 
@@ -306,7 +305,7 @@ class Topics:
             then(logs)
 
         deletion = self._deletions[topic.name] = Deletion(topic.name, existing, done)
-        deletion.start()
+        self._turns.add(deletion.steps())
 
     # -- Configs ---------------------------------------------------------------------------------------
 

@@ -22,25 +22,26 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from ..core.cluster import Cluster
-from ..core.leaders import for_items, item_result
-from ..core.options import check_apart, check_choice
-from ..errors import KafkaError, raise_error
+from ..core.leaders import for_items
+from ..core.options import check_apart, check_choice, check_kind
+from ..errors import KafkaError, error_of, raise_error
 
-# Kafka's numbers of its words; "any" and "match" are for filters.
-_RESOURCES = {"any": 1, "topic": 2, "group": 3, "cluster": 4, "transactional_id": 5, "delegation_token": 6, "user": 7}
-_PATTERNS = {"any": 1, "match": 2, "literal": 3, "prefixed": 4}
-_OPERATIONS = {
-    name: number
-    for number, name in enumerate(
-        (
-            *("any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster_action"),
-            *("describe_configs", "alter_configs", "idempotent_write", "create_tokens", "describe_tokens"),
-            "two_phase_commit",
-        ),
-        1,
-    )
-}
-_PERMISSIONS = {"any": 1, "deny": 2, "allow": 3}
+# The words of ACLs, in the order of Kafka's numbers.
+RESOURCES = ("topic", "group", "cluster", "transactional_id", "delegation_token", "user")
+PATTERNS = ("literal", "prefixed")
+OPERATIONS = (
+    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs"),
+    *("alter_configs", "idempotent_write", "create_tokens", "describe_tokens", "two_phase_commit"),
+)
+
+
+def _numbered(*words: str) -> dict[str, int]:
+    return {word: number for number, word in enumerate(words, 1)}
+
+
+# "any" and "match" are for filters.
+_RESOURCES, _OPERATIONS = _numbered("any", *RESOURCES), _numbered("any", *OPERATIONS)
+_PATTERNS, _PERMISSIONS = _numbered("any", "match", *PATTERNS), _numbered("any", "deny", "allow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ async def describe_acls(cluster: Cluster, wanted: AclFilter | None = None) -> li
 async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
     """Create ACLs; one that is there already is no error. Raises KafkaError, SECURITY_DISABLED."""
     check_apart("create_acls", wanted)
+    check_kind("create_acls", wanted, Acl)
     creations = {acl: AclCreation(*_fields(acl)) for acl in wanted}
 
     async def attempt(acls: list[Acl]) -> dict[Acl, KafkaError | None]:
@@ -133,7 +135,7 @@ async def create_acls(cluster: Cluster, *wanted: Acl) -> None:
         response = await cluster.request_controller(request, CreateAclsResponse)
         # Results come in the order of the request, and without names.
         return {
-            acl: item_result(None, each.error_code, each.error_message, f"the ACL ({acl}) was not created")
+            acl: error_of(each.error_code, each.error_message, f"the ACL ({acl}) was not created")
             for acl, each in zip(acls, response.results, strict=False)
         }
 
@@ -153,7 +155,7 @@ async def delete_acls(cluster: Cluster, *filters: AclFilter) -> dict[AclFilter, 
             deleted = [_acl(each, each) for each in result.matching_acls]
             failed = next((each for each in reversed(result.matching_acls) if each.error_code), result)
             what = f"the ACLs of {one} were not deleted"
-            found[one] = item_result(deleted, failed.error_code, failed.error_message, what)
+            found[one] = error_of(failed.error_code, failed.error_message, what) or deleted
         return found
 
     return await for_items(cluster, filters, attempt)

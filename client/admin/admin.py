@@ -46,7 +46,7 @@ class _NotRunning:
     """Takes the place of the cluster of a client that is not started, or is stopped."""
 
     def __getattr__(self, name: str) -> Any:
-        raise ClientStopped("the admin is not running: use `async with Admin(...)`, or await start() first")
+        raise ClientStopped("the admin is not running: use `with` or `async with`, or call start() first")
 
 
 class Admin(StartedClient):
@@ -70,16 +70,8 @@ class Admin(StartedClient):
         self._cluster: Cluster | None = None
         self._lifetime = Lifetime("admin client")
 
-    async def start(self) -> None:
-        """Reach the cluster. Raises NoBrokerReachable if no bootstrap server responds."""
-        await self._lifetime.start(self._start)
-
     async def _start(self) -> None:
         self._cluster = await Cluster.open(self._options)
-
-    async def stop(self) -> None:
-        """Close the connections; may be called again."""
-        await self._lifetime.stop(self._close)
 
     async def _close(self) -> None:
         cluster, self._cluster = self._cluster, None

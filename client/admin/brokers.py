@@ -31,10 +31,10 @@ from ...protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest, O
 from ...protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
 from ..core.cluster import Cluster
 from ..core.descriptions import ClusterDescription
-from ..core.leaders import for_items, item_result, timeout_of
+from ..core.leaders import for_items, timeout_of
 from ..core.metadata import Node
 from ..core.options import check_apart, check_choice, check_switches
-from ..errors import raise_error
+from ..errors import error_of, raise_error
 from ..record import TopicPartition, by_topic
 
 _CHANGES = {"upgrade": 1, "safe_downgrade": 2, "unsafe_downgrade": 3}
@@ -98,9 +98,7 @@ async def update_features(
         raise_error(response.error_code, response.error_message, "the features were not updated")
         # A broker may leave out what it has updated.
         return dict.fromkeys(names) | {
-            each.feature: item_result(
-                None, each.error_code, each.error_message, f"the level of {each.feature} was not updated"
-            )
+            each.feature: error_of(each.error_code, each.error_message, f"the level of {each.feature} was not updated")
             for each in response.results
         }
 
@@ -223,11 +221,8 @@ async def _move_on(
     except KafkaError as error:
         return {(node_id, partition): error for partition in wanted}
     return {
-        (node_id, TopicPartition(topic.topic_name, each.partition_index)): item_result(
-            None,
-            each.error_code,
-            None,
-            f"{topic.topic_name}-{each.partition_index} of broker {node_id} was not moved",
+        (node_id, TopicPartition(topic.topic_name, each.partition_index)): error_of(
+            each.error_code, None, f"{topic.topic_name}-{each.partition_index} of broker {node_id} was not moved"
         )
         for topic in response.results
         for each in topic.partitions

@@ -40,9 +40,10 @@ from ...protocol.messages.describe_share_group_offsets import (
 from ..core.cluster import Cluster
 from ..core.coordinator import Coordinator
 from ..core.descriptions import GroupDescription, GroupMember, ShareOffset
-from ..core.leaders import for_items, item_result
+from ..core.leaders import for_items
 from ..core.metadata import Node
-from ..core.options import check_list, check_mapping
+from ..core.options import by_partition, check_list
+from ..errors import error_of
 from ..record import TopicPartition, by_topic
 
 # The group is of another kind, or the broker knows none of this kind.
@@ -198,7 +199,7 @@ async def alter_share_group_offsets(cluster: Cluster, group_id: str, offsets: Ma
 
     Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
     """
-    check_mapping("alter_share_group_offsets", offsets, "TopicPartition and offset")
+    offsets = by_partition("alter_share_group_offsets", offsets, "offset")
     coordinator = Coordinator(cluster, group_id)
 
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
@@ -214,8 +215,8 @@ async def alter_share_group_offsets(cluster: Cluster, group_id: str, offsets: Ma
         coordinator.raise_error(response.error_code, "setting start offsets", response.error_message)
         what = f"the start offset of share group {group_id!r} was not set for"
         return {
-            TopicPartition(topic.topic_name, each.partition_index): item_result(
-                None, each.error_code, each.error_message, f"{what} {topic.topic_name}-{each.partition_index}"
+            TopicPartition(topic.topic_name, each.partition_index): error_of(
+                each.error_code, each.error_message, f"{what} {topic.topic_name}-{each.partition_index}"
             )
             for topic in response.responses
             for each in topic.partitions
@@ -235,7 +236,7 @@ async def delete_share_group_offsets(cluster: Cluster, group_id: str, topics: Co
         coordinator.raise_error(response.error_code, "the deletion of start offsets", response.error_message)
         what = f"the start offsets of share group {group_id!r} were not deleted for"
         return {
-            each.topic_name: item_result(None, each.error_code, each.error_message, f"{what} {each.topic_name}")
+            each.topic_name: error_of(each.error_code, each.error_message, f"{what} {each.topic_name}")
             for each in response.responses
         }
 

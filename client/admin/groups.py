@@ -9,10 +9,7 @@ from collections.abc import Collection, Mapping
 from ...protocol.codec import decode_versioned
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from ...protocol.messages.describe_groups import (
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
+from ...protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ...protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance
 from ...protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -32,9 +29,9 @@ from ..core.descriptions import (
     RebalanceCause,
     RebalanceWait,
 )
-from ..core.leaders import for_items, item_result, one_by_one
-from ..core.options import check_apart, check_list
-from ..errors import raise_error
+from ..core.leaders import for_items, one_by_one
+from ..core.options import by_partition, check_apart, check_list, checked_offset
+from ..errors import error_of, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
 from .group_states import describe_group
 
@@ -153,6 +150,8 @@ async def alter_group_offsets(
 
     Raises KafkaError, NON_EMPTY_GROUP if it has members; ItemsFailed if some of several offsets are not taken.
     """
+    given = by_partition("alter_group_offsets", offsets, "offset")
+    offsets = {each: checked_offset(at) for each, at in given.items()}
     coordinator = Coordinator(cluster, group_id)
     committed = CommittedOffsets(coordinator)
     text = f"the offsets of group {group_id!r} are its members' to commit: stop its consumers first"
@@ -161,19 +160,13 @@ async def alter_group_offsets(
     async def attempt(some: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         codes = await committed.commit_once({each: offsets[each] for each in some}, Generation())
         return {
-            each: has_members if code is ErrorCode.UNKNOWN_MEMBER_ID else _offset_result(coordinator, each, code)
+            each: has_members
+            if code is ErrorCode.UNKNOWN_MEMBER_ID
+            else coordinator.error_of(code, f"committing the offset of {each}")
             for each, code in codes.items()
         }
 
     await for_items(cluster, offsets, attempt)
-
-
-def _offset_result(coordinator: Coordinator, partition: TopicPartition, code: ErrorCode) -> KafkaError | None:
-    try:
-        coordinator.raise_error(code, f"committing the offset of {partition}")
-    except KafkaError as error:
-        return error
-    return None
 
 
 async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Collection[TopicPartition]) -> None:
@@ -191,8 +184,8 @@ async def delete_group_offsets(cluster: Cluster, group_id: str, partitions: Coll
         coordinator.raise_error(response.error_code, "the deletion of offsets")
         what = f"the offset of group {group_id!r} was not deleted for"
         return {
-            TopicPartition(topic.name, each.partition_index): item_result(
-                None, each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
+            TopicPartition(topic.name, each.partition_index): error_of(
+                each.error_code, None, f"{what} {topic.name}-{each.partition_index}"
             )
             for topic in response.topics
             for each in topic.partitions
@@ -227,7 +220,7 @@ async def remove_group_members(
         found: dict[str, KafkaError | None] = {}
         for each in response.members:
             name = each.group_instance_id or each.member_id
-            found[name] = item_result(None, each.error_code, None, f"member {name!r} of group {group_id!r}")
+            found[name] = error_of(each.error_code, None, f"member {name!r} of group {group_id!r}")
         return found
 
     await for_items(cluster, members, attempt)

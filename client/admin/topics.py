@@ -5,7 +5,7 @@ not serve the last three.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.alter_partition_reassignments import (
@@ -47,10 +47,19 @@ from ..core import leaders
 from ..core.clock import api_result
 from ..core.cluster import Cluster
 from ..core.descriptions import NewTopic, Reassignment
-from ..core.leaders import for_items, item_result, request_from_leaders, timeout_of
+from ..core.leaders import for_items, request_from_leaders, timeout_of
 from ..core.metadata import ClusterView, TopicInfo
-from ..core.options import check_apart, check_choice, check_list, check_mapping, check_switches
-from ..errors import UnknownTopic, raise_error, results_of
+from ..core.options import (
+    by_partition,
+    check_apart,
+    check_choice,
+    check_kind,
+    check_list,
+    check_mapping,
+    check_switches,
+    whole_number,
+)
+from ..errors import UnknownTopic, error_of, raise_error, results_of
 from ..record import OffsetAndTimestamp, TopicPartition, by_topic
 from .configs import check_config
 
@@ -66,6 +75,8 @@ async def create_topics(
     """Create topics, or check whether they could be created. Raises KafkaError: TOPIC_ALREADY_EXISTS, ..."""
     check_switches(validate_only=validate_only)
     check_list("create_topics", topics)
+    topics = list(topics)
+    check_kind("create_topics", topics, NewTopic)
     limit_ms = timeout_of(cluster, timeout_ms)
     wanted = {topic.name: _creatable(topic) for topic in topics}
 
@@ -80,7 +91,7 @@ async def create_topics(
 def _created(name: str, code: int, message: str | None) -> KafkaError | None:
     if ErrorCode.of(code) is ErrorCode.TOPIC_ALREADY_EXISTS:
         return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-    return item_result(None, code, message, f"topic {name!r} was not created")
+    return error_of(code, message, f"topic {name!r} was not created")
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:
@@ -88,8 +99,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         check_config(name, value)
     return CreatableTopic(
         name=topic.name,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
+        num_partitions=whole_number(topic.num_partitions, "num_partitions"),
+        replication_factor=whole_number(topic.replication_factor, "replication_factor"),
         assignments=[
             CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
             for number, replicas in topic.assignments.items()
@@ -110,7 +121,7 @@ async def delete_topics(cluster: Cluster, *names: str, timeout_ms: int | None = 
         response = await connection.request(request, DeleteTopicsResponse)
         return {
             each.name or "": _missing(each.name, each.error_code)
-            or item_result(None, each.error_code, each.error_message, f"topic {each.name!r} was not deleted")
+            or error_of(each.error_code, each.error_message, f"topic {each.name!r} was not deleted")
             for each in response.responses
         }
 
@@ -149,6 +160,7 @@ async def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, vali
     """Raise the partition counts of topics. Raises INVALID_PARTITIONS for a count that is not higher."""
     check_switches(validate_only=validate_only)
     check_mapping("create_partitions", totals, "topic and number of partitions")
+    totals = {name: whole_number(total, "a number of partitions") for name, total in totals.items()}
 
     async def attempt(names: list[str]) -> dict[str, KafkaError | None]:
         topics = [CreatePartitionsTopic(name, totals[name], None) for name in names]
@@ -162,7 +174,7 @@ async def create_partitions(cluster: Cluster, totals: Mapping[str, int], *, vali
 def _grown(name: str, code: int, message: str | None) -> KafkaError | None:
     if ErrorCode.of(code) is ErrorCode.INVALID_PARTITIONS and message:
         return KafkaError(ErrorCode.INVALID_PARTITIONS, message)  # it says all
-    return _missing(name, code) or item_result(None, code, message, f"topic {name!r} was given no partitions")
+    return _missing(name, code) or error_of(code, message, f"topic {name!r} was given no partitions")
 
 
 # -- Records
@@ -173,10 +185,9 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
 
     Raises KafkaError, OFFSET_OUT_OF_RANGE for an offset past the end.
     """
+    before = by_partition("delete_records", before, "offset")
 
-    async def request(
-        leader: int, led: Mapping[TopicPartition, int]
-    ) -> AsyncIterator[tuple[TopicPartition, int | KafkaError]]:
+    async def request(leader: int, led: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
         topics = [
             DeleteRecordsTopic(
                 name, [DeleteRecordsPartition(each, led[TopicPartition(name, each)]) for each in numbers]
@@ -185,11 +196,15 @@ async def delete_records(cluster: Cluster, before: Mapping[TopicPartition, int])
         ]
         request = DeleteRecordsRequest(topics, timeout_of(cluster))
         response = await cluster.request(leader, request, DeleteRecordsResponse)
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                what = f"no records of {topic.name}-{each.partition_index} were deleted"
-                yield partition, item_result(each.low_watermark, each.error_code, None, what)
+        found = {
+            TopicPartition(topic.name, row.partition_index): row
+            for topic in response.topics
+            for row in topic.partitions
+        }
+        return {
+            each: error_of(row.error_code, None, f"no records of {each} were deleted") or row.low_watermark
+            for each, row in found.items()
+        }
 
     nobody = "nobody deletes records of {} now"
     return results_of(await request_from_leaders(cluster, before, request, nobody.format))
@@ -208,7 +223,7 @@ async def list_offsets(
     ends, whatever is committed.
     """
     check_choice("isolation_level", isolation_level, leaders.ISOLATION_LEVELS)
-    check_mapping("list_offsets", wanted, "TopicPartition and time")
+    wanted = by_partition("list_offsets", wanted, "time")
     if node_id is not None:
         limit_ms = cluster.options.default_api_timeout_ms
         return await api_result(leaders.list_replica_offsets(cluster, node_id, wanted), limit_ms)
@@ -251,13 +266,14 @@ def _elected(topic: str, result: PartitionResult) -> bool | KafkaError:
     if ErrorCode.of(result.error_code) is ErrorCode.ELECTION_NOT_NEEDED:
         return False
     what = f"no leader of {topic}-{result.partition_id} was elected"
-    return item_result(True, result.error_code, result.error_message, what)
+    return error_of(result.error_code, result.error_message, what) or True
 
 
 async def alter_partition_reassignments(
     cluster: Cluster, replicas: Mapping[TopicPartition, Sequence[int] | None]
 ) -> None:
     """Begin to give partitions other replicas, the preferred leader first; None cancels what is under way."""
+    replicas = by_partition("alter_partition_reassignments", replicas, "broker ids")
 
     async def attempt(partitions: list[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
         topics: dict[str, ReassignableTopic] = {}
@@ -270,8 +286,8 @@ async def alter_partition_reassignments(
         response = await cluster.request_controller(request, AlterPartitionReassignmentsResponse)
         raise_error(response.error_code, response.error_message, "no partition was reassigned")
         return {
-            TopicPartition(topic.name, each.partition_index): item_result(
-                None, each.error_code, each.error_message, f"{topic.name}-{each.partition_index} was not reassigned"
+            TopicPartition(topic.name, each.partition_index): error_of(
+                each.error_code, each.error_message, f"{topic.name}-{each.partition_index} was not reassigned"
             )
             for topic in response.responses
             for each in topic.partitions

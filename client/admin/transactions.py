@@ -5,7 +5,7 @@ fences the producer of a transactional id.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages import describe_producers as producers
@@ -26,9 +26,9 @@ from ...protocol.messages.write_txn_markers import (
 from ..core.cluster import Cluster
 from ..core.coordinator import TRANSACTION, Coordinator, find_coordinator
 from ..core.descriptions import ActiveProducer, QueryDescription, TransactionDescription, TransactionListing
-from ..core.leaders import group_by_leader, item_result, know_leaders, one_by_one, request_from_leaders, timeout_of
-from ..core.options import check_apart
-from ..errors import raise_error, results_of
+from ..core.leaders import group_by_leader, know_leaders, one_by_one, request_from_leaders, timeout_of
+from ..core.options import as_partition, check_apart
+from ..errors import error_of, raise_error, results_of
 from ..record import TopicPartition, by_topic
 
 _FIRST_DURATION_FILTER = 1  # ListTransactions 1 filters by duration
@@ -150,17 +150,21 @@ async def describe_producers(
 
     async def request(
         leader: int, led: Collection[TopicPartition]
-    ) -> AsyncIterator[tuple[TopicPartition, list[ActiveProducer] | KafkaError]]:
+    ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
         request = producers.DescribeProducersRequest([producers.TopicRequest(*each) for each in by_topic(led).items()])
         response = await cluster.request(leader, request, producers.DescribeProducersResponse)
-        for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                found = [_producer(state) for state in each.active_producers]
-                what = f"the producers of {partition} cannot be described"
-                yield partition, item_result(found, each.error_code, each.error_message, what)
+        found = {
+            TopicPartition(topic.name, row.partition_index): row
+            for topic in response.topics
+            for row in topic.partitions
+        }
+        return {
+            each: error_of(row.error_code, row.error_message, f"the producers of {each} cannot be described")
+            or [_producer(state) for state in row.active_producers]
+            for each, row in found.items()
+        }
 
-    wanted: Mapping[TopicPartition, None] = dict.fromkeys(partitions)
+    wanted = dict.fromkeys(as_partition("describe_producers", each) for each in partitions)
     text = "some of the partitions have no leader now"
     return results_of(await request_from_leaders(cluster, wanted, request, lambda _: text))
 

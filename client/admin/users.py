@@ -28,9 +28,9 @@ from ...protocol.messages.describe_user_scram_credentials import (
 )
 from ...protocol.sasl import SCRAM_HASHES, salted_password
 from ..core.cluster import Cluster
-from ..core.leaders import for_items, item_result
+from ..core.leaders import for_items
 from ..core.options import check_apart, check_choice, check_switches
-from ..errors import ErrorCode, InvalidOption, KafkaError, raise_error
+from ..errors import ErrorCode, InvalidOption, KafkaError, error_of, raise_error
 
 _NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 _NAMES = {number: name for name, number in _NUMBERS.items()}
@@ -75,17 +75,13 @@ async def describe_user_scram_credentials(cluster: Cluster, *users: str) -> dict
     async def attempt(_: list[str]) -> dict[str, dict[str, int] | KafkaError]:
         response = await cluster.request_any(request, DescribeUserScramCredentialsResponse)
         raise_error(response.error_code, response.error_message, "the SCRAM users cannot be described")
-        return {
-            each.user: item_result(
-                {_NAMES.get(one.mechanism, str(one.mechanism)): one.iterations for one in each.credential_infos},
-                each.error_code,
-                each.error_message,
-                f"user {each.user!r} has no SCRAM password"
-                if ErrorCode.of(each.error_code) is ErrorCode.RESOURCE_NOT_FOUND
-                else f"user {each.user!r} cannot be described",
-            )
-            for each in response.results
-        }
+        found: dict[str, dict[str, int] | KafkaError] = {}
+        for each in response.results:
+            is_missing = ErrorCode.of(each.error_code) is ErrorCode.RESOURCE_NOT_FOUND
+            what = f"user {each.user!r} {'has no SCRAM password' if is_missing else 'cannot be described'}"
+            known = {_NAMES.get(one.mechanism, str(one.mechanism)): one.iterations for one in each.credential_infos}
+            found[each.user] = error_of(each.error_code, each.error_message, what) or known
+        return found
 
     if users:
         return await for_items(cluster, users, attempt)
@@ -121,8 +117,8 @@ async def _alter_once(cluster: Cluster, wanted: dict[str, ScramPassword]) -> Non
         )
         response = await cluster.request_controller(request, AlterUserScramCredentialsResponse)
         return {
-            each.user: item_result(
-                None, each.error_code, each.error_message, f"the password of user {each.user!r} was not altered"
+            each.user: error_of(
+                each.error_code, each.error_message, f"the password of user {each.user!r} was not altered"
             )
             for each in response.results
         }
@@ -201,8 +197,8 @@ async def alter_client_quotas(
         request = altered.AlterClientQuotasRequest(entries, validate_only)
         response = await cluster.request_any(request, altered.AlterClientQuotasResponse)
         return {
-            (entity := _entity(each.entity)): item_result(
-                None, each.error_code, each.error_message, f"the quotas of {entity} were not altered"
+            (entity := _entity(each.entity)): error_of(
+                each.error_code, each.error_message, f"the quotas of {entity} were not altered"
             )
             for each in response.entries
         }

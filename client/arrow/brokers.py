@@ -195,7 +195,7 @@ class Brokers:
                     wanted, self.options.isolation_level, self.options.numbers["request.timeout.ms"]
                 )
                 response = connection.request(request, ListOffsetsResponse)
-            for each, at in offsets_in(response):
+            for each, at in offsets_in(response).items():
                 if isinstance(at, KafkaError):
                     raise at
                 found[each] = at.offset

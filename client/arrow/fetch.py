@@ -126,11 +126,8 @@ class RangeFetch:
                     self._progressed()
         finally:
             self._disconnect()
-            self._log_work()
-
-    def _log_work(self) -> None:
-        work = f"{self._bytes} bytes in {self._fetches} fetches, waited {self._waited_s:.3f} s for brokers"
-        log.info("%s up to %d: %s, %d retries", self._range, self._position, work, self._retries)
+            work = f"{self._bytes} bytes in {self._fetches} fetches, waited {self._waited_s:.3f} s for brokers"
+            log.info("%s up to %d: %s, %d retries", self._range, self._position, work, self._retries)
 
     @property
     def position(self) -> int:

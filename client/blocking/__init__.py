@@ -50,8 +50,4 @@ _MODULES = {
     "loop_thread": "ClientForked LoopThreadCall",
     "producer": "Producer Transaction",
 }
-__getattr__ = lazily(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, _MODULES)

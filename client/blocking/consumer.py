@@ -201,10 +201,7 @@ class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
     # -- Subscription
 
     def subscribe(
-        self,
-        *topics: str,
-        pattern: str | re.Pattern[str] | None = None,
-        listener: RebalanceListener | None = None,
+        self, *topics: str, pattern: str | re.Pattern[str] | None = None, listener: RebalanceListener | None = None
     ) -> None:
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 

@@ -17,9 +17,9 @@ import asyncio
 import weakref
 from collections.abc import Callable, Coroutine, Iterator
 from functools import wraps
-from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from ..core.lifetime import StartedClient
 from ..core.options import KnowsOtherNames
 from ..errors import ClientStopped
 from ..record import TopicPartition
@@ -31,25 +31,13 @@ A = TypeVar("A")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class AsyncioClient(Protocol):
-    """What a blocking client drives."""
-
-    async def start(self) -> None:
-        """Reach the cluster."""
-        ...
-
-    async def stop(self) -> None:
-        """Close."""
-        ...
-
-
 class BlockingClient(KnowsOtherNames):
     """A client whose calls are carried out on the shared thread. Use `with`, or `start()` and `stop()`.
 
     Any thread may call it. A client that was stopped is not started again: make a new one.
     """
 
-    def __init__(self, inner: AsyncioClient) -> None:
+    def __init__(self, inner: StartedClient) -> None:
         self._inner: Any = inner
         # From the start to the stop.
         self._thread: LoopThread | None = None
@@ -112,9 +100,7 @@ class BlockingClient(KnowsOtherNames):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._stop_by(self._inner.stop)
 
     def _check_process(self) -> None:
@@ -174,9 +160,7 @@ class PollingClient(ConnectedClient, Iterator[R]):
         ((record,),) = self._poll_records(work).values()
         return record
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on are not processed.
         if kind is None:
             self.stop()
@@ -187,9 +171,7 @@ class PollingClient(ConnectedClient, Iterator[R]):
         return self._inner._close
 
 
-def options_of(
-    kind: Callable[P, A],
-) -> Callable[[Callable[[Any, A], None]], Callable[Concatenate[Any, P], None]]:
+def options_of(kind: Callable[P, A]) -> Callable[[Callable[[Any, A], None]], Callable[Concatenate[Any, P], None]]:
     """Give an `__init__` that takes the asyncio client the options from which that client is made."""
 
     def decorate(init: Callable[[Any, A], None]) -> Callable[Concatenate[Any, P], None]:

@@ -20,8 +20,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
-from ...protocol.errors import ErrorCode, KafkaError
-from ..errors import ClientStopped
+from ..errors import ClientError, ClientStopped, ErrorCode
 
 _log = logging.getLogger(__name__)
 
@@ -39,29 +38,25 @@ _BROKEN_TIMEOUT_MS = 500.0
 _ENDED_WITHIN_S = 5.0
 
 
-class LoopThreadCall(KafkaError):
+class LoopThreadCall(ClientError, code=ErrorCode.INVALID_REQUEST):
     """A blocking call came from the thread of the event loop, which it would wait for for ever.
 
     Callbacks of futures, serializers and interceptors run there. Hand such work to another thread.
     """
 
-    def __init__(self) -> None:
-        super().__init__(
-            ErrorCode.INVALID_REQUEST,
-            "a blocking call came from the clients' own thread, which could never answer it: callbacks of futures and "
-            "of options run there. Hand the work to another thread, such as by a queue",
-        )
 
-
-class ClientForked(KafkaError):
+class ClientForked(ClientError, code=ErrorCode.INVALID_REQUEST):
     """The client was started before a fork: its thread and connections belong to the parent process."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            ErrorCode.INVALID_REQUEST,
-            "this client was started before the process was forked, and belongs to the parent process: make and start "
-            "a client after the fork",
-        )
+
+_OWN_THREAD = (
+    "a blocking call came from the clients' own thread, which could never answer it: callbacks of futures and of "
+    "options run there. Hand the work to another thread, such as by a queue"
+)
+_FORKED = (
+    "this client was started before the process was forked, and belongs to the parent process: make and start a client "
+    "after the fork"
+)
 
 
 class Call(Generic[R]):
@@ -112,12 +107,14 @@ class Call(Generic[R]):
             self._task.cancel()
 
     def _done(self, task: asyncio.Task[R]) -> None:
-        if not task.cancelled():
-            self._failure = task.exception()
-            if self._given_up and self._failure is None and self._undo is not None:
-                undo, self._undo = self._undo, None
-                undo(task.result())
-        self.end(self._failure)
+        try:
+            if not task.cancelled():
+                self._failure = task.exception()
+                if self._given_up and self._failure is None and self._undo is not None:
+                    undo, self._undo = self._undo, None
+                    undo(task.result())
+        finally:  # also where `undo` raises: the loop logs that
+            self.end(self._failure)
 
     # -- In any thread
 
@@ -263,9 +260,9 @@ class LoopThread:
     def check_caller(self) -> None:
         """Raise ClientForked or LoopThreadCall if this thread must not wait for the loop."""
         if self.is_forked:
-            raise ClientForked
+            raise ClientForked(_FORKED)
         if threading.current_thread() is self._thread:
-            raise LoopThreadCall
+            raise LoopThreadCall(_OWN_THREAD)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, R]], undo: Callable[[R], object] | None = None) -> R:
         """Carry out `work` on the loop; return its result, or raise its error.

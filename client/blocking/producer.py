@@ -13,17 +13,16 @@ from __future__ import annotations
 # pyright: reportPrivateUsage=false
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .. import producer as asyncio_client
 from ..core.options import check_records
-from ..producer.batch import BulkMetadata
+from ..producer.batch import BulkDelivery, BulkMetadata
 from ..producer.transactions import TransactionScope
-from ..record import HeadersLike, K, RecordMetadata, TopicPartition, V
+from ..record import HeadersLike, K, RecordMetadata, V
 from .derivation import ConnectedClient, at_once, options_of, waiting
 from .loop_thread import Closer
 
@@ -78,52 +77,6 @@ def _parts(records: Iterator[KeyValue]) -> Iterator[list[KeyValue]]:
         yield part
 
 
-class _Bulk:
-    """One `send_many` of an iterator: its parts are queued one after another, and acknowledged at any time.
-
-    Runs on the loop. What waits is bounded by the producer's `buffer_memory`: a part is queued when all its records
-    have found room, and only then the next one begins.
-    """
-
-    def __init__(self, queue: Callable[[Iterable[KeyValue]], Awaitable[asyncio.Future[BulkMetadata]]]) -> None:
-        self._queue = queue
-        self._waiting: set[asyncio.Future[BulkMetadata]] = set()
-        self._records = 0
-        self._offsets: dict[TopicPartition, tuple[int, int]] = {}
-        self._error: BaseException | None = None
-
-    async def append(self, part: list[KeyValue]) -> bool:
-        """Queue a part. Return False if a record has failed: then no more parts are wanted."""
-        try:
-            done = await self._queue(part)
-        except Exception as error:  # noqa: BLE001 - `finish` raises it, when what was queued before is acknowledged
-            self._error = self._error or error
-        else:
-            self._waiting.add(done)
-            done.add_done_callback(self._ended)
-        return self._error is None
-
-    def _ended(self, done: asyncio.Future[BulkMetadata]) -> None:
-        self._waiting.discard(done)
-        error = done.exception()
-        if error is not None:
-            self._error = self._error or error
-            return
-        metadata = done.result()
-        self._records += metadata.records
-        for partition, (first, last) in metadata.offsets.items():
-            known = self._offsets.get(partition)
-            self._offsets[partition] = (known[0] if known else first, last)
-
-    async def finish(self) -> BulkMetadata:
-        """Wait until all parts are acknowledged. Raises the first error."""
-        if self._waiting:
-            await asyncio.wait(self._waiting)
-        if self._error is not None:
-            raise self._error
-        return BulkMetadata(self._records, self._offsets)
-
-
 class Transaction:
     """One transaction as a context: committed at the end of the block, aborted if the block raises."""
 
@@ -134,9 +87,7 @@ class Transaction:
     def __enter__(self) -> None:
         self._begin()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._end(error)
 
 
@@ -230,12 +181,18 @@ class Producer(ConnectedClient, Generic[K, V]):
         check_records("send_many", records)
         if isinstance(records, Collection):
             return self._call(lambda: self._inner.send_many(topic, records, partition=partition))
-        queue = self._inner._queue_many
-        bulk = _Bulk(lambda part: queue(topic, part, partition))
+        append = self._inner._append_many
+        bulk = self._at_once(lambda: BulkDelivery(asyncio.get_running_loop().create_future()))
         for part in _parts(iter(records)):
-            if not self._call(lambda part=part: bulk.append(part)):
+            self._call(lambda part=part: append(bulk, topic, part, partition))
+            if bulk.error is not None:
                 break
-        return self._call(bulk.finish)
+
+        async def finish() -> BulkMetadata:
+            bulk.close()
+            return await bulk.done
+
+        return self._call(finish)
 
     # -- Transactions
 

@@ -103,22 +103,20 @@ class TopicErrors:
         return KafkaError(final[new[-1]], f"topic {new[-1]!r} cannot be read: {final[new[-1]].text}") if new else None
 
 
+@dataclass(eq=False, repr=False)
 class Assignment:
     """The assigned partitions of one consumer. A `membership.Assignee`."""
 
-    def __init__(
-        self, cluster: Cluster, positions: Positions, finder: PositionFinder, commits: OffsetCommits, polls: Polls
-    ) -> None:
-        self._cluster = cluster
-        self._positions = positions
-        self._finder = finder
-        self._commits = commits
-        self._polls = polls
-        self.listener: RebalanceListener | None = None
-        # Topics read without a group: partitions that appear later are read from their beginning.
-        self._known_topics: set[str] = set()
-        # Partitions of which the listener has not heard, because their positions are not found yet.
-        self._untold: frozenset[TopicPartition] = frozenset()
+    _cluster: Cluster
+    _positions: Positions
+    _finder: PositionFinder
+    _commits: OffsetCommits
+    _polls: Polls
+    listener: RebalanceListener | None = None
+    # Topics read without a group: partitions that appear later are read from their beginning.
+    _known_topics: set[str] = field(default_factory=set[str])
+    # Partitions of which the listener has not heard, because their positions are not found yet.
+    _untold: frozenset[TopicPartition] = frozenset()
 
     # -- Partitions of a group
 

@@ -26,7 +26,7 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
 from ..record import TopicPartition
 from .classic_protocol import GroupLeader, GroupRequests, decode_assignment, encode_subscription
-from .membership import MemberParts, Membership, MemberState
+from .membership import Membership, MemberState
 
 _log = logging.getLogger(__name__)
 
@@ -40,14 +40,13 @@ class ClassicMembership(Membership):
 
     _joining_waits_for = "the other members, which must join or give partitions up"
 
-    def __init__(self, parts: MemberParts) -> None:
-        super().__init__(parts)
-        options = parts.options
-        self._requests = GroupRequests(parts.coordinator, options)
+    def __post_init__(self) -> None:
+        options = self._options
+        self._requests = GroupRequests(self._coordinator, options)
         self._assignors = {assignor.name: assignor for assignor in options.assignors}
         # If one strategy is eager, the group may choose it, and all partitions must be given up.
         self._cooperative = all(assignor.cooperative for assignor in options.assignors)
-        self._leader = GroupLeader(parts.cluster, options.group_id, self._assignors)
+        self._leader = GroupLeader(self._cluster, options.group_id, self._assignors)
         self._member_id = ""
         self._generation_id = NO_GENERATION
         # The last assignment, for strategies that keep partitions in place.
@@ -55,16 +54,14 @@ class ClassicMembership(Membership):
         self._previous_generation_id = NO_GENERATION
         # `_wake` is set when it becomes true.
         self._rejoin_needed = True
-        self._stop_watching = parts.cluster.on_update(lambda _view: self._check_partitions())
+        self._stop_watching = self._cluster.on_update(lambda _view: self._check_partitions())
 
     @property
     def generation(self) -> Generation:
-        """The member's identity for commits."""
         return Generation(self._generation_id, self._member_id, self._options.group_instance_id)
 
     @property
     def rebalancing(self) -> bool:
-        """Whether the member must join, or has not finished joining."""
         return self._rejoin_needed or self.state is not MemberState.STABLE
 
     @property
@@ -77,7 +74,6 @@ class ClassicMembership(Membership):
         return self._options.heartbeat_interval_ms
 
     def request_rejoin(self) -> None:
-        """Join again: the subscription has changed, or a commit was fenced."""
         self._rejoin_needed = True
         self._wake.set()
 
@@ -103,7 +99,6 @@ class ClassicMembership(Membership):
         await self._heartbeat_until_rejoin()
 
     async def _recovers(self, error: KafkaError) -> bool:
-        """Note why a step has failed. Return whether the member joins again at once."""
         if error.code in _REJOIN:
             self._rejoin_needed = True
         if error.code in _FENCED:
@@ -202,14 +197,13 @@ class ClassicMembership(Membership):
         while True:
             response = await self._requests.join(self._member_id, protocols)
             if ErrorCode.of(response.error_code) is not ErrorCode.MEMBER_ID_REQUIRED:
-                self._requests.raise_error(response.error_code, "joining")
+                self._coordinator.raise_error(response.error_code, "joining")
                 return response
             self._member_id = response.member_id
 
     # -- Leave
 
     async def leave(self, reason: str) -> None:
-        """Leave the group. Static members stay (KIP-345)."""
         self._stop_watching()
         await super().leave(reason)
 

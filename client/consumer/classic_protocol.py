@@ -44,10 +44,6 @@ class GroupRequests:
         self._options = options
         self._rebalance_timeout_ms = options.max_poll_interval_ms + _NETWORK_MARGIN_MS
 
-    def raise_error(self, code: int, operation: str) -> None:
-        """Raise KafkaError for an error code of the coordinator's, unless it is 0."""
-        self._coordinator.raise_error(code, operation)
-
     async def join(self, member_id: str, protocols: list[JoinGroupRequestProtocol]) -> JoinGroupResponse:
         """Send JoinGroup. Return its response with any error code."""
         request = JoinGroupRequest(
@@ -79,7 +75,7 @@ class GroupRequests:
         response = await self._coordinator.request(
             request, SyncGroupResponse, timeout_ms=self._rebalance_timeout_ms, purpose=REBALANCE
         )
-        self.raise_error(response.error_code, "synchronising")
+        self._coordinator.raise_error(response.error_code, "synchronising")
         return response.assignment
 
     async def heartbeat(self, generation: Generation) -> None:
@@ -91,7 +87,7 @@ class GroupRequests:
             group_instance_id=generation.group_instance_id,
         )
         response = await self._coordinator.request(request, HeartbeatResponse)
-        self.raise_error(response.error_code, "a heartbeat")
+        self._coordinator.raise_error(response.error_code, "a heartbeat")
 
     async def leave(self, member_id: str, reason: str) -> None:
         """Send LeaveGroup until it is answered, and ignore an error."""
@@ -103,7 +99,7 @@ class GroupRequests:
                 identity = MemberIdentity(member_id=member_id, reason=reason)
                 request = LeaveGroupRequest(group_id=self._options.group_id, members=[identity])
             response = await self._coordinator.request_over(connection, request, LeaveGroupResponse)
-            self.raise_error(response.error_code, "leaving")
+            self._coordinator.raise_error(response.error_code, "leaving")
 
         await self._coordinator.leave(ask)
 

@@ -24,7 +24,6 @@ import logging
 import re
 import signal
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Generic, Unpack, overload
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -159,9 +158,7 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
             self._session.polls.mark_processed_by(asyncio.current_task())
         await self._close(timeout_ms)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on are not processed.
         await (self.stop() if kind is None else self._close())
 
@@ -195,10 +192,7 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
     # -- Subscription
 
     def subscribe(
-        self,
-        *topics: str,
-        pattern: str | re.Pattern[str] | None = None,
-        listener: RebalanceListener | None = None,
+        self, *topics: str, pattern: str | re.Pattern[str] | None = None, listener: RebalanceListener | None = None
     ) -> None:
         """Read these topics instead of earlier ones: shared with the group, or all partitions if there is no group.
 

@@ -20,7 +20,7 @@ from ..core.clock import monotonic_ms, wait_for
 from ..core.committed_offsets import Generation
 from ..record import TopicPartition
 from .consumer_protocol import JOIN_EPOCH, MemberHeartbeats, Place
-from .membership import MemberParts, Membership, MemberState
+from .membership import Membership, MemberState
 
 _log = logging.getLogger(__name__)
 
@@ -46,9 +46,8 @@ _SOON_BEATS = 20
 class ConsumerMembership(Membership):
     """A member of a group whose coordinator assigns."""
 
-    def __init__(self, parts: MemberParts) -> None:
-        super().__init__(parts)
-        self._heartbeats = MemberHeartbeats(parts.coordinator, parts.options)
+    def __post_init__(self) -> None:
+        self._heartbeats = MemberHeartbeats(self._coordinator, self._options)
         # What the coordinator wants this member to have.
         self._target: frozenset[Place] = frozenset()
         # What it has or takes, with the ids of the topics.
@@ -76,7 +75,6 @@ class ConsumerMembership(Membership):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the group has not taken the member for its protocol's sake: it may take one of the classic one."""
         return self.error is not None and self._heartbeats.epoch == JOIN_EPOCH and self.error.code in _PROTOCOL_REJECTED
 
     @property
@@ -95,7 +93,6 @@ class ConsumerMembership(Membership):
         return min(self._heartbeats.interval_ms, _SOON_MS) if soon else self._heartbeats.interval_ms
 
     def request_rejoin(self) -> None:
-        """Heartbeat at once: the subscription has changed, or a commit was fenced."""
         self._wake.set()
 
     def may_commit_again(self, generation: Generation, error: KafkaError) -> bool:
@@ -126,7 +123,6 @@ class ConsumerMembership(Membership):
             await self._leave_stalled()
 
     async def _recovers(self, error: KafkaError) -> bool:
-        """Note why a step has failed. Return whether the member joins again at once."""
         # A coordinator that has been rolled back, or moved to an older broker, knows no consumer protocol any more.
         gone = error.code in _FENCED or error.code is ErrorCode.UNSUPPORTED_VERSION
         if not gone or self._heartbeats.epoch == JOIN_EPOCH:
@@ -222,7 +218,6 @@ class ConsumerMembership(Membership):
     # -- Leave
 
     async def give_up_all(self) -> None:
-        """Commit the processed records and give up all partitions; the task has ended."""
         # An answer that is missing may have had a new epoch, which the commit needs.
         unsure = self._heartbeats.unsure and self.state is MemberState.STABLE
         if unsure and (fenced := await self._heartbeat_error()) is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.consumer_group_heartbeat import (
@@ -17,6 +17,7 @@ from ...protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from ...protocol.schema import Message
 from ..core.coordinator import Coordinator
 from ..record import TopicPartition, by_topic
 from .membership import Wanted
@@ -34,6 +35,9 @@ _FIRST_PATTERN = 1  # ConsumerGroupHeartbeat 1 takes regular expressions
 
 class MemberHeartbeats:
     """The heartbeats of one member, one at a time. Raises KafkaError."""
+
+    # The subclass for share groups has messages of its own.
+    _response: ClassVar[Any] = ConsumerGroupHeartbeatResponse
 
     def __init__(self, coordinator: Coordinator, options: GroupOptions) -> None:
         self._coordinator = coordinator
@@ -57,15 +61,13 @@ class MemberHeartbeats:
         topics = frozenset(wanted.topics) if wanted.broker_pattern is None else frozenset[str]()
         places = frozenset((topic_id, partition.partition) for partition, topic_id in owned.items())
         connection = await self._coordinator.connection()
-        version = connection.version_for(ConsumerGroupHeartbeatRequest)
+        request: Message = self._request(topics, wanted.broker_pattern, places)
+        version = connection.version_for(type(request))
         if wanted.broker_pattern is not None and version < _FIRST_PATTERN:
             text = f"{connection.address} matches no patterns: take group_protocol='classic', where the client does"
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-        request = self._request(topics, wanted.broker_pattern, places)
         self.unsure = True
-        response = await self._coordinator.request_over(
-            connection, request, ConsumerGroupHeartbeatResponse, version=version
-        )
+        response = await self._coordinator.request_over(connection, request, self._response, version=version)
         self._coordinator.raise_error(response.error_code, "a heartbeat", response.error_message)
         self.unsure = False
         self._said_topics, self._said_owned = topics, places
@@ -76,11 +78,13 @@ class MemberHeartbeats:
             (topic.topic_id, number) for topic in response.assignment.topic_partitions for number in topic.partitions
         )
 
-    def _request(
-        self, topics: frozenset[str], pattern: str | None, owned: frozenset[Place]
-    ) -> ConsumerGroupHeartbeatRequest:
-        request = self._identity(self.epoch)
-        whole = self.unsure or self.epoch == JOIN_EPOCH
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the next heartbeat says everything."""
+        return self.unsure or self.epoch == JOIN_EPOCH
+
+    def _request(self, topics: frozenset[str], pattern: str | None, owned: frozenset[Place]) -> Any:
+        request, whole = self._identity(self.epoch), self._is_whole
         if whole:
             request.rebalance_timeout_ms = self._options.max_poll_interval_ms
             request.server_assignor = self._options.group_remote_assignor
@@ -92,7 +96,7 @@ class MemberHeartbeats:
             request.topic_partitions = [TopicPartitions(*each) for each in by_topic(sorted(owned)).items()]
         return request
 
-    def _identity(self, epoch: int) -> ConsumerGroupHeartbeatRequest:
+    def _identity(self, epoch: int) -> Any:
         return ConsumerGroupHeartbeatRequest(
             group_id=self._coordinator.key,
             member_id=self.member_id,
@@ -112,7 +116,7 @@ class MemberHeartbeats:
         self.epoch, self.unsure = JOIN_EPOCH, True
 
         async def ask() -> None:
-            response = await self._coordinator.request(request, ConsumerGroupHeartbeatResponse)
+            response = await self._coordinator.request(request, self._response)
             self._coordinator.raise_error(response.error_code, "leaving", response.error_message)
 
         await self._coordinator.leave(ask)

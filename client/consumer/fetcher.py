@@ -13,13 +13,10 @@ when the partition has its turn.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, PartitionData
 from ...protocol.primitives import ZERO_UUID
 from ..core.clock import monotonic_ms, wait_for
 from ..core.cluster import Cluster
@@ -45,32 +42,24 @@ _CORRUPT: int = ErrorCode.CORRUPT_MESSAGE
 Requested = dict[TopicPartition, tuple[PartitionState, int]]
 
 
+@dataclass(eq=False, repr=False)
 class Fetcher:
     """Keeps `PartitionState.fetched` filled. Run `run()` as a task."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        positions: Positions,
-        finder: PositionFinder,
-        checks: PositionChecks,
-        options: FetchOptions,
-        retries: PartitionRetries,
-        signals: Signals,
-        counts: ConsumerCounts,
-    ) -> None:
-        self._counts = counts
-        self._cluster = cluster
-        self._positions = positions
-        self._finder = finder
-        self._checks = checks
-        self._options = options
-        self._retries = retries
-        self._signals = signals
-        # Leaders that have a Fetch in flight or are being connected to.
-        self._busy: set[int] = set()
-        self._sessions: dict[int, FetchSession] = {}
-        cluster.on_update(self._metadata_changed)
+    _cluster: Cluster
+    _positions: Positions
+    _finder: PositionFinder
+    _checks: PositionChecks
+    _options: FetchOptions
+    _retries: PartitionRetries
+    _signals: Signals
+    _counts: ConsumerCounts
+    # Leaders that have a Fetch in flight or are being connected to.
+    _busy: set[int] = field(default_factory=set[int])
+    _sessions: dict[int, FetchSession] = field(default_factory=dict[int, FetchSession])
+
+    def __post_init__(self) -> None:
+        self._cluster.on_update(self._metadata_changed)
 
     async def run(self) -> None:
         """Fetch until cancelled."""

@@ -18,7 +18,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
 
@@ -71,42 +71,33 @@ class Wanted(Protocol):
     def broker_pattern(self) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class MemberParts:
-    """The parts of a consumer that a membership works with."""
-
-    cluster: Cluster
-    coordinator: Coordinator
-    options: GroupOptions
-    assignee: Assignee
-    wanted: Callable[[], Wanted]
-    signals: Signals
-    polls: Polls
-    counts: ConsumerCounts
-
-
+@dataclass(eq=False, repr=False)
 class Membership(ABC):
     """One consumer's membership in one group. Run `run()` as a task, and call `leave()` at the end."""
 
-    def __init__(self, parts: MemberParts) -> None:
-        self._cluster = parts.cluster
-        self._options = parts.options
-        self._assignee = parts.assignee
-        self._wanted = parts.wanted
-        self._signals = parts.signals
-        self._polls = parts.polls
-        self._counts = parts.counts
-        self.state = MemberState.UNJOINED
-        # Why the membership has ended; polls raise it.
-        self.error: KafkaError | None = None
-        # What hinders the membership and does not end it, for one poll.
-        self._hindrance: KafkaError | None = None
-        # Failures in a row that do not end it.
-        self._failures = 0
-        # Set by `request_rejoin`.
-        self._wake = asyncio.Event()
+    _cluster: Cluster
+    _coordinator: Coordinator
+    _options: GroupOptions
+    _assignee: Assignee
+    _wanted: Callable[[], Wanted]
+    _signals: Signals
+    _polls: Polls
+    _counts: ConsumerCounts
+    state: MemberState = MemberState.UNJOINED
+    # Why the membership has ended; polls raise it.
+    error: KafkaError | None = None
+    # What hinders the membership and does not end it, for one poll.
+    _hindrance: KafkaError | None = None
+    # Failures in a row that do not end it.
+    _failures: int = 0
+    # Set by `request_rejoin`.
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
 
     # -- What the protocols do differently
+
+    @abstractmethod
+    def __post_init__(self) -> None:
+        """Make what the protocol needs."""
 
     @property
     @abstractmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from ...protocol.errors import KafkaError
@@ -44,29 +45,21 @@ class Offsets(Protocol):
         ...
 
 
+@dataclass(eq=False, repr=False)
 class OffsetCommits:
     """Commits offsets one commit at a time, as a member if there is a membership."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        committed: Offsets | None,
-        positions: Positions,
-        polls: Polls,
-        counts: ConsumerCounts,
-    ) -> None:
-        self._counts = counts
-        self._backoff = cluster.backoff
-        self._limit_ms = cluster.options.default_api_timeout_ms
-        # None without a group.
-        self._committed = committed
-        self._positions = positions
-        self._polls = polls
-        # Whether processed records are committed without the user's call.
-        self.automatic = False
-        # None until the consumer joins a group.
-        self.membership: Membership | None = None
-        self._lock = asyncio.Lock()
+    _cluster: Cluster
+    # None without a group.
+    _committed: Offsets | None
+    _positions: Positions
+    _polls: Polls
+    _counts: ConsumerCounts
+    # Whether processed records are committed without the user's call.
+    automatic: bool = False
+    # None until the consumer joins a group.
+    membership: Membership | None = None
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def kept(self) -> Offsets:
         """Return the offsets of the group or the store. Raises GroupRequired."""
@@ -83,8 +76,9 @@ class OffsetCommits:
         if offsets is None:
             by_record, positions = self._polls.by_record is not None, self._positions
             offsets = positions.processed_offsets() if by_record else positions.returned_offsets()
+        limit_ms = self._cluster.options.default_api_timeout_ms
         try:
-            async with asyncio.timeout(self._limit_ms / 1000):
+            async with asyncio.timeout(limit_ms / 1000):
                 await self._commit_for_user(offsets)
         except CommitFailed:
             if self.membership is not None:
@@ -92,7 +86,7 @@ class OffsetCommits:
             raise
         except TimeoutError:
             why = "" if self.membership is None else f"; the member waits for {self.membership.waits_for() or 'it'}"
-            text = f"nobody answered the commit within default_api_timeout_ms ({self._limit_ms:g}){why}"
+            text = f"nobody answered the commit within default_api_timeout_ms ({limit_ms:g}){why}"
             raise RequestTimedOut(text) from None
 
     async def _commit_for_user(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
@@ -115,7 +109,7 @@ class OffsetCommits:
         Cooperative members keep partitions over a rebalance, and their users go on committing.
         """
         failures, loop = 0, asyncio.get_running_loop()
-        deadline = loop.time() + self._limit_ms / 1000
+        deadline = loop.time() + self._cluster.options.default_api_timeout_ms / 1000
         while True:
             moved = [partition for partition, state in states.items() if self._positions.get(partition) is not state]
             if moved:
@@ -125,7 +119,7 @@ class OffsetCommits:
                 return await self._commit(offsets)
             except CommitFailed as error:
                 failures += 1
-                pause = self._backoff.pause_ms(failures) / 1000
+                pause = self._cluster.backoff.pause_ms(failures) / 1000
                 if not self._may_commit_again(generation, error) or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.offset_for_leader_epoch import (
@@ -39,16 +40,16 @@ _CONSUMER = -1
 _UNDEFINED = -1
 
 
+@dataclass(eq=False, repr=False)
 class PositionChecks:
     """Compares positions with topic ids and leader epochs in the cluster's metadata."""
 
-    def __init__(self, cluster: Cluster, finder: PositionFinder, retries: PartitionRetries, signals: Signals) -> None:
-        self._cluster = cluster
-        self._finder = finder
-        self._retries = retries
-        self._signals = signals
-        # Leader -> the request to it that is under way.
-        self._requests: dict[int, asyncio.Task[None]] = {}
+    _cluster: Cluster
+    _finder: PositionFinder
+    _retries: PartitionRetries
+    _signals: Signals
+    # Leader -> the request to it that is under way.
+    _requests: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, "asyncio.Task[None]"])
 
     # -- Topic ids
 
@@ -164,9 +165,7 @@ def _request(states: Sequence[PartitionState], epochs: dict[TopicPartition, int]
         name, number = state.partition
         topics.setdefault(name, OffsetForLeaderTopic(topic=name)).partitions.append(
             OffsetForLeaderPartition(
-                partition=number,
-                current_leader_epoch=epochs.get(state.partition, -1),
-                leader_epoch=state.leader_epoch,
+                partition=number, current_leader_epoch=epochs.get(state.partition, -1), leader_epoch=state.leader_epoch
             )
         )
     return OffsetForLeaderEpochRequest(replica_id=_CONSUMER, topics=list(topics.values()))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 
 from ...protocol.errors import KafkaError
 from ..core.clock import monotonic_ms
@@ -26,12 +27,12 @@ from .positions import PartitionState, Positions, Signals
 _log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class PartitionRetries:
     """Mutes partitions after failed requests, with growing pauses."""
 
-    def __init__(self, cluster: Cluster, signals: Signals) -> None:
-        self._cluster = cluster
-        self._signals = signals
+    _cluster: Cluster
+    _signals: Signals
 
     def failed(self, state: PartitionState, error: KafkaError) -> None:
         """Mute the partition and look for its leader; keep the error for the user if it is not retriable."""
@@ -60,26 +61,18 @@ class PartitionRetries:
         self._signals.positions_changed()
 
 
+@dataclass(eq=False, repr=False)
 class PositionFinder:
     """Moves partitions to their committed offsets, and resets positions by ListOffsets."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        positions: Positions,
-        committed: Offsets | None,
-        options: FetchOptions,
-        retries: PartitionRetries,
-        signals: Signals,
-    ) -> None:
-        self._cluster = cluster
-        self._positions = positions
-        # None without a group and a store.
-        self._committed = committed
-        self._options = options
-        self._retries = retries
-        self._signals = signals
-        self._resets: asyncio.Task[None] | None = None
+    _cluster: Cluster
+    _positions: Positions
+    # None without a group and a store.
+    _committed: Offsets | None
+    _options: FetchOptions
+    _retries: PartitionRetries
+    _signals: Signals
+    _resets: asyncio.Task[None] | None = None
 
     # -- Committed offsets
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...protocol.errors import KafkaError
@@ -25,7 +26,7 @@ from .classic_membership import ClassicMembership
 from .consumer_membership import ConsumerMembership
 from .explanation import ConsumerCounts, Explanation, explained
 from .fetcher import Fetcher
-from .membership import MemberParts, Membership
+from .membership import Membership
 from .offset_commits import OffsetCommits, Offsets, OffsetStore, StoredOffsets
 from .options import FetchOptions, GroupOptions
 from .polls import Polls
@@ -208,28 +209,22 @@ class Session:
             self.membership.request_rejoin()
             return
         self._assignment.drop(self.positions.partitions())
-        parts = MemberParts(
-            self.cluster,
-            self._coordinator,
-            self._group,
-            self._assignment,
-            lambda: self.subscription,
-            self.signals,
-            self.polls,
-            self.counts,
-        )
-        classic = self._group.group_protocol == "classic"
-        membership = ClassicMembership(parts) if classic else ConsumerMembership(parts)
+        parts = self.cluster, self._coordinator, self._group, self._assignment, lambda: self.subscription
+        classic = partial(ClassicMembership, *parts, self.signals, self.polls, self.counts)
+        if self._group.group_protocol == "classic":
+            membership = classic()
+        else:
+            membership = ConsumerMembership(*parts, self.signals, self.polls, self.counts)
         self.membership = self.commits.membership = membership
-        self._member_task = self.cluster.spawn(self._be_member(membership, parts), "membership")
+        self._member_task = self.cluster.spawn(self._be_member(membership, classic), "membership")
         self.watch_task(self._member_task)
 
-    async def _be_member(self, membership: Membership, parts: MemberParts) -> None:
+    async def _be_member(self, membership: Membership, classic: Callable[[], Membership]) -> None:
         """Be a member of the group. If the group refuses the consumer protocol and the choice is free, by the other."""
         await membership.run()
-        if membership.is_refused and parts.options.group_protocol == "auto":
-            _log.info("group %r takes no member of the consumer protocol: %s", parts.options.group_id, membership.error)
-            self.membership = self.commits.membership = membership = ClassicMembership(parts)
+        if membership.is_refused and self._group is not None and self._group.group_protocol == "auto":
+            _log.info("group %r takes no member of the consumer protocol: %s", self._group_id, membership.error)
+            self.membership = self.commits.membership = membership = classic()
             await membership.run()
 
     async def _leave_group(self, membership: Membership) -> None:

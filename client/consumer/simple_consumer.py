@@ -105,10 +105,6 @@ class SimpleConsumer(StartedClient):
         self._connection: Connection | None = None
         self._lifetime = Lifetime("consumer")
 
-    async def start(self) -> None:
-        """Connect. Raises ConnectionLost."""
-        await self._lifetime.start(self._start)
-
     async def _start(self) -> None:
         self._connection = await Connection.open(
             *self._address,
@@ -117,10 +113,6 @@ class SimpleConsumer(StartedClient):
             security=self._security,
             tls=TlsContexts(self._security).current() if self._security.uses_tls else None,
         )
-
-    async def stop(self) -> None:
-        """Close the connection; may be called again."""
-        await self._lifetime.stop(self._close)
 
     async def _close(self) -> None:
         connection, self._connection = self._connection, None

@@ -35,6 +35,10 @@ R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 
 
+class _Missing(KafkaError):
+    """A topic is not there yet, or has no leader."""
+
+
 class Cluster:
     """Connections to one cluster and what is known of it. Used from one event loop."""
 
@@ -128,9 +132,6 @@ class Cluster:
         """Keep metadata of every topic from now on, or of the watched ones alone again."""
         self._watches_all = all_topics
 
-    def _wanted(self) -> frozenset[str] | None:
-        return None if self._watches_all else frozenset(self._topics)
-
     def leader(self, partition: TopicPartition) -> int:
         """Return the leader's node id, NO_LEADER if none is known."""
         return self.view.leader(partition)
@@ -155,50 +156,30 @@ class Cluster:
         check_topic(name)
         self.watch((name,))
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        # Why the last request got no response, if it got none.
-        failed: list[KafkaError] = []
         try:
-            with self.retries.of(name):
-                async with asyncio.timeout(limit_ms / 1000):
-                    return await self._find_topic(name, failed, create)
-        except TimeoutError:
+            silent = f"no broker described the topic {name!r} within {limit_ms:g} ms"
+            return await self.retry(lambda: self._look_for_topic(name, create), timeout_ms=limit_ms, silent=silent)
+        except _Missing as error:
             self.forget((name,))
-            if failed:
-                raise failed[-1] from None
-            code = self.view.errors.get(name)
-            if code is None and name not in self.view.topics:
-                raise RequestTimedOut(f"no broker described the topic {name!r} within {limit_ms:g} ms") from None
-            code = code or ErrorCode.LEADER_NOT_AVAILABLE
             raise UnknownTopic(
-                f"topic {name!r} was not there within {limit_ms:g} ms ({code.name}): create it first?"
+                f"topic {name!r} was not there within {limit_ms:g} ms ({error.code.name}): create it first?"
             ) from None
+        except KafkaError:
+            self.forget((name,))
+            raise
 
-    async def _find_topic(self, name: str, failed: list[KafkaError], create: bool) -> TopicInfo:
-        """Request metadata until the topic is there. `failed` has the error of the last request, if it failed."""
-        failures = 0
-        while True:
-            try:
-                if create:
-                    self.watch((name,))  # again: a response between two requests may have found it unused
-                    self._sought.add(name)
-                await self.refresh()
-                failed.clear()
-            except KafkaError as error:
-                if not error.retriable:
-                    raise
-                failed[:] = [error]
-            info = self.view.topics.get(name)
-            if info is not None and any(partition.leader != NO_LEADER for partition in info.partitions):
-                return info
-            code = self.view.errors.get(name)
-            if code is not None and not code.retriable:
-                self.forget((name,))
-                raise KafkaError(code, f"topic {name!r}: {code.text}")
-            code = code or ErrorCode.LEADER_NOT_AVAILABLE
-            missing = KafkaError(code, f"topic {name!r}: {code.text}")
-            self.retries.failed(name, failed[-1] if failed else missing)
-            failures += 1
-            await asyncio.sleep(self.backoff.pause_ms(failures) / 1000)
+    async def _look_for_topic(self, name: str, create: bool) -> TopicInfo:
+        """Return a topic that has a leader. Raises _Missing while it has none, KafkaError."""
+        if create:
+            self.watch((name,))  # again: a response between two requests may have found it unused
+            self._sought.add(name)
+        await self.refresh()
+        info = self.view.topics.get(name)
+        if info is not None and any(partition.leader != NO_LEADER for partition in info.partitions):
+            return info
+        code = self.view.errors.get(name) or ErrorCode.LEADER_NOT_AVAILABLE
+        kind = _Missing if code.retriable else KafkaError
+        raise kind(code, f"topic {name!r}: {code.text}")
 
     async def all_topics(self) -> ClusterView:
         """Request metadata of every topic. Return the view that has them."""
@@ -253,7 +234,7 @@ class Cluster:
 
     async def _update_wanted(self) -> None:
         """Request metadata of the watched topics, apart from those that may be created: others may be deleted ones."""
-        wanted, create = self._wanted(), self.options.allow_auto_create_topics
+        wanted, create = None if self._watches_all else frozenset(self._topics), self.options.allow_auto_create_topics
         sought, self._sought = self._sought, set()
         if sought and wanted is not None and not create:
             await self._update(sought, create=True)
@@ -326,7 +307,7 @@ class Cluster:
             except (ConnectionLost, RequestTimedOut) as error:
                 listens = listens or not isinstance(error, NotConnected)
                 where = f"{address[0]}:{address[1]}"
-                failures[where] = error.message.removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+                failures[where] = error.message.removeprefix("cannot connect to ").removeprefix(where).lstrip(": ")
         tried = ", ".join(f"{where} ({why})" for where, why in failures.items())
         raise NoBrokerReachable(tried, listens=listens)
 
@@ -378,11 +359,13 @@ class Cluster:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster names no controller")
         return self.view.controller_id
 
-    async def retry(self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None) -> T:
+    async def retry(
+        self, attempt: Callable[[], Awaitable[T]], *, timeout_ms: float | None = None, silent: str | None = None
+    ) -> T:
         """Return the result of `attempt`, repeated after growing pauses while it raises a retriable KafkaError.
 
         Raises the last error when `timeout_ms` (`default_api_timeout_ms` if none) is over, RequestTimedOut if there is
-        none: the attempt that is under way is cancelled, and may have been carried out.
+        none, with the text `silent`: the attempt that is under way is cancelled, and may have been carried out.
         """
         limit_ms = self.options.default_api_timeout_ms if timeout_ms is None else timeout_ms
         failed: list[KafkaError] = []
@@ -395,7 +378,7 @@ class Cluster:
             if not limit.expired():
                 raise
             text = f"no broker has answered within {limit_ms:g} ms (default_api_timeout_ms)"
-            raise (failed[-1] if failed else RequestTimedOut(text)) from None
+            raise (failed[-1] if failed else RequestTimedOut(silent or text)) from None
 
     async def _retry(self, attempt: Callable[[], Awaitable[T]], limit: asyncio.Timeout, failed: list[KafkaError]) -> T:
         """Return the result of `attempt`. `failed` has the error of the last one."""

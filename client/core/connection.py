@@ -199,11 +199,7 @@ class Connection(asyncio.BufferedProtocol):
             lifetime_ms = await self._converse(authentication(self._security, self.version_for, token))
         except AuthenticationFailed as error:
             raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
-        self._authenticate_before(lifetime_ms)
-
-    def _authenticate_before(self, lifetime_ms: int) -> None:
-        """Authenticate again before the session ends; 0 means that it does not end."""
-        if lifetime_ms > 0:
+        if lifetime_ms > 0:  # otherwise the session does not end
             delay_s = lifetime_ms / 1000 * random.uniform(_AGAIN_FROM, _AGAIN_TO)
             self._next_authentication = self._loop.call_later(delay_s, self._begin_authentication)
 

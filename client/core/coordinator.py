@@ -88,12 +88,7 @@ class Coordinator:
             raise
 
     async def request(
-        self,
-        request: Message,
-        response: type[R],
-        *,
-        timeout_ms: float | None = None,
-        purpose: str = COORDINATION,
+        self, request: Message, response: type[R], *, timeout_ms: float | None = None, purpose: str = COORDINATION
     ) -> R:
         """Send one request, once. After a connection breaks, the next request looks for the coordinator again."""
         connection = await self.connection(purpose)
@@ -142,14 +137,19 @@ class Coordinator:
 
         The next request looks for the coordinator again if the code says that it has moved.
         """
+        if (found := self.error_of(code, operation, why)) is not None:
+            raise found
+
+    def error_of(self, code: int, operation: str, why: str | None = None) -> KafkaError | None:
+        """Return what `raise_error` raises, None for 0."""
         error = ErrorCode.of(code)
         if error is ErrorCode.NONE:
-            return
+            return None
         if error in _MOVED:
             self._node_id = None
         if error is ErrorCode.UNKNOWN_TOPIC_ID:
             self.cluster.refresh_soon()
         kind = "group" if self._key_type == GROUP else "transactional id"
         if error in _MISSING and not why:
-            raise KafkaError(error, f"{kind} {self.key!r} does not exist")
-        raise KafkaError(error, f"{operation} of {kind} {self.key!r} failed: {why or error.text}")
+            return KafkaError(error, f"{kind} {self.key!r} does not exist")
+        return KafkaError(error, f"{operation} of {kind} {self.key!r} failed: {why or error.text}")

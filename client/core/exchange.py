@@ -115,13 +115,9 @@ class Exchange(Generic[W]):
             response = yield request, ApiVersionsResponse, api_versions_version(response)
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), f"{address} answers ApiVersions with an error")
-        self.learn_versions(response)
-        return 0
-
-    def learn_versions(self, response: ApiVersionsResponse) -> None:
-        """Take over the versions that the broker supports, and the finalized features."""
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
         self.features = {each.name: each.max_version_level for each in response.finalized_features}
+        return 0
 
 
 def api_name(request: type[Message]) -> str:

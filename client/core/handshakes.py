@@ -45,7 +45,7 @@ _NOT_YET_VALID, _EXPIRED = 9, 10
 # What ssl.VERIFY_X509_STRICT finds: X509_V_ERR_PATHLEN_INVALID_FOR_NON_CA to X509_V_ERR_EXTENSIONS_REQUIRE_VERSION_3.
 _NOT_STRICT = range(80, 94)
 # How a peer ends a connection before TLS is agreed on. Which one comes depends on the moment, and on OpenSSL.
-_CLOSED = (ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_CLOSED = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 # How OpenSSL names an answer that is no TLS at all.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG", "RECORD_LAYER_FAILURE")
 # Alerts by which a broker rejects a client without a certificate, or with one that it does not trust. The second one

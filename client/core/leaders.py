@@ -6,7 +6,7 @@ have moved; among such requests is ListOffsets (key 2).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -74,11 +74,6 @@ def _retriable(result: Any) -> bool:
     return isinstance(result, KafkaError) and result.retriable
 
 
-def item_result(result: R, code: int, message: str | None, what: str) -> R | KafkaError:
-    """Return `result`, or the error of a code in a response: `what` failed, and the broker's message."""
-    return error_of(code, message, what) or result
-
-
 def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
     """Return how long a broker may take for a request."""
     return int(cluster.options.request_timeout_ms) if timeout_ms is None else timeout_ms
@@ -90,12 +85,12 @@ def timeout_of(cluster: Cluster, timeout_ms: int | None = None) -> int:
 async def request_from_leaders(
     cluster: Cluster,
     wanted: Mapping[TopicPartition, W],
-    request: Callable[[int, Mapping[TopicPartition, W]], AsyncIterator[tuple[TopicPartition, F | KafkaError]]],
+    request: Callable[[int, Mapping[TopicPartition, W]], Awaitable[Mapping[TopicPartition, F | KafkaError]]],
     missing_text: Callable[[TopicPartition], str],
 ) -> dict[TopicPartition, F | KafkaError]:
     """Return what the leaders of `wanted` say of each partition: a result, or an error that is not retriable.
 
-    `request` sends the partitions of one leader to its node id and yields what became of each. Partitions that it
+    `request` sends the partitions of one leader to its node id and returns what became of each. Partitions that it
     leaves out, or that have a retriable error, are requested again until `default_api_timeout_ms` is over. Raises
     UnknownTopic, and for a partition without a result its last error, or KafkaError with `missing_text`.
     """
@@ -107,7 +102,8 @@ async def request_from_leaders(
         await know_leaders(cluster, rest)
         try:
             for leader, partitions in group_by_leader(cluster, rest).items():
-                async for partition, value in request(leader, {partition: rest[partition] for partition in partitions}):
+                said = await request(leader, {partition: rest[partition] for partition in partitions})
+                for partition, value in said.items():
                     if isinstance(value, KafkaError) and value.retriable:
                         last_errors[partition] = value
                     else:
@@ -166,15 +162,11 @@ async def list_offsets(
 
     async def request(
         leader: int, led: Mapping[TopicPartition, int]
-    ) -> AsyncIterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
+    ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
         request = offsets_request(led, isolation_level, cluster.options.request_timeout_ms)
-        for found in offsets_in(await cluster.request(leader, request, ListOffsetsResponse)):
-            yield found
+        return offsets_in(await cluster.request(leader, request, ListOffsetsResponse))
 
-    found = await request_from_leaders(
-        cluster, timestamps, request, lambda partition: f"no offset was found for {partition}"
-    )
-    return results_of(found)
+    return results_of(await request_from_leaders(cluster, timestamps, request, "no offset was found for {}".format))
 
 
 async def list_replica_offsets(
@@ -187,7 +179,7 @@ async def list_replica_offsets(
     timeout_ms = cluster.options.request_timeout_ms
     request = offsets_request(timestamps, READ_UNCOMMITTED, timeout_ms, _DEBUGGING_CONSUMER)
     response = await cluster.request(node_id, request, ListOffsetsResponse)
-    return results_of(dict(offsets_in(response)))
+    return results_of(offsets_in(response))
 
 
 def offsets_request(
@@ -200,17 +192,17 @@ def offsets_request(
         time_ms = whole_number(timestamp, "a time, or LATEST or EARLIEST,")
         topic.partitions.append(ListOffsetsPartition(partition_index=number, timestamp=time_ms))
     return ListOffsetsRequest(
-        replica_id=replica_id,
-        isolation_level=isolation_level,
-        topics=list(topics.values()),
-        timeout_ms=int(timeout_ms),
+        replica_id=replica_id, isolation_level=isolation_level, topics=list(topics.values()), timeout_ms=int(timeout_ms)
     )
 
 
-def offsets_in(response: ListOffsetsResponse) -> Iterator[tuple[TopicPartition, OffsetAndTimestamp | KafkaError]]:
-    """Yield the offset of each partition in a response, or its error."""
-    for topic in response.topics:
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            found = OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
-            yield partition, error_of(each.error_code, None, str(partition)) or found
+def offsets_in(response: ListOffsetsResponse) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    """Return the offset of each partition in a response, or its error."""
+    return {
+        TopicPartition(topic.name, each.partition_index): error_of(
+            each.error_code, None, f"{topic.name}-{each.partition_index}"
+        )
+        or OffsetAndTimestamp(each.offset, each.timestamp, each.leader_epoch)
+        for topic in response.topics
+        for each in topic.partitions
+    }

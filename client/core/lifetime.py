@@ -14,7 +14,6 @@ import logging
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..errors import ClientStopped, ErrorCode, KafkaError, WrongEventLoop
@@ -142,21 +141,27 @@ class Lifetime:
 class StartedClient(KnowsOtherNames):
     """A client that is started and stopped: by its user, or by `async with`."""
 
+    _lifetime: Lifetime
+
     async def start(self) -> None:
-        """Reach the cluster."""
-        raise NotImplementedError
+        """Connect. Raises ConnectionLost, which is NoBrokerReachable if no bootstrap server responds."""
+        await self._lifetime.start(self._start)
 
     async def stop(self) -> None:
-        """Close."""
+        """Close the connections; may be called again."""
+        await self._lifetime.stop(self._close)
+
+    async def _start(self) -> None:
+        raise NotImplementedError
+
+    async def _close(self) -> None:
         raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         await self.stop()
 
 

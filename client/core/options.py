@@ -230,6 +230,19 @@ def as_partition(call: str, given: TopicPartition) -> TopicPartition:
     return TopicPartition(*given)
 
 
+def by_partition(call: str, given: Mapping[TopicPartition, T], of_what: str) -> dict[TopicPartition, T]:
+    """Return what `call` takes for each TopicPartition, also for pairs that equal one. Raises TypeError."""
+    check_mapping(call, given, f"TopicPartition and {of_what}")
+    return {as_partition(call, each): value for each, value in given.items()}
+
+
+def check_kind(call: str, given: Iterable[object], kind: type) -> None:
+    """Raise TypeError unless each element of the list that `call` takes is of a class of `odradek.client`."""
+    for each in given:
+        if not isinstance(each, kind):
+            raise TypeError(f"{call} takes {kind.__name__}(...), from odradek.client, not {each!r:.100}")
+
+
 def check_apart(call: str, given: Iterable[object]) -> None:
     """Raise TypeError if one of the arguments of `call`, which takes them one by one, is a list of them."""
     for each in given:

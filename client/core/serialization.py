@@ -199,7 +199,7 @@ class Deserializers:
         try:
             for record in records:
                 made.append(self.one(record))
-        except (DeserializationFailed, SchemaMissing):
+        except (DeserializationFailed, SchemaMissing, SchemaRegistryUnavailable):
             if not made:
                 raise
         return made

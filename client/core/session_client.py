@@ -90,7 +90,7 @@ class SessionClient(StartedClient, Generic[S]):
     def _running(self) -> S:
         self._lifetime.check_loop()
         if self._session is None:
-            raise ClientStopped(f"the {self._kind} is not running: use `async with`, or await start() first")
+            raise ClientStopped(f"the {self._kind} is not running: use `with` or `async with`, or call start() first")
         return self._session
 
 

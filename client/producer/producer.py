@@ -242,16 +242,16 @@ class Producer(StartedClient, Generic[K, V]):
         memory. Raises the first error of a record, with a note of how many were not delivered; the rest of `records` is
         then not read.
         """
-        return await (await self._queue_many(topic, records, partition))
-
-    async def _queue_many(
-        self, topic: str, records: Iterable[tuple[K | None, V | None]], partition: int | None
-    ) -> asyncio.Future[BulkMetadata]:
-        """Put all records into the buffer; return what `send_many` waits for. What is queued then comes behind them."""
-        self._session.running_here()
         check_records("send_many", records)
+        return await (await _queued(lambda bulk: self._append_many(bulk, topic, records, partition)))
+
+    async def _append_many(
+        self, bulk: BulkDelivery, topic: str, records: Iterable[tuple[K | None, V | None]], partition: int | None
+    ) -> None:
+        """Put records into the buffer, until one has failed. What is queued then comes behind them."""
+        self._session.running_here()
         append = self._appender.append_plain if self._is_plain else self._appender.append_each
-        return await _queued(lambda bulk: append(bulk, topic, records, partition))
+        await append(bulk, topic, records, partition)
 
     async def send_values(
         self, topic: str, values: Sequence[bytes], *, partition: int | None = None, timestamp_ms: int | None = None

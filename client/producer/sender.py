@@ -177,7 +177,9 @@ class Sender:
         while True:
             now_ms = self._clock()
             self._accumulator.expire(now_ms)
-            self._discard()
+            error = None if self.transactions is None else self.transactions.discard_error()
+            if error is not None:  # what is queued for a transaction that will not be committed
+                self._accumulator.fail_unsent(error)
             # A batch lingers only while a request is under way: a lone record need not wait for neighbours.
             ready, next_ms = self._accumulator.due(now_ms, linger=any(self._in_flight.values()))
             sent = False
@@ -187,12 +189,6 @@ class Sender:
                 # Due batches that cannot go wait for metadata, a connection or a response, each of which wakes the
                 # task. Only their expiry needs a pass by time.
                 return min(next_ms or _EXPIRY_CHECK_MS, _EXPIRY_CHECK_MS) if ready or next_ms is not None else None
-
-    def _discard(self) -> None:
-        """Fail what is queued for a transaction that will not be committed."""
-        error = None if self.transactions is None else self.transactions.discard_error()
-        if error is not None:
-            self._accumulator.fail_unsent(error)
 
     def _sendable_by_leader(self, ready: list[PartitionQueue]) -> dict[int, list[PartitionQueue]]:
         """Return the queues that can be sent by leader; look for the leader or producer id of the others."""
@@ -205,14 +201,10 @@ class Sender:
                 code = self._cluster.view.errors.get(topic, ErrorCode.LEADER_NOT_AVAILABLE)
                 self._hold(queue, KafkaError(code, f"{topic}-{number}: no leader of the partition is known"))
                 self._cluster.refresh_leader(queue.partition, create=True)
-            elif gate is None or (self._may_go_to(leader, queue) and gate.ready(queue)):
+            # Not to another broker while one has batches: a leader recognizes the last five of a producer alone.
+            elif gate is None or ((queue.sent_to == leader or not queue.in_flight) and gate.ready(queue)):
                 leaders.setdefault(leader, []).append(queue)
         return leaders
-
-    @staticmethod
-    def _may_go_to(leader: int, queue: PartitionQueue) -> bool:
-        """Whether no other broker has batches of the queue: a leader recognizes the last five of a producer alone."""
-        return queue.sent_to == leader or not queue.in_flight
 
     def _send_request(self, node_id: int, queues: list[PartitionQueue]) -> bool:
         """Send one request with as many of the queues' batches as fit, if the broker can take one now."""
@@ -442,7 +434,8 @@ def _error(batch: ProducerBatch, result: PartitionProduceResponse) -> KafkaError
     text = result.error_message or code.text
     if result.record_errors:
         first = result.record_errors[0]
-        text += f" (record {first.batch_index} of the batch: {first.batch_index_error_message or 'no reason given'})"
+        why = first.batch_index_error_message or "no reason given"
+        text += f" (record {first.batch_index} of the batch{'' if why in text else f': {why}'})"
     return KafkaError(code, f"{batch.partition}: {text}")
 
 
@@ -458,15 +451,9 @@ class ProducerIds:
 
     def ready(self, queue: PartitionQueue) -> bool:
         """Whether a queue has a producer id to go on with; if not, one is requested."""
-        if queue.needs_producer_id:
-            self.request()
-            return False
-        return True
-
-    def request(self) -> None:
-        """Start a request unless one is under way."""
-        if self._request is None or self._request.done():
+        if queue.needs_producer_id and (self._request is None or self._request.done()):
             self._request = self._cluster.spawn(self._give(), "producer id")
+        return not queue.needs_producer_id
 
     async def _give(self) -> None:
         """Request a producer id until the broker returns one, or fail the batches of queues that need one."""
@@ -478,7 +465,9 @@ class ProducerIds:
                     break
                 except KafkaError as error:
                     if not error.retriable:
-                        self._fail_waiting(error)
+                        for queue in self._waiting_queues():
+                            for batch in queue.batches():
+                                self._accumulator.fail(batch, error)
                         return
                     failures += 1
                     for queue in self._waiting_queues():
@@ -495,11 +484,6 @@ class ProducerIds:
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), "InitProducerId was refused")
         return ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
-
-    def _fail_waiting(self, error: KafkaError) -> None:
-        for queue in self._waiting_queues():
-            for batch in queue.batches():
-                self._accumulator.fail(batch, error)
 
     def _waiting_queues(self) -> list[PartitionQueue]:
         """Return the queues that can take a producer id now: nothing is in flight under the old one."""

@@ -136,7 +136,7 @@ class ProducerSession:
         if self._sender_error is not None:
             raise self._sender_error
         if self.cluster is None:
-            raise ClientStopped("the producer is not running: use `async with Producer(...)`, or await start() first")
+            raise ClientStopped("the producer is not running: use `with` or `async with`, or call start() first")
         return self.cluster
 
     def wake(self) -> None:

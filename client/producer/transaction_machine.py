@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..errors import InvalidTransactionState, ProducerFenced, ProducerUnusable, TransactionFailed
@@ -273,15 +272,11 @@ class TransactionMachine:
 
     def _check(self, needed: TransactionState, what: str) -> None:
         if self.state in (_T.ABORTABLE_ERROR, _T.FATAL_ERROR):
-            self.raise_error()
+            raise self.error()
         if self.state is not needed:
             raise InvalidTransactionState(
                 f"cannot {what}: the producer {self.transactional_id!r} is {_WORDS[self.state]}"
             )
-
-    def raise_error(self) -> NoReturn:
-        """Raise the error of AbortableError or FatalError, a new one each time."""
-        raise self.error()
 
     def error(self) -> KafkaError:
         """Return a new error for AbortableError or FatalError."""

@@ -11,12 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import Backoff
 from ..core.cluster import Cluster
-from ..core.lifetime import without_cancelling
+from ..core.lifetime import broken_task, without_cancelling
 from ..errors import (
     ClientStopped,
     ConnectionLost,
@@ -228,9 +227,7 @@ class Transactions:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         """Fail the calls that wait if the task ended by a defect: nothing would answer them any more."""
-        if not task.cancelled() and (error := task.exception()) is not None:
-            failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the producer's transactions broke: {error!r}")
-            failure.__cause__ = error
+        if not task.cancelled() and (failure := broken_task(task, "the producer's transactions")) is not None:
             self._resolve(self._end, failure)
             self._drop_offsets(failure)
 
@@ -358,24 +355,26 @@ class TransactionScope:
         self._number = None
         return handed
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        transactions = self._find()
-        if self._number is None or transactions.is_ended(self._number):
-            return
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
-            await self._abort(transactions, error)
+            return await self._abort(error)
+        if (transactions := self._open()) is None:
             return
         try:
             await transactions.commit()
         except TransactionFailed as failure:
-            await self._abort(transactions, failure)
+            await self._abort(failure)
             raise
 
-    async def _abort(self, transactions: Transactions, error: BaseException) -> None:
+    def _open(self) -> Transactions | None:
+        """Return the transactions, None where this one has ended. Raises ClientStopped."""
+        transactions = self._find()
+        return None if self._number is None or transactions.is_ended(self._number) else transactions
+
+    async def _abort(self, error: BaseException) -> None:
         """Abort because of `error`, which stays the one that is raised."""
         try:
-            await transactions.abort()
+            if (transactions := self._open()) is not None:
+                await transactions.abort()
         except KafkaError as failure:
             error.add_note(f"the abort failed as well: {failure}")

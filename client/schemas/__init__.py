@@ -29,8 +29,4 @@ _MODULES = {
     "registered": "record_name topic_name topic_record_name",
     "schema_registry": "Reference Schema SchemaRegistry",
 }
-__getattr__ = lazily(__name__, _MODULES)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazily(__name__, _MODULES)

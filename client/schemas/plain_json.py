@@ -79,7 +79,7 @@ def _of_type(value: Any, kind: Any, named: dict[str, Any], path: str) -> Any:
     if isinstance(value, str) and "logicalType" in kind:
         return _of_logical(value, kind, path)
     if not isinstance(value, _PRIMITIVES[name]) or (isinstance(value, bool) and name != "boolean"):
-        raise NotOfSchema(f"{path} is a {name}, not {value!r:.100}")
+        raise NotOfSchema(f"{path} is of type {name}, not {value!r:.100}")
     return _inner(value, kind, named, path)
 
 
@@ -157,7 +157,7 @@ def _of_logical(value: Any, kind: dict[str, Any], path: str) -> Any:
     try:
         return read(cast("str", value))
     except (ValueError, TypeError, DecimalException):
-        raise NotOfSchema(f"{path} is a {logical}, not {value!r:.100}") from None
+        raise NotOfSchema(f"{path} is of type {logical}, not {value!r:.100}") from None
 
 
 class PlainReader:

@@ -333,7 +333,8 @@ class HttpDoor:
                 try:
                     return self._ask(address, method, path, body, until_this)
                 except (OSError, http.client.HTTPException) as error:
-                    failed.append(f"{address.hostname}:{address.port or ''} {error!r}")
+                    why = getattr(error, "strerror", None) or error
+                    failed.append(f"{address.hostname}:{address.port or ''}: {why}")
                 except _Unable as unable:
                     failed.append(str(unable))
             if time.monotonic() + pause_s >= until:
@@ -364,8 +365,9 @@ class HttpDoor:
             if self.cert_file is not None:
                 # Without a password OpenSSL would ask the terminal for one.
                 context.load_cert_chain(self.cert_file, self.key_file, "")
-        except (OSError, ssl.SSLError) as error:
-            raise InvalidOption(f"the certificates of the registry cannot be read: {error}") from error
+        except OSError as error:
+            why = error.strerror or error
+            raise InvalidOption(f"the certificates of the registry cannot be read: {why}") from error
         return context
 
     def _headers(self, address: SplitResult) -> dict[str, str]:

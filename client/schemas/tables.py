@@ -256,7 +256,8 @@ class TableJson(JsonSchema):
     def _root(self) -> Node:
         schema = self._schema
         assert schema is not None
-        return self._once(("root",), lambda: _root_of(self.registry, schema))
+        references = self.registry.referenced
+        return self._once(("root",), lambda: _Nodes().of(*resolver_of(schema.text, references(schema)), ()))
 
     @property
     def type(self) -> Any:
@@ -304,11 +305,6 @@ def fitted(value: Any, kind: Any) -> Any:
         # JSON has one kind of numbers, and pyarrow takes no long ones for a double.
         return float(value)
     return value
-
-
-def _root_of(registry: SchemaRegistry, schema: Schema) -> Node:
-    contents, resolver = resolver_of(schema.text, registry.referenced(schema))
-    return _Nodes().of(contents, resolver, ())
 
 
 class _Nodes:

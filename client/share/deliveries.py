@@ -43,7 +43,7 @@ Place = tuple[bytes, int]
 
 
 class Acknowledgement(IntEnum):
-    """What became of a record, as ShareAcknowledge has it."""
+    """What a member says of a record, as ShareAcknowledge has it."""
 
     GAP = 0  # there is no record at the offset
     ACCEPT = 1  # processed
@@ -71,7 +71,7 @@ class _Held:
     renewed: bool = False
 
 
-# Partition -> offset -> what became of it.
+# Partition -> offset -> its acknowledgement.
 Settled = dict[TopicPartition, dict[int, Acknowledgement]]
 
 
@@ -107,31 +107,27 @@ class Deliveries:
         return taken
 
     def put_back(self, records: Sequence[ShareRecord]) -> None:
-        """Hand records out next time, as if they had not been taken."""
+        """Hand records out next time, as if they had not been taken; not those that another thread has settled."""
         for record in reversed(records):
-            self._waiting.appendleft(self._held.pop(_place(record)))
+            if (held := self._held.pop(_place(record), None)) is not None:
+                self._waiting.appendleft(held)
 
     def lose(self, node_id: int) -> None:
         """Drop what was fetched in a session that has ended: the leader has given it back to the group."""
         self._waiting = deque(each for each in self._waiting if each.source.node_id != node_id)
 
-    # -- What became of them
+    # -- Acknowledgements
 
     def settle(self, record: ShareRecord[Any, Any], what: Acknowledgement, now_ms: float) -> None:
-        """Note what became of a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
+        """Acknowledge a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
         source, place = self.source_of(record), _place(record)
         del self._held[place]
         self.settle_offsets(place[0], (record.offset,), what, source, now_ms)
 
     def settle_offsets(
-        self,
-        partition: TopicPartition,
-        offsets: Iterable[int],
-        what: Acknowledgement,
-        source: Source,
-        now_ms: float,
+        self, partition: TopicPartition, offsets: Iterable[int], what: Acknowledgement, source: Source, now_ms: float
     ) -> None:
-        """Note what became of acquired offsets, of which the user need not know."""
+        """Acknowledge acquired offsets, of which the user need not know."""
         found = dict.fromkeys(offsets, what)
         if found:
             self._settled.setdefault(source, {}).setdefault(partition, {}).update(found)
@@ -218,7 +214,7 @@ def acquired(
 
 # -- Sessions
 
-# What became of the offsets of a partition.
+# The acknowledgements of the offsets of each partition.
 Outcomes = Mapping[Place, Mapping[int, Acknowledgement]]
 
 
@@ -282,7 +278,7 @@ class ShareSession:
         )
 
     def acknowledge(self, outcomes: Outcomes, *, close: bool = False) -> ack.ShareAcknowledgeRequest:
-        """Return a request that says what became of records; with `close` the leader takes the others back."""
+        """Return a request with acknowledgements; with `close` the leader takes the other records back."""
         topics: dict[bytes, ack.AcknowledgeTopic] = {}
         for topic_id, number in sorted(outcomes):
             batches = [ack.AcknowledgementBatch(*run) for run in runs(outcomes[topic_id, number])]

@@ -1,9 +1,9 @@
-"""What a share consumer and the leaders tell each other: records are acquired, and what became of them is told.
+"""The sessions of a share consumer with the leaders: they acquire records and send acknowledgements.
 
 A leader gets one request at a time, because requests of a session go one after another. A fetch is sent only when the
 user waits for records: the lock of a record that is fetched ahead would run out while the user is busy with others.
-What became of records goes with the next fetch of their leader, in a request of its own if that would be late, or if
-the user commits.
+Acknowledgements go with the next fetch of their leader, or in a request of their own if that would be late or if the
+user commits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
-from ...protocol.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
+from ...protocol.messages.share_fetch import PartitionData, ShareFetchResponse
 from ..consumer.fetched_batch import CompletedFetch
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
@@ -42,11 +42,11 @@ _log = logging.getLogger(__name__)
 
 # Told of each partition: the offsets that were settled, and why the leader did not take that, None if it did.
 AcknowledgementListener = Callable[[TopicPartition, Sequence[int], KafkaError | None], object]
-# Partition -> None, or why what became of its records was not taken.
+# Partition -> None, or why its leader did not take the acknowledgements.
 Results = dict[TopicPartition, KafkaError | None]
 
 _FIRST_RENEWAL = 2  # ShareAcknowledge 2 renews locks
-# What became of records is told so long after the first of them, if no fetch takes it along before.
+# How long acknowledgements wait for a fetch that takes them along.
 _TELL_AFTER_MS = 1_000
 # Decoded records at a time.
 _DECODED_RECORDS = 500
@@ -59,38 +59,32 @@ class _Leader:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Whether a fetch is in flight or waits for the lock.
     asked: bool = False
+    # What the leader says of what the last fetch told it, until a commit asks; None while the answer is on its way.
+    carried: Results | None = field(default_factory=dict[TopicPartition, KafkaError | None])
     # Whether an acknowledgement that nobody waits for waits for the lock.
     tells_soon: bool = False
     failures: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class ShareLeaders:
     """The sessions with all leaders."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        group_id: str,
-        member_id: str,
-        options: ShareFetchOptions,
-        deliveries: Deliveries,
-        wake: Callable[[], None],
-        listener: AcknowledgementListener | None,
-    ) -> None:
-        self._cluster = cluster
-        self._options = options
-        self._deliveries = deliveries
-        # Called when a fetch has ended: there are records, an error, or neither.
-        self._wake = wake
-        self._listener = listener
-        self._new_session: Callable[[], ShareSession] = lambda: ShareSession(group_id, member_id, options)
-        self._leaders: dict[int, _Leader] = {}
-        # How long the leaders lock records for this group; None before the first answer.
-        self.lock_timeout_ms: int | None = None
-        # For the next poll: why a partition cannot be read.
-        self.error: KafkaError | None = None
-        # Partitions that had a retriable error, and until when they are left alone.
-        self._muted: dict[Place, float] = {}
+    _cluster: Cluster
+    _group_id: str
+    _member_id: str
+    _options: ShareFetchOptions
+    _deliveries: Deliveries
+    # Called when a fetch has ended: there are records, an error, or neither.
+    _wake: Callable[[], None]
+    _listener: AcknowledgementListener | None
+    _leaders: dict[int, _Leader] = field(default_factory=dict[int, _Leader])
+    # How long the leaders lock records for this group; None before the first answer.
+    lock_timeout_ms: int | None = None
+    # For the next poll: why a partition cannot be read.
+    error: KafkaError | None = None
+    # Partitions that had a retriable error, and until when they are left alone.
+    _muted: dict[Place, float] = field(default_factory=dict[Place, float])
 
     # -- Fetches
 
@@ -131,16 +125,18 @@ class ShareLeaders:
 
     def _leader(self, node_id: int) -> _Leader:
         if node_id not in self._leaders:
-            self._leaders[node_id] = _Leader(self._new_session())
+            self._leaders[node_id] = _Leader(ShareSession(self._group_id, self._member_id, self._options))
         return self._leaders[node_id]
 
     async def _fetch(self, node_id: int, leader: _Leader, places: frozenset[Place]) -> None:
         try:
             async with leader.lock:
                 taken = self._deliveries.take_settled(node_id)
+                leader.carried = None if taken else {}
                 if not places.issuperset(outcomes_of(taken, leader.session.number)):
                     # A fetch would bring partitions back into the session that others fetch from now.
-                    self._report(await self._tell(node_id, leader, taken), taken)
+                    leader.carried = await self._tell(node_id, leader, taken)
+                    self._report(leader.carried, taken)
                     taken = {}
                 await self._fetch_once(node_id, leader, places, taken)
         finally:
@@ -156,10 +152,12 @@ class ShareLeaders:
         outcomes = outcomes_of(taken, session.number) if session.is_open else {}
         request = session.fetch(places, outcomes)
         try:
-            response = await self._request_fetch(node_id, request)
+            response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
+            raise_error(response.error_code, response.error_message, "a share fetch failed")
         except KafkaError as error:
             self._give_up(node_id, leader)
             results |= dict.fromkeys(told.values(), error)
+            leader.carried = (leader.carried or {}) | results
             self._report(results, taken)
             await self._pause(leader, error)
             return
@@ -177,12 +175,8 @@ class ShareLeaders:
                     )
                 if (partition := self._partition(place)) is not None:
                     self._take_in(Source(node_id, session.number, place[0]), partition, each)
+        leader.carried = (leader.carried or {}) | results
         self._report(results, taken)
-
-    async def _request_fetch(self, node_id: int, request: ShareFetchRequest) -> ShareFetchResponse:
-        response = await self._cluster.request(node_id, request, ShareFetchResponse, FETCH)
-        raise_error(response.error_code, response.error_message, "a share fetch failed")
-        return response
 
     async def _pause(self, leader: _Leader, error: KafkaError) -> None:
         """Keep an error for the next poll, or wait before the leader is asked again."""
@@ -239,16 +233,16 @@ class ShareLeaders:
             return found, found[-1].offset + 1 if found else first
         return found, float("inf")
 
-    # -- What became of records
+    # -- Acknowledgements
 
     def tell_if_due(self) -> None:
-        """Tell the leaders what became of records, unless a fetch will soon do it."""
+        """Send the acknowledgements that have waited long enough for a fetch."""
         since_ms = self._deliveries.settled_since_ms
         if since_ms is not None and monotonic_ms() - since_ms >= _TELL_AFTER_MS:
             self.tell_soon()
 
     def tell_soon(self) -> None:
-        """Tell the leaders what became of records, and do not wait for it."""
+        """Send the acknowledgements, and do not wait for the answers."""
         for node_id in self._deliveries.nodes():
             leader = self._leader(node_id)
             if not leader.tells_soon:
@@ -256,8 +250,9 @@ class ShareLeaders:
                 self._spawn(self.tell(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
-        """Tell the leaders what became of records. Return what they say of each partition."""
-        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes()))
+        """Send the acknowledgements. Return what the leaders say of each partition, also to a fetch."""
+        carrying = {node_id for node_id, each in self._leaders.items() if each.carried != {}}
+        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes() | carrying))
 
     async def _all(self, works: Iterable[Coroutine[Any, Any, Results]]) -> Results:
         """Return what all leaders say. Who waits may be cancelled: a request that is sent is answered all the same.
@@ -269,14 +264,15 @@ class ShareLeaders:
         return {partition: error for results in found for partition, error in results.items()}
 
     async def tell(self, node_id: int) -> Results:
-        """Tell one leader."""
+        """Send one leader its acknowledgements."""
         leader = self._leader(node_id)
         async with leader.lock:
             leader.tells_soon = False
             taken = self._deliveries.take_settled(node_id)
             results = await self._tell(node_id, leader, taken) if taken else {}
+            carried, leader.carried = leader.carried or {}, {}
         self._report(results, taken)
-        return results
+        return carried | results
 
     async def _tell(
         self, node_id: int, leader: _Leader, taken: Mapping[Source, Settled], *, close: bool = False
@@ -314,7 +310,7 @@ class ShareLeaders:
         return response
 
     def _stale(self, session: ShareSession, taken: Mapping[Source, Settled]) -> Results:
-        """Return what cannot be told any more: of records of earlier sessions, which are the group's again."""
+        """Return the errors of acknowledgements from earlier sessions: their records are the group's again."""
         number = session.number if session.is_open else -1
         text = "the session with the leader has ended: the records are delivered again"
         return {
@@ -328,7 +324,10 @@ class ShareLeaders:
             for partition, offsets in settled.items():
                 error = results.get(partition)
                 if self._listener is not None:
-                    self._listener(partition, sorted(offsets), error)
+                    try:
+                        self._listener(partition, sorted(offsets), error)
+                    except Exception:  # noqa: BLE001 - it is the user's code, and the others must be told
+                        _log.exception("acknowledgement_listener raised; the acknowledgement stays as it is")
                 elif error is not None:
                     _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 
@@ -354,7 +353,7 @@ class ShareLeaders:
     # -- The end
 
     async def close(self) -> Results:
-        """Tell the leaders what became of records, and end the sessions: they take the other records back."""
+        """Send the acknowledgements, and end the sessions: the leaders take the other records back."""
         found = await asyncio.gather(*(self._close(node_id, each) for node_id, each in self._leaders.items()))
         return {partition: error for results in found for partition, error in results.items()}
 
@@ -376,6 +375,6 @@ _SESSION_ERRORS = {
 
 
 def _unanswered(partitions: Iterable[TopicPartition]) -> Results:
-    """Return what holds of partitions until their leader says something: nobody knows whether they were taken."""
-    text = "the leader's answer does not say that it took what became of the records"
+    """Return the errors of acknowledgements that an answer leaves out: nobody knows whether they were taken."""
+    text = "the leader's answer does not say that it took the acknowledgement"
     return {each: KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{each}: {text}") for each in partitions}

@@ -2,14 +2,14 @@
 
     async with ShareConsumer("jobs", bootstrap_servers="127.0.0.1:9092", group_id="workers") as consumer:
         async for record in consumer: ...
-        # or, and say what became of each record:
+        # or, with an acknowledgement of each record:
         consumer = ShareConsumer("jobs", group_id="workers", share_acknowledgement_mode="explicit")
         for records in (await consumer.getmany(timeout_ms=500)).values(): ...
             consumer.accept(record)  # or release, or reject
 
 Members of a share group share records, not partitions (KIP-932): there may be more members than partitions, and a
 record that one could not process goes to another. Each record is locked for its member for a time
-(`acquisition_lock_timeout_ms`), and is delivered again if nobody says before what became of it; after some deliveries
+(`acquisition_lock_timeout_ms`), and is delivered again if nobody acknowledges it before; after some deliveries
 (`share.delivery.count.limit` of the group) it is not. Option names and meanings are Kafka's in snake case.
 
 Promise: with implicit acknowledgement, records count as processed when the user asks for the next ones, or stops the
@@ -18,12 +18,10 @@ consumer without an error. A record is delivered at least once, and again after 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Generic, Unpack
 
-from ..core.clock import monotonic_ms
+from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
     ClusterOptions,
     check_apart,
@@ -40,7 +38,7 @@ from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, resul
 from ..record import K, ShareRecord, TopicPartition, V
 from .deliveries import Acknowledgement, ShareFetchOptions
 from .leaders import AcknowledgementListener
-from .session import Session, ShareOptions
+from .session import Session, ShareOptions, share_group_options
 
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
@@ -90,6 +88,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
             ShareOptions,
             cluster=cluster,
             fetch=fetch,
+            group=share_group_options(group_id, client_rack, max_poll_interval_ms),
             is_explicit=share_acknowledgement_mode == "explicit",
             deserializers=Deserializers(key_deserializer, value_deserializer),
         )
@@ -110,9 +109,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         check_stop_timeout(timeout_ms)
         await self._close(timeout_ms, accept=True)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # After an error in the user's code, the records that it worked on go back to the group.
         await self._close(accept=kind is None)
 
@@ -178,7 +175,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         if self._session is not None:
             self._session.deliveries.put_back([record for records in found.values() for record in records])
 
-    # -- What became of records
+    # -- Acknowledgements
 
     def accept(self, *records: ShareRecord[Any, Any]) -> None:
         """Say that these records are processed."""
@@ -214,15 +211,14 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         return session
 
     async def commit(self) -> None:
-        """Have the leaders take what became of records; with implicit acknowledgement all that were returned.
+        """Send the acknowledgements, and wait for the answers. Implicit acknowledgement accepts all that was returned.
 
         Raises KafkaError, or ItemsFailed, if a leader does not take it, such as INVALID_RECORD_STATE where a lock has
-        ended before: the records are delivered again.
+        ended before: the records are delivered again. RequestTimedOut after `default_api_timeout_ms`.
         """
         session = self._running()
         self._accept_if_implicit(session)
-        async with asyncio.timeout(self._options.cluster.default_api_timeout_ms / 1000):
-            results_of(await session.leaders.tell_all())
+        results_of(await api_result(session.leaders.tell_all(), self._options.cluster.default_api_timeout_ms))
 
     def commit_soon(self) -> None:
         """Have the leaders told, and do not wait: `acknowledgement_listener` gets the results."""

@@ -349,10 +349,7 @@ class RegisteredWriter:
 
 
 def writers_of(
-    formats: Mapping[str, str],
-    schemas: Mapping[str, str | None],
-    options: RegistryOptions | None,
-    topic: str | None,
+    formats: Mapping[str, str], schemas: Mapping[str, str | None], options: RegistryOptions | None, topic: str | None
 ) -> dict[str, RegisteredWriter]:
     """Register the given schemas, or find the latest versions, by column. Raises OptionError, KafkaError."""
     if options is None:

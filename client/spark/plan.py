@@ -142,15 +142,12 @@ def _resolve(wanted: Subscription, brokers: Brokers) -> tuple[ClusterView, list[
             view.check_topic(topic)
             raise UnknownTopic(f"topic '{topic}' does not exist")
     if not wanted.partitions:
-        return view, [TopicPartition(name, number) for name in sorted(topics) for number in _numbers(view, name)]
+        known = {name: range(len(view.topics[name].partitions)) for name in sorted(topics)}
+        return view, [TopicPartition(name, number) for name, numbers in known.items() for number in numbers]
     for partition in wanted.partitions:
         if view.partition(partition) is None:
             raise UnknownTopic(f"topic '{partition.topic}' has no partition {partition.partition}")
     return view, list(wanted.partitions)
-
-
-def _numbers(view: ClusterView, topic: str) -> range:
-    return range(len(view.topics[topic].partitions))
 
 
 def _check_complete(option: str, limit: OffsetLimit, partitions: Collection[TopicPartition]) -> None:

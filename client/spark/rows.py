@@ -26,6 +26,7 @@ class RowDecoder(ArrowDecoder):
         self, columns: Sequence[Column], wanted: OffsetRange, *, max_rows: int, check_crcs: bool = True
     ) -> None:
         self._columns = columns
+        self._place = f"{wanted.topic}-{wanted.partition}"
         self._is_typed = any(column.format is not None for column in columns)
         self._typed_schema = read = arrow_schema(columns)
         if self._is_typed:
@@ -60,7 +61,7 @@ class RowDecoder(ArrowDecoder):
             decoded = typed_values.decode(arrays[number], column.format, column.kind)
             arrays[number] = decoded.array
             if column.format.mode == "FAILFAST":
-                typed_values.fail_on(decoded, column.name, batch.column("offset"))
+                typed_values.fail_on(decoded, column.name, self._place, batch.column("offset"))
             if column.format.mode == "DROPMALFORMED":
                 dropped |= decoded.bad
         if not dropped.any():

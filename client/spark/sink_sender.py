@@ -70,14 +70,14 @@ class TopicSenders:
             await sender.send_open()
 
 
+@dataclass(eq=False, repr=False)
 class BatchSender:
     """The open batches of one topic, as many as it had partitions when the task began."""
 
-    def __init__(self, producer: Producer, topic: str, opened: OpenBatches, note: Callable[..., None]) -> None:
-        self._producer = producer
-        self._topic = topic
-        self._opened = opened
-        self._note = note
+    _producer: Producer
+    _topic: str
+    _opened: OpenBatches
+    _note: Callable[..., None]
 
     @classmethod
     async def open(cls, producer: Producer, topic: str, options: SinkOptions, note: Callable[..., None]) -> BatchSender:
@@ -214,11 +214,7 @@ def _columns(rows: Rows) -> Any:
     headers: tuple[Any, ...] = (None, None, None)
     if rows.headers is not None:
         ends, keys, values = header_columns(rows.headers)
-        headers = (
-            door.compiled.NumbersColumn(0, len(ends), None, ends, 4),
-            bytes_column(keys),
-            bytes_column(values),
-        )
+        headers = (door.compiled.NumbersColumn(0, len(ends), None, ends, 4), bytes_column(keys), bytes_column(values))
     return door.compiled.ArrowRows(rows.now_ms, value, key, *numbers, *headers)
 
 

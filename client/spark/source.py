@@ -92,15 +92,15 @@ class OdradekSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of one batch. Raises OptionError, SchemaError."""
-        from .writers import batch_writer  # reads do without the producer
+        from .writers import BatchWriter, sink_of  # reads do without the producer
 
-        return batch_writer(self.options, schema, overwrite=overwrite)
+        return BatchWriter(*sink_of(self.options, schema, overwrite=overwrite, is_stream=False))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of one stream. Raises OptionError, SchemaError."""
-        from .writers import stream_writer
+        from .writers import StreamWriter, sink_of
 
-        return stream_writer(self.options, schema, overwrite=overwrite)
+        return StreamWriter(*sink_of(self.options, schema, overwrite=overwrite, is_stream=True))
 
 
 def _formats(options: SourceOptions) -> dict[str, Format]:

@@ -87,11 +87,12 @@ def _of_any_type(column: Array, wanted: Format, kind: Any, bad: Marks) -> Decode
     return Decoded(rows.flatten()[0], bad)
 
 
-def fail_on(decoded: Decoded, name: str, offsets: Array) -> None:
+def fail_on(decoded: Decoded, name: str, partition: str, offsets: Array) -> None:
     """Raise BadRecord for the first bad row, if there is one."""
     if decoded.bad.any():
         offset = offsets[int(decoded.bad.argmax())].as_py()
-        raise BadRecord(f"the {name} of the record at offset {offset} does not fit its schema, and mode is FAILFAST")
+        why = f"the {name} does not fit its schema, and mode is FAILFAST"
+        raise BadRecord(f"{partition} at offset {offset}: {why}")
 
 
 # -- Rows

@@ -46,19 +46,10 @@ _said: set[str] = set()
 log = logging.getLogger(__name__)
 
 
-def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """Return the writer of one batch. Raises OptionError, SchemaError."""
-    return BatchWriter(*_sink(given, schema, overwrite=overwrite, is_stream=False))
-
-
-def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
-    """Return the writer of one stream. Raises OptionError, SchemaError."""
-    return StreamWriter(*_sink(given, schema, overwrite=overwrite, is_stream=True))
-
-
-def _sink(
+def sink_of(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool
 ) -> tuple[SinkOptions, SinkColumns]:
+    """Return what a writer is made of. Raises OptionError, SchemaError."""
     reject_mode(overwrite, is_stream=is_stream)
     options = parse_sink_options(given)
     for each in options.warnings:

@@ -5,8 +5,9 @@ Names are loaded when they are first used: only the session needs kazoo.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ... import lazily
 
 if TYPE_CHECKING:
     from ...zookeeper.session import ZooKeeperUnreachable
@@ -15,27 +16,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ConsumerConnector", "MessageStream", "RebalanceFailed", "ZooKeeperUnreachable"]
 
-_HOMES = {
-    "ConsumerConnector": ".connector",
-    "MessageStream": ".reading",
-    "RebalanceFailed": ".connector",
-    "ZooKeeperUnreachable": "...zookeeper.session",
+_MODULES = {
+    "connector": "ConsumerConnector RebalanceFailed",
+    "reading": "MessageStream",
+    "..zookeeper.session": "ZooKeeperUnreachable",
 }
+_load, __dir__ = lazily(__name__, _MODULES)
 
 
 def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
-        return getattr(import_module(home, __name__), name)
+        return _load(name)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
         raise ImportError(
             f"{name} needs a client of ZooKeeper: pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
         ) from error
-
-
-def __dir__() -> list[str]:
-    return __all__

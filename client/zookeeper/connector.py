@@ -19,7 +19,6 @@ import logging
 import socket
 import uuid
 from collections.abc import Coroutine, Mapping
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -27,7 +26,7 @@ from ...zookeeper.operations import Refused, SessionExpired, Steps, children, re
 from ...zookeeper.session import Contact, Session, ZooKeeperUnreachable
 from ..consumer import Consumer
 from ..core.clock import wait_for, wall_clock_ms
-from ..core.lifetime import end_tasks, without_cancelling
+from ..core.lifetime import Lifetime, broken_task, end_tasks, without_cancelling
 from ..core.options import ClusterOptions, check_options, security_options
 from ..core.security import SecurityArguments
 from ..errors import ClientError, ClientStopped, InvalidOption, NoBrokerReachable
@@ -108,7 +107,7 @@ class ConsumerConnector:
         # Checks the options; `start` makes the one that reads.
         Consumer(**self._consumer_options)
         self._session: Session | None = None
-        self._is_stopping = False
+        self._lifetime = Lifetime("connector")
         # None before `start`.
         self._reading: Reading | None = None
         self._tasks: list[asyncio.Task[Any]] = []
@@ -123,8 +122,9 @@ class ConsumerConnector:
 
     async def start(self) -> None:
         """Open the session, and reach the registered brokers. Raises ZooKeeperUnreachable, NoBrokerReachable."""
-        if self._session is not None:
-            return
+        await self._lifetime.start(self._start)
+
+    async def _start(self) -> None:
         session = Session(self._zookeeper_connect, *self._timeouts_ms, self._note_change, self._note_contact)
         await session.start()
         self._session = session
@@ -134,7 +134,7 @@ class ConsumerConnector:
             self._reading = Reading(brokers, self._consumer_options, storage, self._commit_interval_ms)
             await self._reading.start()
         except BaseException:
-            await self.shutdown()
+            await self._end()
             raise
 
     async def _brokers(self) -> list[str]:
@@ -151,10 +151,7 @@ class ConsumerConnector:
         if self._storage_name == ZOOKEEPER and not self._is_dual:
             return in_zookeeper
         options = ClusterOptions(
-            brokers,
-            client_id=self._client_id,
-            request_timeout_ms=self._request_timeout_ms,
-            security=self._security,
+            brokers, client_id=self._client_id, request_timeout_ms=self._request_timeout_ms, security=self._security
         )
         in_kafka = KafkaStorage(self._group, options)
         if not self._is_dual:
@@ -164,35 +161,33 @@ class ConsumerConnector:
 
     async def shutdown(self) -> None:
         """Commit (with auto-commit) what was consumed, give the partitions back, leave and close. Idempotent."""
-        session = self._session
-        if session is None or self._is_stopping:
-            return
-        self._is_stopping = True
+        await self._lifetime.stop(self._end, self._leave)
+
+    async def _leave(self) -> None:
         await end_tasks(self._tasks)
         self._tasks.clear()
         self._end_first(ClientStopped("the connector was shut down before its first rebalance was done"))
         try:
             if self._member is not None:
-                async with asyncio.timeout(session.timeout_ms / 1000):
+                async with asyncio.timeout(self._running().timeout_ms / 1000):
                     await self._run(leave(self._member))
         except (KafkaError, TimeoutError) as error:
             why = error if isinstance(error, KafkaError) else "ZooKeeper did not answer in time"
             _log.warning("consumer %s left without its last commit: %s", self._consumer_id, why)
-        finally:
-            if self._doubts is not None:
-                self._doubts.cancel()
-            if self._reading is not None:
-                await self._reading.stop()
-            await session.stop()
-            self._session = None
+
+    async def _end(self) -> None:
+        session, self._session = self._running(), None
+        if self._doubts is not None:
+            self._doubts.cancel()
+        if self._reading is not None:
+            await self._reading.stop()
+        await session.stop()
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.shutdown()
 
     @property
@@ -257,12 +252,9 @@ class ConsumerConnector:
         task = asyncio.get_running_loop().create_task(work, name=f"odradek {name}")
 
         def ended(task: asyncio.Task[None]) -> None:
-            if task.cancelled() or (error := task.exception()) is None:
-                return
-            broke = error if isinstance(error, KafkaError) else None
-            broke = broke or KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{name} broke: {error!r}")
-            self._fail(broke)
-            self._present().streams.close()
+            if not task.cancelled() and (broken := broken_task(task, name)) is not None:
+                self._fail(broken.__cause__ if isinstance(broken.__cause__, KafkaError) else broken)
+                self._present().streams.close()
 
         task.add_done_callback(ended)
         return task

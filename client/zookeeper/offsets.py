@@ -64,7 +64,6 @@ class ZooKeeperStorage:
         self._run = run
 
     async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that there are. Raises KafkaError."""
         return await self._run(load_offsets(self._group, partitions))
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -90,12 +89,10 @@ class KafkaStorage:
         self._offsets: CommittedOffsets | None = None
 
     async def load(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets that there are. Raises KafkaError."""
         found = await (await self._committed()).fetch(partitions)
         return {place: each.offset for place, each in found.items() if each is not None}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets. Raises KafkaError."""
         values = {place: OffsetAndMetadata(offset) for place, offset in offsets.items()}
         await (await self._committed()).commit(values, Generation())
 
@@ -106,7 +103,6 @@ class KafkaStorage:
         return self._offsets
 
     async def close(self) -> None:
-        """Close the connections; may be called again."""
         cluster, self._cluster, self._offsets = self._cluster, None, None
         if cluster is not None:
             await cluster.close()
@@ -132,7 +128,6 @@ class DualStorage:
         await self._other.store(offsets)
 
     async def close(self) -> None:
-        """Close both; may be called again."""
         await self._target.close()
         await self._other.close()
 

@@ -51,47 +51,38 @@ def is_node_name(text: str) -> bool:
 
 
 def group_path(group: str) -> str:
-    """Return the path of a group."""
     return f"{CONSUMERS}/{group}"
 
 
 def ids_path(group: str) -> str:
-    """Return the path under which a group's consumers are."""
     return f"{CONSUMERS}/{group}/ids"
 
 
 def id_path(group: str, consumer: str) -> str:
-    """Return the path of a consumer."""
     return f"{CONSUMERS}/{group}/ids/{consumer}"
 
 
 def owners_path(group: str) -> str:
-    """Return the path under which the owners of partitions are."""
     return f"{CONSUMERS}/{group}/owners"
 
 
 def owner_path(group: str, place: TopicPartition) -> str:
-    """Return the path of a partition's owner."""
     return f"{CONSUMERS}/{group}/owners/{place.topic}/{place.partition}"
 
 
 def offsets_path(group: str) -> str:
-    """Return the path under which a group's offsets are."""
     return f"{CONSUMERS}/{group}/offsets"
 
 
 def offset_path(group: str, place: TopicPartition) -> str:
-    """Return the path of a partition's committed offset."""
     return f"{CONSUMERS}/{group}/offsets/{place.topic}/{place.partition}"
 
 
 def broker_path(broker: int) -> str:
-    """Return the path of a broker."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def topic_path(topic: str) -> str:
-    """Return the path of a topic."""
     return f"{TOPICS}/{topic}"
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 
 from ...client import DEFAULT_ENTITY, Acl, AclFilter, KafkaError, QuotaEntity, ScramPassword
+from ...client.admin.acls import OPERATIONS, PATTERNS, RESOURCES
 from ...client.errors import InvalidOption
 from ..journal import Change
 from ..visit import Visit
 from .kind import Field, Fields, InvalidForm, Kind, pairs, required
 
-OPERATIONS = (
-    *("all", "read", "write", "create", "delete", "alter", "describe", "cluster_action", "describe_configs"),
-    *("alter_configs", "idempotent_write", "create_tokens", "describe_tokens", "two_phase_commit"),
-)
-RESOURCES = ("topic", "group", "cluster", "transactional_id", "delegation_token", "user")
-PATTERNS = ("literal", "prefixed")
 PERMISSIONS = ("allow", "deny")
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256")
 _CLUSTER_NAME = "kafka-cluster"
@@ -73,9 +69,7 @@ async def _add_acl(visit: Visit, fields: Fields) -> Change:
 
 async def _remove_acl(visit: Visit, fields: Fields) -> Change:
     acl = acl_of(fields)
-    wanted = AclFilter(
-        acl.principal, acl.operation, acl.resource_type, acl.resource_name, acl.permission, acl.host, acl.pattern_type
-    )
+    wanted = AclFilter(**asdict(acl))
     admin = await visit.admin()
     if not await admin.describe_acls(wanted):
         raise InvalidForm("there is no such ACL")

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Protocol
 
-from ...client import KafkaError
 from ...client.errors import AuthenticationFailed
 from ...web.exchange import HttpError, Request
 from ..cluster import Cluster, ClusterOptions
@@ -100,7 +99,7 @@ class ClusterLogin:
             await cluster.admin()
         except AuthenticationFailed:
             raise _refused() from None
-        except KafkaError:
+        except BaseException:
             await cluster.stop()
             raise
         self._clusters[key] = cluster

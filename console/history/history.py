@@ -103,14 +103,15 @@ class History:
         sizes = None if self._count % _SIZES_EVERY == 0 else self.latest.sizes
         self._count += 1
         try:
-            sample = await take(self._cluster, wall_clock_ms(), sizes)
+            self.add(await take(self._cluster, wall_clock_ms(), sizes))
+            self.error = ""
         except (KafkaError, HttpError) as error:
             if str(error) != self.error:
                 _log.warning("no sample was taken: %s", error)
             self.error = str(error)
-            return
-        self.add(sample)
-        self.error = ""
+        except Exception:  # noqa: BLE001 - a fault in one sample is logged, and the next ones are taken
+            _log.exception("no sample was taken")
+            self.error = "Something is wrong with this console: its log says more."
 
     def add(self, sample: Sample) -> None:
         """Add a sample to the series, and to the states of groups."""
@@ -182,6 +183,8 @@ def read(path: Path, since_ms: float) -> Series:
             raise HistoryFileError(f"{path} is of a newer console")
         return Series.of_value(value["times_ms"], value["series"], since_ms)
     except FileNotFoundError:
+        if not path.absolute().parent.is_dir():
+            raise HistoryFileError(f"{path} cannot be written: its folder does not exist") from None
         return Series()
     except OSError as error:
         raise HistoryFileError(f"{path} cannot be read: {error.strerror}") from error

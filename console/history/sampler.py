@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ...client import LATEST, Admin, KafkaError, TopicPartition
 from ...client.core.descriptions import GroupListing
 from ...client.unread_ages import READER_OPTIONS, ages_ms
+from ...web.exchange import HttpError
 from ..cluster import Cluster
 from ..reading.places import led_places, offsets
 
@@ -133,8 +134,12 @@ async def _ages(
     ages: dict[str, float | None] = {group: 0.0 if lag else None for group, lag in lags.items()}
     ages |= {group: None for group, _ in unread}
     for round_ in _rounds(dict(list(unread.items())[:MAX_AGES])):
-        async with cluster.reader(**READER_OPTIONS, auto_offset_reset="earliest") as consumer:
-            found = await ages_ms(consumer, {each: at for (_, each), at in round_.items()}, _AGES_WITHIN_S)
+        try:
+            async with cluster.reader(**READER_OPTIONS, auto_offset_reset="earliest") as consumer:
+                found = await ages_ms(consumer, {each: at for (_, each), at in round_.items()}, _AGES_WITHIN_S)
+        except (KafkaError, HttpError) as error:
+            sample.problems.append(f"lag in seconds is not known: {error.message}")
+            break
         for group, each in round_:
             if each in found:
                 ages[group] = max(ages[group] or 0.0, found[each] / 1000)

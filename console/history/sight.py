@@ -1,5 +1,4 @@
-"""What of the history a page may show: everything, or where everybody logs in with a user of the cluster, what the ACLs
-let that user describe.
+"""What of the history a page may show: all, or with `--cluster-login` what the ACLs let the user describe.
 
 The console samples with a user of its own, who may see more. So a topic or a group counts that the user's own client
 lists, sizes and sums of the whole cluster need DESCRIBE on the cluster, as DescribeLogDirs does, and the lag of a group
@@ -18,7 +17,7 @@ from .sampler import GroupSample, Sample
 
 
 class Sight:
-    """The history as the user sees it whose clients `cluster` has; `sees_all`: without a look at what they may see."""
+    """The history as one user sees it, whose clients `cluster` has. With `sees_all` nothing is hidden."""
 
     def __init__(self, history: History, cluster: Cluster, sees_all: bool) -> None:
         self._history = history

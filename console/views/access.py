@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...client import Acl, AclFilter, KafkaError
+from ...client.admin.acls import OPERATIONS, PATTERNS, RESOURCES
 from ...web.exchange import Response
-from ..changes.access import OPERATIONS, PATTERNS, RESOURCES, acl_of
+from ..changes.access import acl_of
 from ..changes.kind import InvalidForm
 from ..visit import Visit
 from .topics import page_of

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from base64 import b64encode
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from ...client import EARLIEST, LATEST, Admin, ConsumerRecord, KafkaError, TopicPartition
 from ...client.core.metadata import TopicInfo
+from ...client.core.record_json import json_line
 from ...client.producer.partitioner import murmur2
 from ...web.exchange import HttpError, Response
 from ..reading.decoding import FORMS, Decoded, SchemaDecoder, decode
@@ -269,36 +267,3 @@ async def _lines(visit: Visit, wanted: Asked, search: Search) -> AsyncGenerator[
         # The status is sent: a connection that breaks is how a browser learns that the file is not whole.
         _log.warning("an export of %s ended before its end: %s", wanted.topic.name, error.message)
         raise ConnectionAbortedError("the export has failed") from error
-
-
-def json_line(record: ConsumerRecord) -> bytes:
-    """Return a record as a line of `odradek consume --json`."""
-    row: Mapping[str, Any] = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": _timestamp(record.timestamp_ms),
-        "key": _json_bytes(record.key),
-        "value": _json_bytes(record.value),
-        "headers": [[name, _json_bytes(value)] for name, value in record.headers],
-    }
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
-
-
-def _timestamp(ms: int) -> str | int | None:
-    if ms < 0:
-        return None
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).isoformat("T", "milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return ms
-
-
-def _json_bytes(data: bytes | None) -> Any:
-    """Return bytes as the command line has them in JSON: text where they are UTF-8."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": b64encode(data).decode()}

@@ -19,16 +19,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from .columns import (
-    Columns,
-    R,
-    RowReader,
-    Shape,
-    decode_columns,
-    decode_records,
-    decode_values,
-    encode_values,
-)
+from .columns import Columns, R, RowReader, Shape, decode_columns, decode_records, decode_values, encode_values
 from .compression import MAX_DECOMPRESSED_BYTES, Compression, begins_as, compress, decompress
 from .crc import crc32c
 from .errors import (

@@ -5,7 +5,7 @@ a job as a line of JSON. It writes a line for each group, once the files are on 
 
     in    {"job": {...}, "bytes_per_second": 1e9}
     out   {"group": [base offset, segments, size, bytes of .txnindex]} ...
-          {"end": offset, "stats": {...}}  or  {"error": "what went wrong"}
+          {"end": offset, "stats": {...}}  or  {"error": "what went wrong", "may_pass": false}
 
 The process exits as soon as its input ends, so that a killed broker leaves no writer behind.
 """
@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TextIO
 
-from ..errors import StorageError
+from ..errors import StorageError, may_pass
 from .compaction import Compaction, Job, Source
 
 NICENESS = 10
@@ -82,7 +82,7 @@ def run(line: str, out: TextIO) -> None:
             say(group=astuple(group))
         say(end=compaction.end_offset, stats=asdict(compaction.stats))
     except (StorageError, MemoryError) as error:
-        say(error=str(error) or type(error).__name__)
+        say(error=str(error) or type(error).__name__, may_pass=may_pass(error))
 
 
 def main() -> None:

@@ -15,16 +15,9 @@ from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError
 from ..files import DISK, Disk, NotCached
 from . import walk
 from .damage import MISPLACED, Damage
-from .names import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TRANSACTION_INDEX_SUFFIX,
-)
-from .offset_index import OffsetIndex
+from .names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
 from .segment_file import NAMES_LOCK, OnDamage, SegmentFile
-from .segment_indexes import SegmentIndexes
-from .time_index import NO_TIMESTAMP, TimeIndex
+from .segment_indexes import NO_TIMESTAMP, OffsetIndex, SegmentIndexes, TimeIndex
 from .transaction_index import TransactionIndex
 
 # The index interval of indexes that a look-up finds damaged and builds again: Kafka's default, whatever it was before.

@@ -7,13 +7,15 @@ Promise: after an append that raises, the file ends with the last whole batch, o
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader
 from ..config import LogConfig
 from ..errors import CorruptBatch, StorageError, TornWrite
 from ..files import DISK, Buffer, Disk
-from . import sound_end, walk
+from . import walk
 from .damage import CHANGED
 from .indexed_segment import UNKNOWN, IndexedSegment
 from .names import (
@@ -171,7 +173,7 @@ class Segment(IndexedSegment):
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""
-        cut = sound_end.find_cut(self, offset)
+        cut = find_cut(self, offset)
         if cut is not None:
             self.open_indexes().truncate_to(cut.offset)
             self.truncate(cut.position)
@@ -227,19 +229,86 @@ class Segment(IndexedSegment):
         Readers that hold it read on. The caller removes it later with `unlink`; after a crash the next start does.
         """
         with NAMES_LOCK:
-            before = {suffix: self.path(suffix) for suffix in SEGMENT_SUFFIXES}
-            log, *indexes = SEGMENT_SUFFIXES
-            self._disk.rename(before[log], before[log].with_name(before[log].name + DELETED_FILE_SUFFIX))
+            (log, retired_log), *indexes = self._names_and_retired_names()
+            there = [names for names in indexes if self._disk.exists(names[0])]
+            for name, retired in indexes:
+                if (name, retired) not in there:
+                    # restore() must not find one that another segment of this base offset has left.
+                    self._disk.unlink(retired)
+            self._disk.rename(log, retired_log)
             self._extension = DELETED_FILE_SUFFIX
-            for suffix in indexes:
-                if self._disk.exists(before[suffix]):
-                    self._disk.rename(before[suffix], self.path(suffix))
-            self.aborted.path = self.path(TRANSACTION_INDEX_SUFFIX)
-            if self._indexes is not None:
-                self._indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX))
+            for name, retired in there:
+                self._disk.rename(name, retired)
+            self._note_names()
+
+    def restore(self) -> None:
+        """Undo retire(), also one that has stopped half-way. Nothing else may have the names of the files by now."""
+        if self.is_retired:
+            with NAMES_LOCK:
+                self._extension = ""
+                for name, retired in self._names_and_retired_names():
+                    if self._disk.exists(retired) and not self._disk.exists(name):
+                        self._disk.rename(retired, name)
+                self._note_names()
+
+    def _names_and_retired_names(self) -> list[tuple[Path, Path]]:
+        names = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
+        return [(name, name.with_name(name.name + DELETED_FILE_SUFFIX)) for name in names]
+
+    def _note_names(self) -> None:
+        self.aborted.path = self.path(TRANSACTION_INDEX_SUFFIX)
+        if self._indexes is not None:
+            self._indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX))
 
     def unlink(self) -> None:
         """Remove the files, the log first: a crash can leave only an index without a log, which a start removes."""
         self.release()
         for suffix in SEGMENT_SUFFIXES:
             self._disk.unlink(self.path(suffix))
+
+
+class SoundEnd(NamedTuple):
+    """A position in a segment's log file, and the offset there."""
+
+    position: int
+    offset: int
+
+
+class Batches(Protocol):
+    """What is needed of a segment."""
+
+    base_offset: int
+
+    def find(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """Return the first batch that reaches `offset`. Raises CorruptBatch where damage may have held it."""
+        ...
+
+    def sound_headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """Yield every sound batch."""
+        ...
+
+
+def find_cut(segment: Batches, offset: int) -> SoundEnd | None:
+    """Return where the batches begin that hold `offset` or later ones; None where there are none.
+
+    Damage that may hold `offset` goes with them.
+    """
+    try:
+        found = segment.find(offset)
+    except CorruptBatch:
+        return _end_before(segment, lambda _, header: header.last_offset >= offset)
+    return None if found is None else SoundEnd(found[0], found[1].base_offset)
+
+
+def offset_at(segment: Batches, position: int) -> int:
+    """Return the offset behind the last sound batch before `position`. It reads every header up to there."""
+    return _end_before(segment, lambda start, _: start >= position).offset
+
+
+def _end_before(segment: Batches, is_behind: Callable[[int, BatchHeader], bool]) -> SoundEnd:
+    end = SoundEnd(0, segment.base_offset)
+    for position, header in segment.sound_headers():
+        if is_behind(position, header):
+            break
+        end = SoundEnd(position + header.size_bytes, header.next_offset)
+    return end

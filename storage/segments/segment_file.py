@@ -19,9 +19,8 @@ from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage
 from .damage_end import next_sound
 from .names import DELETED_FILE_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_path
-from .offset_index import starts_behind
+from .segment_indexes import NO_TIMESTAMP, starts_behind
 from .staged_batch import StagedBatch
-from .time_index import NO_TIMESTAMP
 from .walk import MAX_INT32
 
 # Enough for the last batches, which the first append after a start reads.

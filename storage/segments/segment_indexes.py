@@ -2,15 +2,31 @@
 
 Kafka's rule: the batch that begins more than index.interval.bytes after the batch of the last entry gets an entry in
 the offset index. The time index then gets one for the largest timestamp so far.
+
+The offset index, `.index`, leads from an offset to a position in the segment's log file.
+
+    entry = offset - base offset int32 | position int32            8 bytes, big-endian, both ascending
+
+The offset is the last one of the batch at `position`. A look-up returns the greatest entry at or below the offset, and
+the read starts there.
+
+The time index, `.timeindex`, leads from a timestamp to an offset of the segment.
+
+    entry = timestamp int64 (ms) | offset - base offset int32       12 bytes, big-endian, timestamps strictly ascending
+
+An entry (t, o) says: up to the batch that ends with offset o, no record is later than t. A roll or close appends the
+largest timestamp of the segment. So the last entry of a closed segment tells whether a search must read the segment.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from pathlib import Path
+from struct import Struct
 
+from ..errors import DamagedFile
 from ..files import DISK, Disk
-from .offset_index import OffsetIndex
-from .time_index import TimeIndex
+from .sparse_index import SparseIndex
 
 
 class SegmentIndexes:
@@ -31,10 +47,7 @@ class SegmentIndexes:
     @classmethod
     def create(cls, offset_path: Path, time_path: Path, base_offset: int, disk: Disk = DISK) -> SegmentIndexes:
         """Make both files, empty."""
-        return cls(
-            OffsetIndex.create(offset_path, base_offset, disk),
-            TimeIndex.create(time_path, base_offset, disk),
-        )
+        return cls(OffsetIndex.create(offset_path, base_offset, disk), TimeIndex.create(time_path, base_offset, disk))
 
     @classmethod
     def load(
@@ -97,3 +110,124 @@ class SegmentIndexes:
         """Take over what copies have opened and read."""
         self.offsets.learn(twin.offsets)
         self.times.learn(twin.times)
+
+
+# Behind damage, so many entries are enough to tell where batches begin again.
+_STARTS = 64
+
+
+def starts_behind(data: bytes, position: int) -> frozenset[int]:
+    """Return the positions of the next entries behind `position`, of an index file that holds `data`."""
+    unpack_from, size = OffsetIndex.ENTRY.unpack_from, OffsetIndex.ENTRY.size
+    count = len(data) // size
+    first = bisect_right(range(count), position, key=lambda slot: unpack_from(data, slot * size)[1])
+    return frozenset(unpack_from(data, slot * size)[1] for slot in range(first, min(first + _STARTS, count)))
+
+
+class OffsetIndex(SparseIndex):
+    """Sparse map from offset to position."""
+
+    ENTRY = Struct(">ii")
+
+    __slots__ = ()
+
+    def append(self, offset: int, position: int) -> None:
+        """Note that the batch at `position` ends with `offset`. The caller appends in ascending order."""
+        self._add(offset - self.base_offset, position)
+
+    def lookup(self, offset: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or below `offset`, or the segment's start.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
+        slot = self._floor(offset - self.base_offset, cached=cached)
+        return self.entry(slot) if slot >= 0 else (self.base_offset, 0)
+
+    def entry(self, slot: int, *, cached: bool = False) -> tuple[int, int]:
+        """Return (offset, position) of entry number `slot`. `cached`: raise NotCached rather than wait for the disk."""
+        relative, position = self._entry(slot, cached=cached)
+        return self.base_offset + relative, position
+
+    def first_entry_at(self, position: int, *, cached: bool = False) -> tuple[int, int] | None:
+        """Return (offset, position) of the first entry at or behind `position`, None if there is none.
+
+        `cached`: raise NotCached rather than wait for the disk.
+        """
+        slot = bisect_left(range(len(self)), position, key=lambda each: self.entry(each, cached=cached)[1])
+        return self.entry(slot, cached=cached) if slot < len(self) else None
+
+    def entry_before(self, position: int) -> tuple[int, int]:
+        """Return (offset, position) of the last entry at or before `position`, or the segment's start."""
+        slot = bisect_right(range(len(self)), position, key=lambda each: self.entry(each)[1])
+        return self.entry(slot - 1) if slot else (self.base_offset, 0)
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return (offset, position) of the last entry, or the segment's start."""
+        last = self._last_entry()
+        return (self.base_offset + last[0], last[1]) if last is not None else (self.base_offset, 0)
+
+    def room_for_one_more(self) -> int:
+        """Return what segment.index.bytes must be at least for another entry."""
+        return (len(self) + 1) * self.ENTRY.size
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        self._keep(self._floor(offset - 1 - self.base_offset) + 1)
+
+    def _check(self, log_size: int) -> None:
+        if not len(self):
+            return
+        first, last = self._entry(0), self._entry(len(self) - 1)
+        if last[0] < 0 or last[1] < 0 or last[1] >= log_size or first[0] > last[0] or first[1] > last[1]:
+            raise DamagedFile(
+                self.path, (len(self) - 1) * 8, f"last entry {last} does not fit a log of {log_size} bytes"
+            )
+
+
+# The timestamp of a segment in which no record has one (converted from magic 0), or of an empty segment.
+NO_TIMESTAMP = -1
+
+
+class TimeIndex(SparseIndex):
+    """Sparse map from timestamp to offset."""
+
+    ENTRY = Struct(">qi")
+
+    __slots__ = ()
+
+    def maybe_append(self, timestamp_ms: int, offset: int) -> None:
+        """Note the largest timestamp so far and the last offset of its batch, unless the last entry has it."""
+        if timestamp_ms > self.last_entry()[0]:
+            self._add(timestamp_ms, offset - self.base_offset)
+
+    def lookup(self, timestamp_ms: int) -> tuple[int, int]:
+        """Return (timestamp, offset) of the last entry at or below `timestamp_ms`, or (-1, base offset)."""
+        slot = self._floor(timestamp_ms)
+        return self.entry(slot) if slot >= 0 else (NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        """Return (timestamp, offset) of entry number `slot`."""
+        timestamp_ms, relative = self._entry(slot)
+        return timestamp_ms, self.base_offset + relative
+
+    def last_entry(self) -> tuple[int, int]:
+        """Return (timestamp, offset) of the last entry, or (-1, base offset)."""
+        last = self._last_entry()
+        return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
+
+    def room_for_one_more(self) -> int:
+        """Return what segment.index.bytes must be at least for another entry and the one that a roll appends."""
+        return (len(self) + 2) * self.ENTRY.size
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries whose offset is at or above `offset`; offsets ascend with the timestamps."""
+        self._keep(bisect_left(range(len(self)), offset, key=lambda slot: self.entry(slot)[1]))
+
+    def _check(self, log_size: int) -> None:
+        if not len(self):
+            if log_size:
+                raise DamagedFile(self.path, 0, f"empty, beside a log of {log_size} bytes")
+            return
+        first, last = self._entry(0), self._entry(len(self) - 1)
+        if last[1] < 0 or last[0] < 0 or first[0] > last[0] or first[1] > last[1] or log_size == 0:
+            raise DamagedFile(self.path, (len(self) - 1) * 12, f"last entry {last} does not follow the first, {first}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from ..errors import DiskError, TornSwap
 from .segment import Segment
 
 # Older segments that keep their files open after a read: enough for some consumers that lag, with few descriptors a
@@ -121,7 +122,7 @@ class SegmentList:
     def replace(self, old: tuple[Segment, ...], new: Segment, rename: Callable[[], None]) -> None:
         """Put `new` in the place of `old`, which retire. `rename` then gives the files of `new` their names.
 
-        `old` must lie side by side before the active segment. Raises DiskError; the next start completes the swap.
+        `old` must lie side by side before the active segment. Raises DiskError: call take_back() then.
         """
         at = self.all.index(old[0])
         assert self.all[at : at + len(old)] == old, "the log no longer has these segments"
@@ -130,6 +131,22 @@ class SegmentList:
             self._retire(segment)
         rename()
         self.all = (*self.all[:at], new, *self.all[at + len(old) :])
+
+    def take_back(self, old: tuple[Segment, ...], unlink: Callable[[], None]) -> TornSwap | None:
+        """Undo what a replace() of `old` has begun. Return why that cannot be, None if it is done.
+
+        `unlink` removes the names of the new segment.
+        """
+        self.names_dirty = True
+        try:
+            if all(each in self._retired for each in old):
+                unlink()
+            for segment in old:
+                segment.restore()
+        except DiskError as error:
+            return TornSwap(old[0].directory, error)
+        self._retired = [each for each in self._retired if each not in old]
+        return None
 
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Remove every batch that holds `offset` or later ones."""

@@ -58,8 +58,16 @@ def place(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
             disk.link(source, target)
 
 
+def displace(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
+    """Undo what place() has done. The replaced files must still have other names."""
+    _unlink(directory, base_offset, "", disk)
+
+
 def finish(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
-    """Make the final names durable, then remove those of `.swap`. May run in any thread."""
+    """Make the final names durable, then remove those of `.swap`, which has its place or cannot take it.
+
+    May run in any thread.
+    """
     disk.fsync_dir(directory)
     # As long as there is a log with this name, a start needs its indexes too.
     disk.unlink(segment_path(directory, base_offset, LOG_SUFFIX + SWAP_SUFFIX))
@@ -67,17 +75,19 @@ def finish(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
     _unlink(directory, base_offset, SWAP_SUFFIX, disk)
 
 
-def abandon(directory: Path, base_offset: int, disk: Disk = DISK) -> None:
-    """Remove the files of a cleaned segment, `.cleaned` or `.swap`, because the log has changed meanwhile."""
-    for extension in (SWAP_SUFFIX, CLEANED_SUFFIX):
-        _unlink(directory, base_offset, extension, disk)
-
-
 def tidy(directory: Path, disk: Disk = DISK) -> None:
-    """Remove the files of a cleaning that did not complete. Do nothing where the directory has gone."""
+    """Remove the files of a cleaning that did not complete. Do nothing where the directory has gone.
+
+    Not while a `.swap` counts.
+    """
     if disk.exists(directory):
-        for name in disk.sizes(directory):
-            if name.endswith(CLEANED_SUFFIX):
+        names = disk.sizes(directory)
+        for name in names:
+            base_offset = base_offset_of(name, LOG_SUFFIX + SWAP_SUFFIX)
+            if base_offset is not None:
+                finish(directory, base_offset, disk)
+        for name in names:
+            if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX)):
                 disk.unlink(directory / name)
 
 
@@ -112,7 +122,7 @@ def _recover_one(directory: Path, base_offset: int, bases: list[int], sizes: dic
     end = _end_offset(path, sizes[path.name], base_offset, disk)
     if end is None and base_offset in bases:
         # The cleaned segment cannot be read, and the segments that it was made from still exist: they count.
-        abandon(directory, base_offset, disk)
+        _unlink(directory, base_offset, SWAP_SUFFIX, disk)
         return False
     replaced = [] if end is None else [each for each in bases if base_offset <= each < end]
     for each in replaced:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -66,9 +67,19 @@ class Node:
     def append(self, name: str, value: bytes, index: int = 0) -> None:
         self.topic(name).partitions[index].append(memoryview(bytearray(batch_of(value))), 9)
 
-    def delete(self, name: str) -> None:
+    def rename(self, name: str) -> Topic:
+        """Delete a topic, whose files stay for now."""
         topic = self.topic(name)
-        self.topics.delete(topic, lambda _: None)
+
+        async def delete() -> None:
+            self.topics.delete(topic, lambda _: None)
+            self.topics.abandon_creations()
+
+        asyncio.run(delete())
+        return topic
+
+    def delete(self, name: str) -> None:
+        topic = self.rename(name)
         self.disk.fsync_dir(self.directory)
         remove_directories([each.log.directory for each in topic.partitions], self.disk)
 
@@ -161,7 +172,7 @@ class TestLeftovers:
         node = start()
         node.topics.create("t", 2, {})
         node.append("t", b"x")
-        node.topics.delete(node.topic("t"), lambda _: None)
+        node.rename("t")
         assert node.names("-delete") == ["t-0.0-delete", "t-1.0-delete"]
         assert start().names() == []
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from odradek.client.admin import brokers
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.storage import backup as backups
+from odradek.storage import system_calls
 from odradek.storage.backup import MANIFEST, BackupError
 from odradek.tests.support.command import run, threaded_broker
 
@@ -163,6 +166,21 @@ def test_an_interrupted_restore_leaves_nothing_and_can_be_repeated(data: Path, t
     assert backups.restore(tmp_path / "backup", [tmp_path / "new"], lambda size: None) > 3
 
 
+def test_a_full_disk_is_told_as_what_it_is_and_a_restore_leaves_nothing(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+    monkeypatch.setattr(system_calls, "fsync", full)
+    for command in (["restore", tmp_path / "backup"], ["backup", data]):
+        ended = run(*command, tmp_path / "new")
+        assert ended.exit_code == 1 and ended.stderr.startswith(f"odradek: write {tmp_path}/new"), ended.stderr
+        assert ended.stderr.endswith(": No space left on device\n")
+        assert (tmp_path / "new").exists() is (command[0] == "backup") and not (tmp_path / "new" / MANIFEST).exists()
+
+
 @pytest.mark.parametrize(
     ("manifest", "words"),
     [
@@ -238,8 +256,9 @@ def test_a_backup_in_an_object_store_is_verified_and_restored(data: Path, tmp_pa
     content = bytearray(log.read_bytes())
     content[70] ^= 1
     log.write_bytes(content)
-    found = run("log", "verify", url)
-    assert found.exit_code == 1 and "1 problem found" in found.stderr and "kept-0" in found.stdout
+    for place in (url, store):  # the store is a directory here
+        found = run("log", "verify", place)
+        assert found.exit_code == 1 and "1 problem found" in found.stderr and "kept-0" in found.stdout
     refused = run("restore", url, tmp_path / "other")
     assert refused.exit_code == 1 and "is damaged" in refused.stderr and not (tmp_path / "other").exists()
 

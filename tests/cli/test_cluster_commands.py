@@ -24,6 +24,7 @@ from odradek.client.admin.health import PlacedPartition, check_partitions
 from odradek.client.core.descriptions import ClusterDescription, ConfigEntry
 from odradek.client.core.metadata import Node, PartitionInfo, TopicInfo
 from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
+from odradek.tests.support.command import run, threaded_broker
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import why_missing, zookeeper
@@ -69,6 +70,13 @@ def test_a_cluster_is_started_drained_and_stopped(tmp_path: Path) -> None:
             running.stdout.close()
 
 
+def test_a_broker_without_replicas_has_nothing_to_drain(tmp_path: Path) -> None:
+    with threaded_broker(tmp_path / "data") as broker:
+        ended = run("cluster", "drain", "9", "-b", broker.address)
+    assert (ended.exit_code, ended.stdout) == (0, "")
+    assert ended.stderr == "nothing to move: broker 9 holds no replica\n"
+
+
 def test_without_a_zookeeper_the_command_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [*ODRADEK, "cluster", "start", "--data-dir", str(tmp_path / "data")],
@@ -94,7 +102,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     patience = ("--set", "zookeeper.connection.timeout.ms=300")
     said = start(*data, "--zookeeper", nobody, *patience)
-    assert f"a broker did not start: odradek: no ZooKeeper answers at {nobody} within 0.3 s" in said
+    assert f"a broker did not start: no ZooKeeper answers at {nobody} within 0.3 s" in said
     assert "broker-1.log" in said
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -135,6 +143,14 @@ async def test_a_throttle_adds_to_what_was_set_and_puts_it_back() -> None:
             assert ConfigResource.broker(9) not in admin.own, "a broker that is away has no copies to bound"
             raise CliError("the move fails")
     assert {each: configs for each, configs in admin.own.items() if configs} == before
+
+
+async def test_a_throttle_of_very_many_replicas_lists_all_of_the_topic() -> None:
+    admin, topic = FakeAdmin(), ConfigResource.topic("t")
+    moves = {TopicPartition("t", each): ([1, 2, 3], [2, 3, 4]) for each in range(2000)}
+    async with throttled(cast("Admin", admin), moves, 1000):
+        assert admin.own[topic]["leader.replication.throttled.replicas"] == "*"
+        assert admin.own[topic]["follower.replication.throttled.replicas"].count(":4") == 2000
 
 
 class FakeAdmin:

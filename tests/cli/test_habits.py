@@ -14,6 +14,8 @@ REFUSED = {
     "topic list": "Did you mean `odradek topics`?",
     "group list": "Did you mean `odradek groups`?",
     "list": "Did you mean `odradek topics list`?",
+    "produc numbers": "Did you mean `odradek produce`?",
+    "configs": "Did you mean `odradek config`?",
     "version": "Did you mean `odradek --version`?",
     "topics ls": "No such command 'ls'",
     "-L -b h:1": "`odradek cluster info`",

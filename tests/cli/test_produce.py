@@ -135,6 +135,13 @@ def test_impossible_messages_are_rejected(broker: str, args: tuple[str, ...], wo
     assert ended.returncode != 0 and words in ended.stderr
 
 
+def test_the_reason_for_a_rejected_record_is_said_once(broker: str) -> None:
+    create = ["topics", "create", "compacted", "--config", "cleanup.policy=compact", "--bootstrap-server", broker]
+    assert CliRunner().invoke(main, create).exit_code == 0
+    ended = produce(broker, "compacted", b"x\n")
+    assert ended.returncode == 1 and ended.stderr.count("without a key in a compacted topic") == 1, ended.stderr
+
+
 def test_a_broker_that_is_not_there_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     for command in (["produce", "t"], ["consume", "t"], ["topics", "list"], ["groups", "list"]):

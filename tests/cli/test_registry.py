@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -64,3 +65,21 @@ def test_what_a_server_cannot_use_is_said_plainly(command: str, tmp_path: Path) 
             assert ended.returncode == 1
             assert words in ended.stderr
             assert "Errno" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["registry", "console"])
+def test_a_server_whose_standard_output_nobody_reads_serves(command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with Broker.ephemeral() as broker:
+        options = [command, "-b", broker.address, "--listen", "127.0.0.1:0"]
+        command_line = [sys.executable, "-m", "odradek", *options]
+        with subprocess.Popen(command_line, stdout=write, stderr=subprocess.PIPE, text=True) as process:
+            os.close(write)
+            try:
+                assert process.stderr is not None
+                assert any("cannot print the line `ready`" in line for line in process.stderr)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+            finally:
+                process.kill()

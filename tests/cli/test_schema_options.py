@@ -77,7 +77,7 @@ def test_a_line_that_the_schema_does_not_allow_is_named(kafka: LocalKafka, regis
     avro = ("--value-format", "avro", "--registry", registry.url)
     sent = odradek(kafka, "produce", "bad", *avro, stdin=b'{"number":1}\n{"number":"x"}\n{"number":3}\n')
     assert sent.returncode == 1
-    assert "line 2 has a value that its schema does not allow: value.number is a int, not 'x'" in sent.stderr
+    assert "line 2 has a value that its schema does not allow: value.number is of type int, not 'x'" in sent.stderr
     assert len(kafka.records("bad")) == 1
     kafka.put("bad", ["no Avro"])
     read = odradek(kafka, "consume", "bad", "--until-end", *avro)
@@ -93,7 +93,7 @@ def test_a_line_that_the_schema_does_not_allow_is_named(kafka: LocalKafka, regis
         (("--registry", "http://127.0.0.1:1"), "is for --key-format"),
         (("--value-schema", "x"), "--value-schema needs --value-format"),
         (("--value-format", "avro", "--registry", "127.0.0.1"), "a registry is http://HOST:PORT"),
-        (("--value-format", "avro", "--registry", "http://x", "--value-schema", "missing"), "missing"),
+        (("--value-format", "avro", "--registry", "http://x", "--value-schema", "missing"), "missing: No such file"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(options: tuple[str, ...], why: str) -> None:

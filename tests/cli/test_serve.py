@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from odradek.cli import main
+from odradek.cli.serve import texts_of
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
 
@@ -129,6 +130,26 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     ]
 
 
+@pytest.mark.parametrize(
+    "configs",
+    [
+        ["listeners=PLAINTEXT://:0,SASL_SSL://:9093"],
+        ["listeners=OUT://:9093", "listener.security.protocol.map=IN:PLAINTEXT, OUT:ssl"],
+    ],
+)
+def test_listen_does_not_open_a_listener_that_was_to_be_secure(configs: list[str]) -> None:
+    sets = [word for each in configs for word in ("--set", each)]
+    result = CliRunner().invoke(main, ["serve", "--listen", "0.0.0.0:9093", *sets])
+    assert result.exit_code == 2
+    assert f"--listen would replace {configs[0]} by PLAINTEXT: leave one of the two out" in result.stderr
+
+
+def test_listen_replaces_the_listeners_of_a_file_for_kafka() -> None:
+    """Such as that of a node that is broker and controller."""
+    given = ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", "listener.security.protocol.map=CONTROLLER:PLAINTEXT")
+    assert texts_of("127.0.0.1:0", None, None, given)["listeners"] == "PLAINTEXT://127.0.0.1:0"
+
+
 def test_raises_the_limit_of_open_files_by_itself(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
@@ -190,7 +211,7 @@ def ready(address):
     os.write(1, json.dumps(sorted(sys.modules)).encode())
     os._exit(0)
 
-serve._announce = ready
+serve.say_ready = ready
 main(["serve", "--listen", "127.0.0.1:0", "--data-dir", sys.argv[1]])
 """
 

@@ -45,8 +45,14 @@ def test_a_closed_input_is_one_line() -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["click", "odradek.cli", "odradek.cli.serve", "odradek.broker.server", "uvloop"])
-def test_ctrl_c_while_modules_are_imported_is_status_130(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        *(("serve", each) for each in ("click", "odradek.cli", "odradek.cli.serve", "odradek.broker.server", "uvloop")),
+        *(("topics list", each) for each in ("odradek.client.errors", "odradek.client.core.connection")),
+    ],
+)
+def test_ctrl_c_while_modules_are_imported_is_status_130(command: str, module: str, tmp_path: Path) -> None:
     code = f"""
 import os, signal, sys
 class Interrupt:
@@ -58,8 +64,9 @@ sys.meta_path.insert(0, Interrupt)
 from odradek.__main__ import run
 run()
 """
-    command = [sys.executable, "-c", code, "serve", "--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    options = ["--listen", "127.0.0.1:0", "--data-dir", str(tmp_path / "data")] if command == "serve" else []
+    line = [sys.executable, "-c", code, *command.split(), *options]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
     assert (ended.returncode, ended.stderr) == (130, "")
 
 

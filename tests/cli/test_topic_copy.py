@@ -124,7 +124,7 @@ def test_configs_reach_the_clients_of_both_clusters(clusters: tuple[str, str]) -
     write(here, "configured", range(100))
     copy = ("topics", "copy", "configured", "--to", there, "-b", here)
     ended = run(*copy, "-X", "max.request.size=100")
-    assert ended.exit_code == 1 and "larger than max_request_size (100)" in ended.stderr, "of the target's producer"
+    assert ended.exit_code == 1 and "larger than max.request.size (100)" in ended.stderr, "of the target's producer"
     ended = run(*copy, "-X", "fetch.max.bytes=-1")
     assert ended.exit_code == 2 and "fetch.max.bytes=-1: needs a whole number" in ended.stderr
     assert run(*copy, "-X", "request.timeout.ms=20000", "-X", "linger.ms=0").exit_code == 0

@@ -52,6 +52,7 @@ def test_numbers_read_with_a_unit() -> None:
     assert [readable("retention.ms", value) for value in ("-1", None, "9223372036854775807", "x")] == [None] * 4
     assert readable("num.partitions", "5") is None
     assert (size_text(0), size_text(17), time_text(0), time_text(1500)) == ("0 B", "17 B", "0 ms", "1.5 s")
+    assert (size_text(2500 * 10**6), size_text(264_212_084 << 10)) == ("2500 MB", "252.0 GiB")
 
 
 @given(st.integers(0, 2**62))

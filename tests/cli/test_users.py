@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,6 +69,8 @@ async def test_a_secure_broker_lets_its_first_user_in_also_after_a_restart(tmp_p
         assert await names(configs) == set()
         with pytest.raises(KafkaError):
             await names({"bootstrap.servers": configs["bootstrap.servers"]})
+        said = (await asyncio.to_thread(run, "topics", "list", "-b", broker.address)).stderr
+        assert said.count(broker.address) == 1 and "set security.protocol to" in said
         with pytest.raises(KafkaError, match=r"invalid credentials|does not know"):
             await names(configs | {"sasl.jaas.config": configs["sasl.jaas.config"].replace('d="', 'd="x')})
         broker.stop()
@@ -77,6 +80,7 @@ async def test_a_secure_broker_lets_its_first_user_in_also_after_a_restart(tmp_p
         secrets = ("ca.key", "broker.pem", "client.properties", "librdkafka.properties")
         assert [(folder / name).stat().st_mode & 0o777 for name in secrets] == [0o600] * 4
         assert password not in broker.log.read_text()
+        assert "PLAINTEXT" not in broker.log.read_text()  # the broker that made the user
         kept = b"".join(each.read_bytes() for each in broker.data_dir.rglob("*") if each.is_file())
         assert password.encode() not in kept
     finally:

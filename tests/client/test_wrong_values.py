@@ -156,6 +156,13 @@ ADMIN: list[Case] = [
     ),
     ("changes in a list", lambda a: a.alter_configs([ConfigResource.topic("t")]), "takes a dict of ConfigResource"),
     ("partitions in a list", lambda a: a.create_partitions([("t", 3)]), "takes a dict of topic and number"),
+    ("a topic by its name", lambda a: a.create_topics(["u"]), "create_topics takes NewTopic(...), from odradek.client"),
+    ("a number in a text", lambda a: a.create_topics([NewTopic("u", "3")]), "num_partitions must be an int, not str"),  # type: ignore[arg-type]
+    ("more of them", lambda a: a.create_partitions({"t": "3"}), "a number of partitions must be an int, not str"),
+    ("an ACL in words", lambda a: a.create_acls("User:alice"), "create_acls takes Acl(...), from odradek.client"),
+    ("records of a list", lambda a: a.delete_records([T0]), "takes a dict of TopicPartition and offset, not a list"),
+    ("offsets of a topic", lambda a: a.alter_group_offsets("g", {"t": 0}), "takes TopicPartition(topic, number)"),
+    ("an offset that is a text", lambda a: a.alter_group_offsets("g", {T0: "0"}), "an offset must be an int, not str"),
     ("an offset by its name", lambda a: a.list_offsets({T0: "latest"}), "LATEST or EARLIEST, must be an int, not str"),
 ]
 
@@ -214,3 +221,15 @@ async def test_a_dict_of_configs_sets_and_resets(broker: Broker) -> None:
         assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == "5"
         await admin.alter_configs({resource: {"retention.ms": None}})
         assert (await admin.describe_configs([resource]))[resource]["retention.ms"].value == before
+
+
+async def test_a_pair_stands_for_a_partition_and_an_int_for_an_offset(broker: Broker) -> None:
+    pair: Any = ("t", 0)
+    async with Admin(broker.address) as admin:
+        await admin.create_topics([NewTopic("t", 1)])
+        assert (await admin.list_offsets({pair: -1}))[T0].offset == 0
+        assert await admin.delete_records({pair: 0}) == {T0: 0}
+        assert await admin.describe_producers(pair) == {T0: []}
+        offsets: Any = {pair: 7}
+        await admin.alter_group_offsets("g", offsets)
+        assert (await admin.list_group_offsets("g"))[T0].offset == 7

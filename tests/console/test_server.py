@@ -8,7 +8,7 @@ from http.client import IncompleteRead
 
 import pytest
 from odradek.broker import Broker
-from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.server import UnsafeConsole
@@ -127,6 +127,14 @@ async def test_a_record_is_produced(broker: Broker, browser: Browser) -> None:
     assert "hello" in page.text and "1 header: a" in page.visible
 
 
+async def test_lines_of_a_key_and_of_a_value_end_as_unix_has_them(broker: Broker, browser: Browser) -> None:
+    await browser.change("/change/create-topic", topic="t")
+    await browser.change("/change/produce", topic="t", key_is="text", key="k\r\n1", value="v\r\n1")
+    async with Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        record = await asyncio.wait_for(consumer.getone(), 20)
+    assert (record.key, record.value) == (b"k\n1", b"v\n1")
+
+
 async def test_it_listens_beyond_this_machine_with_a_login_only(config: ConsoleConfig) -> None:
     with pytest.raises(UnsafeConsole, match="login"):
         Console(ConsoleConfig(config.cluster, host="0.0.0.0"))
@@ -157,6 +165,30 @@ async def test_pages_of_a_cluster_that_does_not_answer_wait_side_by_side() -> No
     server.close()
     assert all(isinstance(each, KafkaError) for each in found), found
     assert tried == 1
+
+
+async def test_a_console_whose_address_is_taken_leaves_nothing_behind() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        writer.close()
+
+    asked = asyncio.Event()
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    console = Console(ConsoleConfig(ClusterOptions(f"{host}:{port}"), port=port))
+    listen = console._listener.start
+
+    async def when_it_samples() -> None:
+        await asked.wait()
+        await listen()
+
+    console._listener.start = when_it_samples
+    with pytest.raises(OSError):
+        await console.start()
+    server.close()
+    left = {each.get_name() for each in asyncio.all_tasks()}
+    assert left.isdisjoint({"admin client", "history"}), left
 
 
 async def test_a_stream_that_cannot_begin_says_so(

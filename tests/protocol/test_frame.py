@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import nullcontext
 
 import pytest
 from odradek.protocol import decoding, frame
@@ -94,6 +95,14 @@ def test_a_compiled_decoder_of_frames_rejects_a_bad_client_id_and_very_many_tags
     for tail in (struct.pack(">h", 2) + b"\xc3\x28", struct.pack(">h", -2) + bytes(9), many):
         with pytest.raises(InvalidField):
             decode(struct.pack(">hhi", 12, 4, 1) + tail)
+
+
+def test_a_text_of_a_request_has_at_most_as_many_bytes_as_in_older_versions() -> None:
+    decode = frame.request_decoder(HeartbeatRequest, 4)
+    for group, is_read in (("g" * 0x7FFF, True), ("g" * 0x8000, False), ("ä" * 0x4000, False)):
+        raw = unsized(frame.encode_request(ApiKey.HEARTBEAT, 4, 7, "cli", HeartbeatRequest(group, 3, "m")))
+        with nullcontext() if is_read else pytest.raises(InvalidField, match="32767 is the most"):
+            assert decode(raw)[2].group_id == group
 
 
 def test_a_request_comes_back_from_its_frame() -> None:

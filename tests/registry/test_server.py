@@ -26,6 +26,17 @@ async def test_a_stop_ends_open_connections_without_a_word(broker: Broker, caplo
     assert [each.message for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.parametrize(
+    ("host", "login", "warned"), [("0.0.0.0", None, 1), ("0.0.0.0", "a:b", 0), ("127.0.0.1", None, 0)]
+)
+async def test_a_registry_that_others_reach_without_a_login_says_so(
+    broker: Broker, caplog: pytest.LogCaptureFixture, host: str, login: str | None, warned: int
+) -> None:
+    async with Registry(RegistryConfig(LogOptions(broker.address), host=host, port=0, login=login)):
+        pass
+    assert caplog.text.count("is open: everybody who reaches it is let in") == warned
+
+
 async def test_a_login_is_asked_for(broker: Broker) -> None:
     config = RegistryConfig(LogOptions(broker.address), port=0, login="ann:secret")
     async with Registry(config) as registry:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.storage import file_systems, system_calls
+from odradek.storage import page_cache, system_calls
 from odradek.storage.files import DISK, File, FileRange, NotCached
 
 SHM = Path("/dev/shm")
@@ -27,7 +27,7 @@ def in_memory() -> Iterator[Path]:
 def without_nowait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system such as macOS."""
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
-    monkeypatch.setattr(file_systems, "NOWAIT", None)
+    monkeypatch.setattr(page_cache, "NOWAIT", None)
 
 
 def written(directory: Path) -> File:
@@ -101,12 +101,12 @@ def test_one_call_forces_all_files_to_disk_only_where_it_tells_of_lost_writes(
     file_system: str,
     is_trusted: bool,
 ) -> None:
-    monkeypatch.setattr(file_systems.sys, "platform", system)
-    monkeypatch.setattr(file_systems.platform, "release", lambda: release)
-    monkeypatch.setattr(file_systems, "_type_of", lambda device: file_system)
-    assert (file_systems.syncfs_of(written(on_disk).fd) is not None) == is_trusted
+    monkeypatch.setattr(page_cache.sys, "platform", system)
+    monkeypatch.setattr(page_cache.platform, "release", lambda: release)
+    monkeypatch.setattr(page_cache, "_type_of", lambda device: file_system)
+    assert (page_cache.syncfs_of(written(on_disk).fd) is not None) == is_trusted
 
 
 def test_forcing_the_whole_file_system_says_whether_it_was_possible(on_disk: Path) -> None:
     file = written(on_disk)
-    assert DISK.fsync_all(file) == (file_systems.syncfs_of(file.fd) is not None)
+    assert DISK.fsync_all(file) == (page_cache.syncfs_of(file.fd) is not None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.storage.config import LogConfig
-from odradek.storage.known_losses import LOST_RECORDS
+from odradek.storage.known_damage import LOST_RECORDS
 from odradek.storage.log import Log
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.disk import FaultyDisk, PowerCut

@@ -11,14 +11,14 @@ from .fake_cluster import FakeCluster
 
 
 @contextmanager
-def cluster_in_thread(topics: dict[str, int]) -> Generator[FakeCluster]:
+def cluster_in_thread(topics: dict[str, int], nodes: int = 1) -> Generator[FakeCluster]:
     """Serve a fake cluster until the end of the block."""
     ready, found = threading.Event(), list[FakeCluster]()
     ending: list[asyncio.Event] = []
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def serve() -> None:
-        async with FakeCluster(topics) as cluster:
+        async with FakeCluster(topics, nodes) as cluster:
             found.append(cluster)
             ending.append(asyncio.Event())
             loops.append(asyncio.get_running_loop())

@@ -16,11 +16,12 @@ from click.testing import CliRunner, Result
 from odradek.__main__ import run as run_as_process
 from odradek.broker import Broker, BrokerConfig
 from odradek.cli import COMMANDS, main
+from odradek.cli.command_line import _SHARED
 
 COMMAND_ENDS_WITHIN_S = 60.0
 _NEW_FILE = os.O_WRONLY | os.O_CREAT
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__, *(f"odradek.cli.{name}" for name in COMMANDS)])
+_FORKS.set_forkserver_preload([__name__, *(f"odradek.cli.{name}" for name in COMMANDS.keys() - _SHARED)])
 
 
 def run(*args: str | Path, stdin: bytes | None = None) -> Result:

@@ -11,6 +11,7 @@ What an fsync has covered, and what a power cut leaves, is the part of the test 
   part are there.
 - `fsync_fails`: the kernel drops the pages that it could not write and reports it once. Reads still find them in the
   page cache, a later fsync succeeds without them, and `forget`, `evict` or a power cut shows that they are gone.
+- `nameless`: at these steps, a directory has no room for the change of a name (ENOSPC).
 - `descriptors`: so many files can still be opened, then no more (EMFILE). It passes, and nothing was written.
 - `flip` changes a bit on the platter, `spoil` makes a range unreadable (EIO) until it is written again.
 """
@@ -42,6 +43,7 @@ class FaultyDisk(LossyDisk):
         self.marks: list[int] = []  # the step at which each operation began
         self.dead = False
         self.room_bytes: int | None = None  # free space; None: unlimited
+        self.nameless = range(0)
         self.fsync_fails = False
         self.truncate_fails = False
         self.descriptors: int | None = None  # how many more files can be opened; None: unlimited
@@ -66,6 +68,7 @@ class FaultyDisk(LossyDisk):
         self.dead = False
         self._limit = None
         self.room_bytes = self.descriptors = None
+        self.nameless = range(0)
         self.fsync_fails = self.truncate_fails = False
 
     def lose(self, seed: int) -> None:
@@ -236,17 +239,22 @@ class FaultyDisk(LossyDisk):
         if node is not None and node in self._dropped:
             self._dropped[node] = [(start, min(end, size)) for start, end in self._dropped[node] if start < size]
 
-    def rename(self, source: Path, target: Path) -> None:
+    def _name_step(self, operation: str, path: Path) -> None:
         self._step()
+        if self.steps - 1 in self.nameless:
+            raise DiskError(operation, path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._name_step("rename", target)
         super().rename(source, target)
 
     def link(self, source: Path, target: Path) -> None:
-        self._step()
+        self._name_step("link", target)
         super().link(source, target)
 
     def unlink(self, path: Path) -> None:
         if path.exists():
-            self._step()
+            self._name_step("unlink", path)
         super().unlink(path)
 
     def _forget_name(self, path: Path) -> None:

@@ -193,7 +193,13 @@ class Comparison:
                 key, request = ApiKey.CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([side.name])
             (group,) = (await side.raw.ask(key, 1, request)).groups
             members = sorted(
-                (each.member_id, self._epoch(each), sorted(each.subscribed_topic_names)) for each in group.members
+                (
+                    each.member_id,
+                    self._epoch(each),
+                    sorted(each.subscribed_topic_names),
+                    None if self.is_share else each.subscribed_topic_regex,
+                )
+                for each in group.members
             )
             epoch = 0 if self.is_share else group.group_epoch
             shown.append((group.error_code, group.error_message, group.group_state, epoch, members))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from odradek.broker.coordination.share.batches import combine
+from odradek.broker.coordination.share.kept_state import combine
 from odradek.broker.coordination.share.persister import (
     UNINITIALIZED_OFFSET,
     UNKNOWN_COUNT,

@@ -16,7 +16,7 @@ from odradek.broker.topics.partition import Partition
 from odradek.cli import main
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType
-from odradek.storage.segments.aborted_lookup import AbortedLookup
+from odradek.storage.segments.location import AbortedLookup
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.support.process import BrokerProcess
 

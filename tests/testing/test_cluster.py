@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError as ConfluentError
@@ -158,3 +159,9 @@ def test_wrong_names_say_what_there_is(cluster: KafkaCluster) -> None:
         cluster.leader("t", 3)
     with pytest.raises(AssertionError, match=r"not the ISR \[7\] of t-0: brokers \[1, 2, 3\] run; .*t-0 leader"):
         cluster.wait_for_isr("t", isr=[7], within=0)
+
+
+def test_brokers_keep_their_data_below_a_directory_of_the_test(tmp_path: Path) -> None:
+    with KafkaCluster({"log.dirs": tmp_path}) as cluster:
+        cluster.create_topic("t")
+    assert sorted(each.parent.name for each in tmp_path.glob("*/t-0")) == ["1", "2", "3"]

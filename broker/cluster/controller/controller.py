@@ -20,14 +20,26 @@ from ....zookeeper.session import Session
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
 from ...replication.inter_broker import InterBroker
-from ..znodes import CONTROLLER, CONTROLLER_EPOCH, BadZnode, Registration, TopicPartition
+from ..znodes import (
+    BROKER_IDS,
+    CONTROLLER,
+    CONTROLLER_EPOCH,
+    DELETE_TOPICS,
+    ISR_CHANGES,
+    LOG_DIR_EVENTS,
+    PREFERRED_REPLICA_ELECTION,
+    REASSIGN_PARTITIONS,
+    TOPICS,
+    BadZnode,
+    Registration,
+    TopicPartition,
+)
 from .candidacy import Lost, Won, is_elected, stand, step_down
 from .channels import Channels
 from .machine import ControllerMachine
 from .outbox import BecomeLeaderOrFollower, Message, StopReplicas
 from .repetition import Repetition
 from .requests import error_of, errors_of
-from .watches import event_of, subject_of
 
 # Requests that wait.
 MAX_WAITING = 1000
@@ -346,3 +358,29 @@ def _log_error(outcome: asyncio.Future[Any]) -> None:
     error = None if outcome.cancelled() else outcome.exception()
     if error is not None:
         _log.warning("an event of the controller was dropped: %s", error)
+
+
+def subject_of(path: str) -> str:
+    """Return the path whose event follows a change of `path`: those of one broker and of all brokers are one."""
+    if path == CONTROLLER_EPOCH:
+        return CONTROLLER
+    return BROKER_IDS if path.startswith(f"{BROKER_IDS}/") else path
+
+
+def event_of(machine: ControllerMachine, path: str) -> Steps[None] | None:
+    """Return the steps that follow a change of `path`, or None where it concerns no controller."""
+    events = {
+        BROKER_IDS: machine.brokers_changed,
+        TOPICS: machine.topics_changed,
+        DELETE_TOPICS: machine.deletion.take_up,
+        REASSIGN_PARTITIONS: machine.reassignment.take_up,
+        PREFERRED_REPLICA_ELECTION: machine.elect_as_asked,
+        ISR_CHANGES: machine.isr_changed,
+        LOG_DIR_EVENTS: machine.log_dirs_failed,
+    }
+    subject = subject_of(path)
+    if subject in events:
+        return events[subject]()
+    if path.startswith(f"{TOPICS}/") and path.count("/") == TOPICS.count("/") + 1:
+        return machine.partitions_changed(path.rpartition("/")[2])
+    return None

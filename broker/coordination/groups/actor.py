@@ -6,6 +6,8 @@ for the commits that are under way, because what these bring would stay. So does
 
 from __future__ import annotations
 
+from typing import get_args
+
 from ....protocol.errors import ErrorCode
 from ..actor import Actor, Machine, append_error
 from . import events, machine, records
@@ -14,23 +16,7 @@ from .group import Group
 
 GroupActor = Actor[Group, Event, Outcome]
 
-_TIMERS = (
-    events.SessionExpired,
-    events.InitialDelayPassed,
-    events.RebalanceTimeout,
-    events.SyncTimeout,
-    events.MemberSilent,
-    events.RevocationLate,
-    events.RejoinLate,
-    events.SyncLate,
-)
-_DELETE_OFFSETS = (
-    events.Delete,
-    events.DeleteOffsets,
-    events.DropTopic,
-    events.EndTransaction,
-    events.ExpireOffsets,
-)
+_DELETE_OFFSETS = (events.Delete, events.DeleteOffsets, events.DropTopic, events.EndTransaction, events.ExpireOffsets)
 
 
 def _locks(outcome: Outcome) -> bool:
@@ -66,7 +52,7 @@ GROUPS: Machine[Group, Event, Outcome] = Machine(
     encode=records.encode,
     is_blank=Group.is_blank,
     unload=events.Unload(),
-    timer_events=_TIMERS,
+    timer_events=get_args(events.TimerEvent),
     locks=_locks,
     waits=_waits,
     append_error=append_error,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ....protocol.messages.group_records import OffsetCommitValue
 from ....protocol.primitives import ZERO_UUID
-from ..pending_writes import PendingWrites
+from ..replay import PendingWrites
 from .records import NO_PRODUCER, OffsetRecord
 
 

@@ -15,14 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages import consumer_group_heartbeat
-from ....protocol.messages.consumer_group_describe import (
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-)
-from ....protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-)
+from ....protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ....protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from ....protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -31,22 +25,28 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ....protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ....protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from ....protocol.messages.offset_fetch import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchResponse,
-)
+from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...configs.broker_config import BrokerConfig
+from ...configs.group_bounds import (
+    ASSIGNMENT,
+    HEARTBEAT,
+    SESSION,
+    SHARE_ASSIGNMENT,
+    SHARE_HEARTBEAT,
+    SHARE_SESSION,
+    effective,
+)
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, fill, in_turns
+from ...turns import LargeResponse, Turns, fill
 from ..actor import Actor, Runtime
 from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from ..share.persister import Persister
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
@@ -56,7 +56,7 @@ from .consumer import requests as consumer_requests
 from .consumer.requests import CONSUMER_DESCRIPTION
 from .consumer.target import CONSUMER_TARGET
 from .group import Group
-from .limits import GroupLimits, GroupsConfig, limits_of
+from .limits import ConsumerLimits, GroupLimits, ShareLimits
 from .modern.events import Rejection
 from .modern.responses import describe, heartbeat_response
 from .modern.target import TargetOf
@@ -65,6 +65,8 @@ from .records import NO_PRODUCER, OffsetRecord, Record
 if TYPE_CHECKING:
     from .share.coordinator import ShareGroups
 
+# So many offsets that are deleted take as long as a group.
+OFFSETS_EACH = 20
 _log = logging.getLogger(__name__)
 
 
@@ -88,7 +90,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        config: GroupsConfig,
+        config: BrokerConfig,
         log: StateLog,
         timers: Timers,
         clock: Clock,
@@ -112,6 +114,8 @@ class GroupCoordinator:
         self._is_matching = False
         # Whether the target of a large group is being computed.
         self._is_assigning = False
+        # Topics are forgotten one after the other.
+        self._turns = Turns()
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -440,17 +444,21 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
-        in_turns(self._forget_topic(topic, topic_id))
+        self._turns.add(self._forget_topic(topic, topic_id))
 
     def _forget_topic(self, name: str, topic_id: bytes) -> Iterator[None]:
-        for number, actor in enumerate(list(self.groups.values()), 1):
-            if actor.state.offsets.with_pending(name):
+        work = 0
+        for actor in list(self.groups.values()):
+            lost = actor.state.offsets.with_pending(name)
+            if lost:
                 # A new topic of the name may have offsets since the first turn.
                 new = self._topics.get(name)
                 actor.feed(events.DropTopic(name, None if new is None or new.id == topic_id else new.id))
             if actor.state.share is not None:
                 actor.feed(events.ForgetTopic(topic_id))
-            if not number % IDS_A_TURN:
+            work += 1 + len(lost) // OFFSETS_EACH
+            if work >= IDS_A_TURN:
+                work = 0
                 yield
 
     def drop_lost_topics(self) -> None:
@@ -470,9 +478,12 @@ class GroupCoordinator:
 
     def _expire(self) -> Iterator[None]:
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        for number, actor in enumerate(list(self.groups.values()), 1):
+        work = 0
+        for actor in list(self.groups.values()):
+            work += 1 + len(actor.state.offsets) // OFFSETS_EACH
             actor.feed(events.ExpireOffsets(retention_ms))
-            if not number % IDS_A_TURN:
+            if work >= IDS_A_TURN:
+                work = 0
                 yield
 
     # -- Administration
@@ -526,7 +537,7 @@ class GroupCoordinator:
 
     def check(self, group_id: str) -> ErrorCode:
         """Return why this broker does not coordinate a group; NONE if it does."""
-        return ErrorCode.INVALID_GROUP_ID if len(group_id.encode()) > MAX_ID_BYTES else self.shards.check(group_id)
+        return self.shards.check(group_id)
 
     def _with_members(self, group_id: str) -> GroupActor | None:
         """Return the group of a member. The group with the empty id can hold offsets, as in Kafka, but no members."""
@@ -553,3 +564,24 @@ def _check_first_join(request: JoinGroupRequest) -> ErrorCode:
     if not request.protocol_type or not request.protocols:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     return ErrorCode.NONE
+
+
+def limits_of(config: BrokerConfig, overrides: Mapping[str, str]) -> GroupLimits:
+    """Return the limits of a group that has these configs of its own."""
+    policy = config.group_consumer_migration_policy.lower()
+    consumer = ConsumerLimits(
+        effective(config, overrides, SESSION),
+        effective(config, overrides, HEARTBEAT),
+        effective(config, overrides, ASSIGNMENT),
+        config.group_consumer_max_size,
+        config.group_consumer_assignors,
+        policy in ("bidirectional", "upgrade"),
+        policy in ("bidirectional", "downgrade"),
+    )
+    share = ShareLimits(
+        effective(config, overrides, SHARE_SESSION),
+        effective(config, overrides, SHARE_HEARTBEAT),
+        effective(config, overrides, SHARE_ASSIGNMENT),
+        config.group_share_max_size,
+    )
+    return GroupLimits(config.group_initial_rebalance_delay_ms, config.group_max_size, consumer, share)

@@ -254,14 +254,7 @@ Request = (
 
 Event = (
     Request
-    | SessionExpired
-    | InitialDelayPassed
-    | RebalanceTimeout
-    | SyncTimeout
-    | MemberSilent
-    | RevocationLate
-    | RejoinLate
-    | SyncLate
+    | TimerEvent
     | RegexesResolved
     | TargetComputed
     | BecomeClassic

@@ -11,17 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ....protocol.errors import ErrorCode
-from .events import (
-    CommitInTransaction,
-    CommitOffsets,
-    Delete,
-    DeleteOffsets,
-    Event,
-    Heartbeat,
-    Join,
-    Leave,
-    Sync,
-)
+from .events import CommitInTransaction, CommitOffsets, Delete, DeleteOffsets, Event, Heartbeat, Join, Leave, Sync
 from .group import Group
 from .roster import Roster
 from .states import GroupState
@@ -120,9 +110,9 @@ def _consumers(group: Group, event: DeleteOffsets) -> ErrorCode:
 
 # -- The table
 
-_EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 _PASS: tuple[Guard, ...] = ()
+_REBALANCES = _always(ErrorCode.REBALANCE_IN_PROGRESS)
 # The client looks for the coordinator again, and finds a group that is not dead.
 _LOOK_AGAIN: tuple[Guard, ...] = (_always(ErrorCode.COORDINATOR_NOT_AVAILABLE),)
 _NOT_FOUND: tuple[Guard, ...] = (_always(ErrorCode.GROUP_ID_NOT_FOUND),)
@@ -134,66 +124,24 @@ _MEMBER: tuple[Guard, ...] = (_current_member,)
 _OUTSIDER: tuple[Guard, ...] = (_outsider_or_current_member,)
 _PRODUCER: tuple[Guard, ...] = (_unnamed_or_current_member,)
 
+
+def _row(*checks: tuple[Guard, ...]) -> dict[GroupState, tuple[Guard, ...]]:
+    return dict(zip(GroupState, checks, strict=True))
+
+
 GUARDS: dict[type[Event], dict[GroupState, tuple[Guard, ...]]] = {
-    Join: {
-        # The first members of a group find room, whatever `group.max.size` is.
-        _EMPTY: (_shared_protocol, _new_pending_or_member),
-        _PREPARING: _JOIN,
-        _COMPLETING: _JOIN,
-        _STABLE: _JOIN,
-        _DEAD: _LOOK_AGAIN,
-    },
-    Sync: {
-        _EMPTY: _SYNC,
-        _PREPARING: (*_SYNC, _always(ErrorCode.REBALANCE_IN_PROGRESS)),
-        _COMPLETING: _SYNC,
-        _STABLE: _SYNC,
-        _DEAD: _LOOK_AGAIN,
-    },
+    # In Empty, PreparingRebalance, CompletingRebalance, Stable and Dead.
+    # The first members of a group find room, whatever `group.max.size` is.
+    Join: _row((_shared_protocol, _new_pending_or_member), _JOIN, _JOIN, _JOIN, _LOOK_AGAIN),
+    Sync: _row(_SYNC, (*_SYNC, _REBALANCES), _SYNC, _SYNC, _LOOK_AGAIN),
     # A rebalance does not reject a heartbeat: it renews the session, and its answer tells of the rebalance.
-    Heartbeat: {
-        _EMPTY: _MEMBER,
-        _PREPARING: _MEMBER,
-        _COMPLETING: _MEMBER,
-        _STABLE: _MEMBER,
-        _DEAD: _LOOK_AGAIN,
-    },
+    Heartbeat: _row(_MEMBER, _MEMBER, _MEMBER, _MEMBER, _LOOK_AGAIN),
     # Each member that leaves has a result of its own (membership.py).
-    Leave: {
-        _EMPTY: _PASS,
-        _PREPARING: _PASS,
-        _COMPLETING: _PASS,
-        _STABLE: _PASS,
-        _DEAD: _LOOK_AGAIN,
-    },
+    Leave: _row(_PASS, _PASS, _PASS, _PASS, _LOOK_AGAIN),
     # Members may save their work until the next generation is known.
-    CommitOffsets: {
-        _EMPTY: _OUTSIDER,
-        _PREPARING: _MEMBER,
-        _COMPLETING: (_current_member, _always(ErrorCode.REBALANCE_IN_PROGRESS)),
-        _STABLE: _MEMBER,
-        _DEAD: _LOOK_AGAIN,
-    },
+    CommitOffsets: _row(_OUTSIDER, _MEMBER, (_current_member, _REBALANCES), _MEMBER, _LOOK_AGAIN),
     # A producer may commit in the middle of a rebalance: its transaction keeps that from going wrong.
-    CommitInTransaction: {
-        _EMPTY: _OUTSIDER,
-        _PREPARING: _PRODUCER,
-        _COMPLETING: _PRODUCER,
-        _STABLE: _PRODUCER,
-        _DEAD: _LOOK_AGAIN,
-    },
-    Delete: {
-        _EMPTY: _PASS,
-        _PREPARING: _NOT_EMPTY,
-        _COMPLETING: _NOT_EMPTY,
-        _STABLE: _NOT_EMPTY,
-        _DEAD: _NOT_FOUND,
-    },
-    DeleteOffsets: {
-        _EMPTY: _PASS,
-        _PREPARING: (_consumers,),
-        _COMPLETING: (_consumers,),
-        _STABLE: (_consumers,),
-        _DEAD: _NOT_FOUND,
-    },
+    CommitInTransaction: _row(_OUTSIDER, _PRODUCER, _PRODUCER, _PRODUCER, _LOOK_AGAIN),
+    Delete: _row(_PASS, _NOT_EMPTY, _NOT_EMPTY, _NOT_EMPTY, _NOT_FOUND),
+    DeleteOffsets: _row(_PASS, (_consumers,), (_consumers,), (_consumers,), _NOT_FOUND),
 }

@@ -30,16 +30,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from . import (
-    events,
-    guards,
-    join_phase,
-    lifecycle,
-    membership,
-    offset_steps,
-    rebalance,
-    sync_phase,
-)
+from . import events, guards, join_phase, lifecycle, membership, offset_steps, rebalance, sync_phase
 from .consumer import machine as consumer
 from .group import Group
 
@@ -73,13 +64,7 @@ def _share_step() -> Callable[[Group, events.Event, int], events.Outcome]:
 
 # What makes a share group of a group that is none, or finds none.
 SHARE_EVENTS = frozenset(
-    {
-        events.ShareHeartbeat,
-        events.AlterStates,
-        events.StatesInitialized,
-        events.StatesDeleted,
-        events.ForgetTopic,
-    }
+    {events.ShareHeartbeat, events.AlterStates, events.StatesInitialized, events.StatesDeleted, events.ForgetTopic}
 )
 
 # All others are of consumer groups: they make one of a group that is none, or find none.

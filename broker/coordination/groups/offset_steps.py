@@ -24,7 +24,6 @@ from collections.abc import Iterator
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.group_records import OffsetCommitValue
-from .committed_offsets import is_of
 from .consumer.changes import group_gone
 from .events import (
     CommitInTransaction,
@@ -115,10 +114,15 @@ def expire_offsets(group: Group, event: ExpireOffsets, outcome: Outcome, now_ms:
 
 def drop_topic(group: Group, event: DropTopic, outcome: Outcome, now_ms: int) -> None:
     """Delete the offsets of a deleted topic: in a new topic of that name, consumers begin at the beginning."""
-    for index in group.offsets.with_pending(event.topic):
-        value = group.offsets.get(event.topic, index)
-        if event.kept_id is None or (value is not None and not is_of(value, event.kept_id)):
-            outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
+    offsets, kept_id = group.offsets, event.kept_id
+    for index in offsets.with_pending(event.topic):
+        if kept_id is not None:
+            value = offsets.get(event.topic, index)
+            # A tombstone would take the one that an open transaction has for the new topic, too. One without an id is
+            # of an earlier version, and so older than any topic that was made again.
+            if value is None or value.topic_id == kept_id or (event.topic, index) in offsets.pending:
+                continue
+        outcome.records.append(OffsetRecord(group.group_id, event.topic, index, None))
 
 
 def _has_stable_consumers(group: Group) -> bool:

@@ -16,13 +16,13 @@ from typing import Any
 from ....protocol.errors import ErrorCode, KafkaError
 from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
-from ...turns import in_turns
+from ...turns import Turns
 from ..actor import Actor, Machine, Runtime, append_error
 from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from . import events, machine, records
 from .kept_state import KeptState
 from .persister import ShareKey
@@ -61,6 +61,7 @@ class ShareCoordinator:
         self._clock = clock
         self._topics = topics
         self._state_log = StateTopicLog(log)
+        self._turns = Turns()
         self.shards: Shards[StateActor, StateRecord] = Shards(
             *(SHARE_STATE_TOPIC, self._state_log, timers, clock, logger, self._new_actor, _decode),
             new_replay=StateReplay,
@@ -118,15 +119,16 @@ class ShareCoordinator:
 
     def check(self, text: str) -> ErrorCode:
         """Return why this broker does not coordinate a key now; NONE if it does."""
-        return ErrorCode.INVALID_REQUEST if len(text.encode()) > MAX_ID_BYTES else self.shards.check(text)
+        return self.shards.check(text)
 
     # -- What becomes of states
 
     def forget_topic(self, topic_id: bytes) -> None:
         """Delete the states of a topic that was deleted, some of them in each turn of the event loop."""
-        in_turns(self._forget([each for each in self.shards.actors.values() if each.state.key.topic_id == topic_id]))
+        self._turns.add(self._forget_topic(topic_id))
 
-    def _forget(self, actors: list[StateActor]) -> Iterator[None]:
+    def _forget_topic(self, topic_id: bytes) -> Iterator[None]:
+        actors = [each for each in self.shards.actors.values() if each.state.key.topic_id == topic_id]
         for number, actor in enumerate(actors, 1):
             actor.feed(events.Forget())
             if not number % IDS_A_TURN:

@@ -14,7 +14,6 @@ from typing import Any
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages import share_state_records as kafka
 from ..outcome import Loaded, Unload
-from .batches import combine
 from .events import (
     AppendFailed,
     Delete,
@@ -28,7 +27,7 @@ from .events import (
     TakeSnapshot,
     Write,
 )
-from .kept_state import KeptState
+from .kept_state import KeptState, combine
 from .persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, ShareState, StateBatch
 from .records import StateRecord
 

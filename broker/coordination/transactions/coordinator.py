@@ -29,7 +29,7 @@ from ..alarms import IDS_A_TURN, Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
-from ..shards import MAX_ID_BYTES, Shards
+from ..shards import Shards
 from . import description, events, records, requests
 from .actor import TransactionActor, WriteMarker
 from .queries import Queries
@@ -172,14 +172,7 @@ class TransactionCoordinator:
         return call.result()
 
     def verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        topic: str,
-        index: int,
-        *,
-        implicit: bool,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, index: int, *, implicit: bool
     ) -> ErrorCode:
         """Return whether a batch of this producer may begin to write to a partition in its transaction.
 
@@ -264,7 +257,7 @@ class TransactionCoordinator:
 
     def _check(self, transactional_id: str) -> ErrorCode:
         """Return why this broker does not coordinate an id; NONE if it does."""
-        if not transactional_id or len(transactional_id.encode()) > MAX_ID_BYTES:
+        if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         return self.shards.check(transactional_id)
 

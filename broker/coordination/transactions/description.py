@@ -89,10 +89,7 @@ def describe(transactional_id: str, transaction: Transaction | None, error: Erro
 
 
 def list_ids(
-    transactions: Sequence[Transaction],
-    request: ListTransactionsRequest,
-    now_ms: int,
-    pattern: IdPattern | None,
+    transactions: Sequence[Transaction], request: ListTransactionsRequest, now_ms: int, pattern: IdPattern | None
 ) -> ListTransactionsResponse | LargeResponse[ListTransactionsResponse]:
     """Return a ListTransactions response. An unknown state matches no id; `pattern` None matches every id."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in _BY_NAME]

@@ -14,11 +14,53 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import completion, events, initialization, partitions, preparation
-from .events import Expire, Outcome
+from ....protocol.errors import ErrorCode
+from . import completion, events, initialization, preparation
+from .events import AddPartitions, Expire, Outcome, Verified, VerifyPartitions
 from .records import TransactionRecord
-from .states import IDLE
+from .states import ENDING, IDLE, TransactionState
 from .transaction import Transaction
+
+
+def add_partitions(transaction: Transaction, event: AddPartitions, outcome: Outcome, now_ms: int) -> None:
+    """Add partitions, before they hold anything of the transaction. The first ones open it."""
+    error = _check_owner(transaction, event.producer_id, event.producer_epoch)
+    standing = transaction.standing
+    known = transaction.state is TransactionState.ONGOING and event.partitions <= standing.partitions
+    outcome.reply(event.token, error)
+    if error is not ErrorCode.NONE or known:
+        return
+    ongoing = standing.moved(
+        TransactionState.ONGOING,
+        now_ms,
+        partitions=standing.partitions | event.partitions,
+        start_ms=now_ms if transaction.state in IDLE else standing.start_ms,
+        client_version=event.client_version,
+    )
+    outcome.records.append(transaction.record(ongoing))
+
+
+def verify_partitions(transaction: Transaction, event: VerifyPartitions, outcome: Outcome, now_ms: int) -> None:
+    """Answer which partitions belong to the open transaction. Nothing changes."""
+    error = _check_owner(transaction, event.producer_id, event.producer_epoch)
+    if error is not ErrorCode.NONE:
+        outcome.reply(event.token, error)
+        return
+    # An idle id has no partitions.
+    outcome.reply(event.token, Verified(event.partitions & transaction.standing.partitions))
+
+
+def _check_owner(transaction: Transaction, producer_id: int, producer_epoch: int) -> ErrorCode:
+    """Return why this producer may not write in a transaction now; NONE if it may."""
+    standing = transaction.standing
+    if transaction.state in ENDING and (producer_id, producer_epoch) == standing.owner_after_end():
+        # The end was answered with a new producer id, because the epochs were used up. Kafka rejects it for good (49).
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    if producer_id != standing.producer_id:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if producer_epoch != standing.producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    return ErrorCode.CONCURRENT_TRANSACTIONS if transaction.state in ENDING else ErrorCode.NONE
 
 
 def expire(transaction: Transaction, event: Expire, outcome: Outcome, now_ms: int) -> None:
@@ -37,8 +79,8 @@ def step(transaction: Transaction, event: events.Event, now_ms: int) -> events.O
 
 STEPS: dict[type[events.Event], Callable[[Transaction, Any, events.Outcome, int], None]] = {
     events.Initialize: initialization.initialize,
-    events.AddPartitions: partitions.add_partitions,
-    events.VerifyPartitions: partitions.verify_partitions,
+    events.AddPartitions: add_partitions,
+    events.VerifyPartitions: verify_partitions,
     events.EndTransaction: preparation.end_transaction,
     events.LookForTimeout: preparation.look_for_timeout,
     events.Abandon: preparation.abandon,

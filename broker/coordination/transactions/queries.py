@@ -272,12 +272,7 @@ class Queries:
         return Held(actor, outcome)
 
     def _appended(
-        self,
-        query: Query,
-        record: QueryRecord,
-        held: list[Held],
-        call: EndCall,
-        error: KafkaError | None,
+        self, query: Query, record: QueryRecord, held: list[Held], call: EndCall, error: KafkaError | None
     ) -> None:
         """Let the records take effect, or nothing. The driver is answered first: the batch is decided."""
         self._writing.discard(query.query_id)

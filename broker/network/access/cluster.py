@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....protocol.apis import ApiKey
@@ -76,53 +77,39 @@ def list_reassignments(portions: Portions) -> Access:
     return cluster(Operation.DESCRIBE, deny)
 
 
-def log_dirs() -> Access:
-    """Return the access of DescribeLogDirs."""
+@partial(cluster, Operation.DESCRIBE)
+def log_dirs(caller: Caller, request: Any) -> Any:
+    """Access to DescribeLogDirs."""
+    if caller.api_version >= _FIRST_LOG_DIRS_WITH_ERROR:
+        raise KafkaError(_DENIED)
+    from ....protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 
-    def deny(caller: Caller, request: Any) -> Any:
-        if caller.api_version >= _FIRST_LOG_DIRS_WITH_ERROR:
-            raise KafkaError(_DENIED)
-        from ....protocol.messages.describe_log_dirs import DescribeLogDirsResponse
-
-        return DescribeLogDirsResponse()
-
-    return cluster(Operation.DESCRIBE, deny)
+    return DescribeLogDirsResponse()
 
 
-def describe_credentials() -> Access:
-    """Return the access of DescribeUserScramCredentials. A denial has a result of no user, as in Kafka."""
+@partial(cluster, Operation.DESCRIBE)
+def describe_credentials(caller: Caller, request: Any) -> Any:
+    """Access to DescribeUserScramCredentials. A denial has a result of no user, as in Kafka."""
+    from ....protocol.messages import describe_user_scram_credentials as messages
 
-    def deny(caller: Caller, request: Any) -> Any:
-        from ....protocol.messages import describe_user_scram_credentials as messages
-
-        nobody = messages.DescribeUserScramCredentialsResult("", int(_DENIED), None)
-        return messages.DescribeUserScramCredentialsResponse(
-            error_code=int(_DENIED), error_message=None, results=[nobody]
-        )
-
-    return cluster(Operation.DESCRIBE, deny)
+    nobody = messages.DescribeUserScramCredentialsResult("", int(_DENIED), None)
+    return messages.DescribeUserScramCredentialsResponse(error_code=int(_DENIED), error_message=None, results=[nobody])
 
 
-def alter_credentials() -> Access:
-    """Return the access of AlterUserScramCredentials. A denial is an error of each user, by name."""
+@partial(cluster, Operation.ALTER)
+def alter_credentials(caller: Caller, request: Any) -> Any:
+    """Access to AlterUserScramCredentials. A denial is an error of each user, by name."""
+    from ....protocol.messages import alter_user_scram_credentials as messages
 
-    def deny(caller: Caller, request: Any) -> Any:
-        from ....protocol.messages import alter_user_scram_credentials as messages
-
-        users = sorted({each.name for each in (*request.deletions, *request.upsertions)})
-        results = [messages.AlterUserScramCredentialsResult(name, int(_DENIED), _DENIED.text) for name in users]
-        return messages.AlterUserScramCredentialsResponse(results=results)
-
-    return cluster(Operation.ALTER, deny)
+    users = sorted({each.name for each in (*request.deletions, *request.upsertions)})
+    results = [messages.AlterUserScramCredentialsResult(name, int(_DENIED), _DENIED.text) for name in users]
+    return messages.AlterUserScramCredentialsResponse(results=results)
 
 
-def alter_quotas() -> Access:
-    """Return the access of AlterClientQuotas. A denial is an error of each entity."""
+@partial(cluster, Operation.ALTER_CONFIGS)
+def alter_quotas(caller: Caller, request: Any) -> Any:
+    """Access to AlterClientQuotas. A denial is an error of each entity."""
+    from ....protocol.messages import alter_client_quotas as messages
 
-    def deny(caller: Caller, request: Any) -> Any:
-        from ....protocol.messages import alter_client_quotas as messages
-
-        results = [messages.EntryResult(int(_DENIED), _DENIED.text, each.entity) for each in request.entries]
-        return messages.AlterClientQuotasResponse(entries=results)
-
-    return cluster(Operation.ALTER_CONFIGS, deny)
+    results = [messages.EntryResult(int(_DENIED), _DENIED.text, each.entity) for each in request.entries]
+    return messages.AlterClientQuotasResponse(entries=results)

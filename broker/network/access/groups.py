@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -36,23 +37,19 @@ _FIRST_WITH_GROUPS = 8
 _FIRST_WITHOUT_PROTOCOL = 7
 
 
-def member() -> Access:
-    """Return the access of what a member of a group does."""
-    return whole(Operation.READ, _GROUP, "group_id", _DENIED)
+# Access to what a member of a group does.
+member = whole(Operation.READ, _GROUP, "group_id", _DENIED)
 
 
-def join() -> Access:
-    """Return the access of JoinGroup."""
+@partial(Access, "READ on the GROUP of the request")
+def join(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to JoinGroup."""
+    if caller.may(Operation.READ, _GROUP, request.group_id):
+        return proceed(request)
+    from ....protocol.messages.join_group import JoinGroupResponse
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may(Operation.READ, _GROUP, request.group_id):
-            return proceed(request)
-        from ....protocol.messages.join_group import JoinGroupResponse
-
-        protocol = None if caller.api_version >= _FIRST_WITHOUT_PROTOCOL else ""
-        return JoinGroupResponse(error_code=int(_DENIED), protocol_name=protocol)
-
-    return Access("READ on the GROUP of the request", check)
+    protocol = None if caller.api_version >= _FIRST_WITHOUT_PROTOCOL else ""
+    return JoinGroupResponse(error_code=int(_DENIED), protocol_name=protocol)
 
 
 def each_group(portions: Portions, operation: Operation) -> Access:
@@ -84,19 +81,16 @@ def consumer_member() -> Access:
                 raise KafkaError(_TOPIC_DENIED)
         return proceed(request)
 
-    return both(member(), Access("DESCRIBE on each TOPIC that it subscribes by name", check))
+    return both(member, Access("DESCRIBE on each TOPIC that it subscribes by name", check))
 
 
-def share_member() -> Access:
-    """Return the access of what a member of a share group fetches and acknowledges. Its handler checks the topics."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        # A request without a group is invalid; the handler says so.
-        if request.group_id is not None and not caller.may(Operation.READ, _GROUP, request.group_id):
-            raise KafkaError(_DENIED)
-        return proceed(request)
-
-    return Access("READ on the GROUP; READ on each TOPIC", check)
+@partial(Access, "READ on the GROUP; READ on each TOPIC")
+def share_member(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to what a member of a share group fetches and acknowledges. Its handler checks the topics."""
+    # A request without a group is invalid; the handler says so.
+    if request.group_id is not None and not caller.may(Operation.READ, _GROUP, request.group_id):
+        raise KafkaError(_DENIED)
+    return proceed(request)
 
 
 def describe_members(portions: Portions) -> Access:
@@ -140,19 +134,16 @@ def delete_offsets(portions: Portions) -> Access:
     return both(group, each_topic(portions, Operation.READ))
 
 
-def list_all() -> Access:
-    """Return the access of ListGroups: all of them, or those that the client may describe."""
+@partial(Access, "DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")
+def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to ListGroups: all of them, or those that the client may describe."""
+    if caller.may_cluster(Operation.DESCRIBE, audited=False):
+        return proceed(request)
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.DESCRIBE, audited=False):
-            return proceed(request)
+    def may_see(group: Any) -> bool:
+        return caller.may(Operation.DESCRIBE, _GROUP, group.group_id, audited=False)
 
-        def may_see(group: Any) -> bool:
-            return caller.may(Operation.DESCRIBE, _GROUP, group.group_id, audited=False)
-
-        return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
-
-    return Access("DESCRIBE on the cluster; without it only groups with DESCRIBE are listed", check)
+    return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
 
 
 def fetch_offsets(portions: Portions) -> Access:
@@ -247,26 +238,23 @@ def _may_see(caller: Caller, topic: Any) -> bool:
     return name is not None and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
 
 
-def coordinators() -> Access:
-    """Return the access of FindCoordinator: DESCRIBE on the group or transactional id, CLUSTER_ACTION for shares."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        is_list = caller.api_version >= 4
-        keys = request.coordinator_keys if is_list else [request.key]
-        refused = {key: code for key in keys if (code := _coordinator_error(caller, request.key_type, key))}
-        if not refused:
-            return proceed(request)
-        if not is_list:
-            return _no_coordinator(refused[request.key])
-        results = _no_coordinators(refused)
-        rest = [key for key in keys if key not in refused]
-        if not rest:
-            # Nothing is to be looked for, and no topic of coordinators to be created.
-            return _response_of(results)
-        allowed = with_field(request, "coordinator_keys", rest)
-        return amended(proceed(allowed), lambda response: response.coordinators.extend(results))
-
-    return Access("DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups", check)
+@partial(Access, "DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups")
+def coordinators(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to FindCoordinator: DESCRIBE on the group or transactional id, CLUSTER_ACTION for shares."""
+    is_list = caller.api_version >= 4
+    keys = request.coordinator_keys if is_list else [request.key]
+    refused = {key: code for key in keys if (code := _coordinator_error(caller, request.key_type, key))}
+    if not refused:
+        return proceed(request)
+    if not is_list:
+        return _no_coordinator(refused[request.key])
+    results = _no_coordinators(refused)
+    rest = [key for key in keys if key not in refused]
+    if not rest:
+        # Nothing is to be looked for, and no topic of coordinators to be created.
+        return _response_of(results)
+    allowed = with_field(request, "coordinator_keys", rest)
+    return amended(proceed(allowed), lambda response: response.coordinators.extend(results))
 
 
 def _coordinator_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:

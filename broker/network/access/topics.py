@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from functools import partial
 from itertools import compress
 from operator import not_
 from typing import Any
@@ -131,24 +132,21 @@ def _hide_configs(caller: Caller, result: Any) -> None:
     result.configs = []
 
 
-def delete() -> Access:
-    """Return the access of DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.DELETE, audited=False):
-            return proceed(request)
-        by_state = caller.api_version >= 6
-        field = "topics" if by_state else "topic_names"
-        rest: list[Any] = []
-        refused: list[tuple[str | None, bytes]] = []
-        for item in getattr(request, field):
-            name, topic_id = (item.name, item.topic_id) if by_state else (item, ZERO_UUID)
-            shown = _shown_if_denied(caller, name, topic_id)
-            rest.append(item) if shown is None else refused.append(shown)
-        results = _deletion_results(refused)
-        return amended(proceed(with_field(request, field, rest)), lambda response: response.responses.extend(results))
-
-    return Access("DELETE on the cluster, or DESCRIBE and DELETE on each TOPIC", check)
+@partial(Access, "DELETE on the cluster, or DESCRIBE and DELETE on each TOPIC")
+def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
+    if caller.may_cluster(Operation.DELETE, audited=False):
+        return proceed(request)
+    by_state = caller.api_version >= 6
+    field = "topics" if by_state else "topic_names"
+    rest: list[Any] = []
+    refused: list[tuple[str | None, bytes]] = []
+    for item in getattr(request, field):
+        name, topic_id = (item.name, item.topic_id) if by_state else (item, ZERO_UUID)
+        shown = _shown_if_denied(caller, name, topic_id)
+        rest.append(item) if shown is None else refused.append(shown)
+    results = _deletion_results(refused)
+    return amended(proceed(with_field(request, field, rest)), lambda response: response.responses.extend(results))
 
 
 def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple[str | None, bytes] | None:
@@ -203,13 +201,10 @@ def producers(portions: Portions) -> Access:
     return each(portions, Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
 
 
-def lease() -> Access:
-    """Return the access of a lease of segments: what a Fetch needs."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Future[Any]:
-        name = topic_of(caller, request)
-        if name is not None and not caller.may(Operation.READ, _TOPIC, name):
-            raise KafkaError(_DENIED)
-        return proceed(request)
-
-    return Access("READ on the TOPIC", check)
+@partial(Access, "READ on the TOPIC")
+def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Future[Any]:
+    """Access to a lease of segments: what a Fetch needs."""
+    name = topic_of(caller, request)
+    if name is not None and not caller.may(Operation.READ, _TOPIC, name):
+        raise KafkaError(_DENIED)
+    return proceed(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -33,21 +34,18 @@ _ID = ResourceType.TRANSACTIONAL_ID
 _FIRST_AMONG_BROKERS = 4
 
 
-def initialize() -> Access:
-    """Return the access of InitProducerId: a transactional id, or for an idempotent producer any topic to write to."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if request.transactional_id is not None:
-            if not caller.may(Operation.WRITE, _ID, request.transactional_id):
-                return _no_producer(_DENIED)
-        elif not (
-            caller.may_cluster(Operation.IDEMPOTENT_WRITE, audited=False)
-            or caller.may_by_type(Operation.WRITE, ResourceType.TOPIC)
-        ):
-            return _no_producer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return proceed(request)
-
-    return Access("WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE", check)
+@partial(Access, "WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE")
+def initialize(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to InitProducerId: a transactional id, or for an idempotent producer any topic to write to."""
+    if request.transactional_id is not None:
+        if not caller.may(Operation.WRITE, _ID, request.transactional_id):
+            return _no_producer(_DENIED)
+    elif not (
+        caller.may_cluster(Operation.IDEMPOTENT_WRITE, audited=False)
+        or caller.may_by_type(Operation.WRITE, ResourceType.TOPIC)
+    ):
+        return _no_producer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return proceed(request)
 
 
 def _no_producer(code: ErrorCode) -> Any:
@@ -56,14 +54,12 @@ def _no_producer(code: ErrorCode) -> Any:
     return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
 
-def end() -> Access:
-    """Return the access of EndTxn."""
-    return whole(Operation.WRITE, _ID, "transactional_id", _DENIED)
+# Access to EndTxn.
+end = whole(Operation.WRITE, _ID, "transactional_id", _DENIED)
 
 
-def add_offsets() -> Access:
-    """Return the access of AddOffsetsToTxn."""
-    return both(end(), whole(Operation.READ, ResourceType.GROUP, "group_id", _GROUP_DENIED))
+# Access to AddOffsetsToTxn.
+add_offsets = both(end, whole(Operation.READ, ResourceType.GROUP, "group_id", _GROUP_DENIED))
 
 
 def commit_offsets(portions: Portions) -> Access:
@@ -84,8 +80,7 @@ def add_partitions(portions: Portions) -> Access:
         if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
             return all_denied(caller, request, portions, _DENIED)
         rest, refused = split(
-            request.v3_and_below_topics,
-            lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name),
+            request.v3_and_below_topics, lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
         )
         if not refused:
             return proceed(request)
@@ -122,31 +117,27 @@ def describe(portions: Portions) -> Access:
     return amending(by_id, amend, "; TOPICs without DESCRIBE are left out")
 
 
-def list_all() -> Access:
-    """Return the access of ListTransactions: those that the client may describe."""
-    return only_seen("transaction_states", "transactional_id", _ID, "TRANSACTIONAL_IDs with DESCRIBE")
+# Access to ListTransactions: those that the client may describe.
+list_all = only_seen("transaction_states", "transactional_id", _ID, "TRANSACTIONAL_IDs with DESCRIBE")
 
 
 # -- Queries
 
 
-def join_query() -> Access:
-    """Return the access of a task that takes part in a query's batch: its query id is as a transactional id."""
-    return whole(Operation.WRITE, _ID, "query_id", _DENIED)
+# Access to a task that takes part in a query's batch: its query id is as a transactional id.
+join_query = whole(Operation.WRITE, _ID, "query_id", _DENIED)
 
 
 def end_query_batch() -> Access:
     """Return the access of the end of a query's batch: the query id and each participant's transactional id."""
-    of_query = join_query()
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         if not all(caller.may(Operation.WRITE, _ID, each.transactional_id) for each in request.participants):
             raise KafkaError(_DENIED)
         return proceed(request)
 
-    return both(of_query, Access("WRITE on each participant's TRANSACTIONAL_ID", check))
+    return both(join_query, Access("WRITE on each participant's TRANSACTIONAL_ID", check))
 
 
-def describe_queries() -> Access:
-    """Return the access of the list of queries: those that the client may describe."""
-    return only_seen("queries", "query_id", _ID, "query ids with DESCRIBE as a TRANSACTIONAL_ID")
+# Access to the list of queries: those that the client may describe.
+describe_queries = only_seen("queries", "query_id", _ID, "query ids with DESCRIBE as a TRANSACTIONAL_ID")

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from ...clock import Clock
 from ...configs.listener_config import ListenerConfig
 from ..pem import StoreError
-from .exchange import Exchange
+from .exchange import Exchange, plain
 from .jaas import BadLine, Module, parse
 from .oauthbearer import UnsecuredTokens, Validate, oauthbearer
-from .plain import plain
 from .scram import HASHES, Credential, Stranger, scram
 
 # From a mechanism of SCRAM and a user's name to what is kept of the password.

@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.background.cleaner import cleaning_rules
+from odradek.broker.background.compaction_process import CompactionFailed, CompactionProcess
 from odradek.broker.configs.topic_config import TopicConfig
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
 from odradek.storage.checkpoints import CLEANER_OFFSET as FILE_NAME
 from odradek.storage.checkpoints import read_offsets
+from odradek.storage.compaction import worker
 from odradek.storage.compaction.compaction import Job, Source
 from odradek.storage.compaction.plan import CleaningRules
 from odradek.storage.compaction.worker import Throttle, job_from_json, job_to_json
 from odradek.storage.errors import DiskError
-from odradek.storage.files import Disk
-from odradek.storage.log import Log
+from odradek.storage.files import Disk, File
+from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.disk import FaultyDisk
 from odradek.tests.support.raw import Raw
 
 WAIT_S = 30
@@ -253,6 +258,48 @@ async def test_a_partition_goes_offline_whose_cleaned_segment_cannot_take_its_pl
     assert not topic.partitions[0].is_online
 
 
+async def test_a_disk_that_is_full_at_any_step_is_cleaned_once_there_is_room(
+    config: BrokerConfig, clock: FakeClock
+) -> None:
+    disk = FaultyDisk()
+    async with Broker(config, clock=clock, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", **COMPACTED)
+        log, rounds, full_at = log_of(broker), 0, 0
+        while full_at <= disk.steps:
+            await fill(raw, 20)
+            expected = values(log)
+            full_at = disk.steps + rounds
+            disk.nameless = range(full_at, full_at + 1)
+            await round_of(broker, clock)
+            assert values(log) == expected
+            rounds += 1
+        assert rounds > 12
+        await fill(raw, 1000)
+        size = log.size_bytes
+        await round_of(broker, clock)
+        assert log.size_bytes < size / 2
+        assert not list(log.directory.glob("*.swap"))
+
+
+async def test_a_process_that_finds_no_room_tries_again_in_the_next_round(
+    broker: Broker, raw: Raw, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await raw.create_topic("t", **COMPACTED)
+    await fill(raw)
+    size = log_of(broker).size_bytes
+
+    async def fails(self: CompactionProcess, job: Job, bytes_per_second: float) -> AsyncIterator[dict[str, Any]]:
+        raise CompactionFailed("write: no room", may_pass=True)
+        yield {}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CompactionProcess, "run", fails)
+        await round_of(broker, clock)
+    assert log_of(broker).size_bytes == size
+    await round_of(broker, clock)
+    assert log_of(broker).size_bytes < size / 2
+
+
 async def test_a_stop_in_the_middle_of_a_cleaning_loses_nothing(config: BrokerConfig, clock: FakeClock) -> None:
     slow = replace(config, log_cleaner_io_max_bytes_per_second=1.0)
     async with Broker(slow, clock=clock) as broker:
@@ -308,6 +355,21 @@ async def test_an_internal_topic_without_compaction_is_compacted_from_the_next_s
 def test_a_job_arrives_unchanged_in_the_process() -> None:
     job = Job(Path("/a/b-0"), (Source(0, 5, 100),), 3, 4, 5, 6, 7, 8, 9, ((0, 34),), ((1, 2),), ((3, 0),))
     assert job_from_json(job_to_json(job, 1.5)) == (job, 1.5)
+
+
+@pytest.mark.parametrize(("number", "may_pass"), [(errno.ENOSPC, True), (errno.EMFILE, True), (errno.EIO, False)])
+def test_the_process_says_whether_a_failure_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, may_pass: bool
+) -> None:
+    def fails(self: Disk, path: Path, **options: bool) -> File:
+        raise DiskError("open", path, OSError(number, "why"))
+
+    Log.open(tmp_path, LogConfig(), clean=True, now_ms=0).close()
+    job = Job(tmp_path, (Source(0, 1, 100),), 0, 0, 0, 1000, 1000, 100, 1000)
+    monkeypatch.setattr(Disk, "open", fails)
+    out = StringIO()
+    worker.run(job_to_json(job, 1e9), out)
+    assert json.loads(out.getvalue())["may_pass"] is may_pass
 
 
 def test_the_throttle_sleeps_as_long_as_its_rate_asks() -> None:

@@ -12,15 +12,18 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.cluster import security_steps
+from odradek.broker.cluster.config_watch import ConfigWatch
 from odradek.broker.cluster.first_users import set_password
 from odradek.broker.cluster.security import ClusterSecurity
 from odradek.broker.cluster.security_steps import change_acls, change_entity
 from odradek.broker.cluster.security_znodes import encode_credential, pattern_of
+from odradek.broker.cluster.znodes import encode_config, encode_config_change
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.quotas.entities import Entity
 from odradek.broker.security.acls import Acl, Operation, PatternType, Permission, ResourceType
 from odradek.broker.security.principals import user
 from odradek.broker.security.sasl.scram import credential_of
+from odradek.broker.topics.cluster_topics import ClusterTopics
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
@@ -183,6 +186,39 @@ async def test_a_znode_that_makes_no_sense_keeps_no_other_change_from_a_broker(
     session.find()
     await until(lambda: not may_read(first, "other") and security.credential("SCRAM-SHA-256", "carol") is None)
     assert may_read(first, "orders")
+
+
+async def test_configs_that_make_no_sense_leave_those_of_before(cluster: SecureMembers) -> None:
+    """With the broker's own, retention would delete the records of a topic that keeps them for ever."""
+    first, _ = await start_two(cluster)
+    assert (await (await cluster.raw(first)).create_topic("t", 1, 2, retention_ms="-1")).error_code == 0
+    await until(lambda: first.topics.get("t") is not None)
+    topic, member = first.topics.get("t"), first.services.cluster
+    assert topic is not None and member is not None and isinstance(member.zookeeper, ModelledSession)
+    member.zookeeper.lose()
+    cluster.ensemble.put_by_hand("/config/topics/t", b"{")
+    cluster.ensemble.make("/config/brokers/<default>", encode_config({"message.max.bytes": "99000"}))
+    member.zookeeper.find()
+    # The configs of topics are read after it.
+    await until(lambda: first.config.message_max_bytes == 99000)
+    await member.admin.refresh_configs()
+    assert topic.config.retention_ms == -1
+
+
+async def test_configs_that_change_before_their_topic_is_known_are_those_that_it_gets(cluster: SecureMembers) -> None:
+    """A broker that gets thousands of partitions has read their topics' configs seconds before."""
+    services, ensemble = (await start_two(cluster))[0].services, cluster.ensemble
+    assert isinstance(services.topics, ClusterTopics) and isinstance(services.security, ClusterSecurity)
+    assert services.cluster is not None
+    session = services.cluster.zookeeper
+    watch = ConfigWatch(session, 1, services.topics, services.reconfiguration, services.security, lambda: None)
+    ensemble.make("/config/topics/new", encode_config({"retention.ms": "1"}))
+    configs = await watch.topic_configs(["new"])
+    assert configs == {"new": {"retention.ms": "1"}}
+    ensemble.put_by_hand("/config/topics/new", encode_config({"retention.ms": "2"}))
+    ensemble.make("/config/changes/config_change_9999999999", encode_config_change("topics", "new"))
+    await watch.read_changes()
+    assert configs == {"new": {"retention.ms": "2"}}
 
 
 async def test_notifications_of_long_ago_are_removed(cluster: SecureMembers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ import logging
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
-from odradek.broker import Broker
+from odradek.broker import Broker, BrokerConfig
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.server import serve
@@ -140,6 +141,13 @@ async def test_the_data_directory_of_another_cluster_or_number_is_refused(
         await Broker(cluster.config("a", broker_id=1, zookeeper_connect=elsewhere)).start()
     with pytest.raises(StartError, match=r"belongs to a broker of a cluster: set zookeeper.connect"):
         await Broker(cluster.config("a", node_id=1, zookeeper_connect=None)).start()
+
+
+@pytest.mark.parametrize("connect", ["", "/chroot", ":2181", "zk:port", "zk:99999"])
+async def test_a_zookeeper_without_a_host_and_a_port_refuses_the_start(tmp_path: Path, connect: str) -> None:
+    config = BrokerConfig(log_dirs=(str(tmp_path / "data"),), broker_id=1, zookeeper_connect=connect)
+    with pytest.raises(StartError, match=rf"zookeeper\.connect={connect} is no HOST:PORT"):
+        await Broker(config).start()
 
 
 async def test_no_zookeeper_refuses_the_start_within_the_connection_timeout(cluster: Members) -> None:

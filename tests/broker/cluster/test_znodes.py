@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.cluster import znodes
-from odradek.broker.cluster.config_store import read_changes, read_configs, write_config
+from odradek.broker.cluster.config_watch import read_changes, read_configs, write_config
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
@@ -115,7 +116,10 @@ def test_configs_and_notices_that_cannot_be_read_keep_no_others_from_being_read(
     zookeeper = FakeZookeeper()
     zookeeper.make("/config/topics/bad", b"{")
     zookeeper.make("/config/topics/good", znodes.encode_config({"retention.ms": "1"}))
-    assert run(zookeeper, read_configs("topics", ["bad", "good"])) == {"bad": {}, "good": {"retention.ms": "1"}}
+    assert run(zookeeper, read_configs("topics", ["none", "bad", "good"])) == {
+        "none": {},
+        "good": {"retention.ms": "1"},
+    }
     zookeeper.make("/config/changes/config_change_0000000001", b"nonsense")
     zookeeper.make("/config/changes/config_change_0000000002", znodes.encode_config_change("topics", "good"))
     # Made by hand: no number that later notices follow.
@@ -135,6 +139,23 @@ def machine() -> ControllerMachine:
 
 
 # What is written, below which znode, and what is there afterwards.
+@pytest.mark.parametrize("exists", [True, False])
+def test_configs_are_announced_wherever_their_writing_is_cut_short(exists: bool) -> None:
+    """A client that goes away while ZooKeeper hesitates ends the steps."""
+    content = znodes.encode_config({"retention.ms": "1"})
+    for count in range(1, 20):
+        zookeeper = FakeZookeeper()
+        if exists:
+            zookeeper.make("/config/topics/t", znodes.encode_config({}))
+        session, steps, result = zookeeper.connect(), write_config("topics", "t", {"retention.ms": "1"}), None
+        with suppress(StopIteration):
+            for _ in range(count):
+                result = zookeeper.run(session, steps.send(result))
+        is_written = zookeeper.get("/config/topics/t") == content
+        assert is_written == bool(zookeeper.children_of("/config/changes"))
+    assert is_written
+
+
 @pytest.mark.parametrize(
     ("steps", "removed", "made"),
     [

@@ -80,8 +80,10 @@ OTHER_RANGES = {
     ("broker", "socket.receive.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "socket.send.buffer.bytes"): "-1 leaves it to the system; lower ones mean nothing",
     ("broker", "authorizer.class.name"): "Kafka loads any class, and finds no null either",
+    ("broker", "max.connections"): "Kafka refuses 0 from a client, so that somebody can connect",
+    ("broker", "max.connection.creation.rate"): "the same",
     ("broker", "log.cleaner.threads"): "one process cleans",
-    ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for as much for each thread when it starts",
+    ("broker", "log.cleaner.dedupe.buffer.size"): "Kafka asks for more than a MiB for each thread when it starts",
     ("broker", "log.roll.ms"): "0 would close a segment with every record",
     ("broker", "log.roll.jitter.ms"): "less than none means nothing",
     ("broker", "offsets.topic.segment.bytes"): "a topic's segment.bytes is not smaller: Kafka fails to make it",
@@ -214,6 +216,11 @@ def test_defaults_are_the_documented_ones() -> None:
         ("super.users", "User:a", "needs authorizer.class.name"),
         ("super.users", "a", "as User:admin, not 'a'"),
         ("allow.everyone.if.no.acl.found", "true", "needs authorizer.class.name"),
+        ("max.connections", "0", "at least 1"),
+        ("max.connection.creation.rate", "0", "at least 1"),
+        ("max.connections.per.ip", "0", "only with max.connections.per.ip.overrides"),
+        ("log.cleaner.dedupe.buffer.size", "1048576", "at least 1048577"),
+        ("log.cleaner.io.max.bytes.per.second", "1_000", "must be a number"),
     ],
 )
 def test_the_error_of_a_bad_value_has_name_range_and_value(name: str, text: str, reason: str) -> None:
@@ -530,6 +537,6 @@ def test_names_that_no_config_has_are_not_kept(name: str) -> None:
 
 
 def test_a_value_of_megabytes_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"super\.users=x+\.\.\.: must have at most 262144 characters"):
-        BrokerConfig.parse({"super.users": "x" * 262_145})
+    with pytest.raises(ConfigError, match=r"super\.users=x+\.\.\.: must have at most 32767 characters"):
+        BrokerConfig.parse({"super.users": "x" * 32_768})
     assert nearest("log.segment.bites" + "s" * 250, ["log.segment.bytes"]) == ("", 0.0)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.pending_writes import PendingWrites
-from odradek.broker.coordination.replay import Ended, Replay, Written
+from odradek.broker.coordination.replay import Ended, PendingWrites, Replay, Written
 
 KEYS = st.sampled_from([b"a", b"b"])
 LOG = st.lists(

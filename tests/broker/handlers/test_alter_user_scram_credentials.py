@@ -72,6 +72,12 @@ async def test_passwords_are_set_described_and_deleted(raw: Raw) -> None:
             [password(), password(mechanism=SHA512)],
             (92, "A user credential cannot be altered twice in the same request"),
         ),
+        ([password(iterations=1), password()], (93, "Too few iterations")),
+        (
+            [ScramCredentialDeletion("nobody", SHA256), password("nobody")],
+            (91, "Attempt to delete a user credential that does not exist"),
+        ),
+        ([ScramCredentialUpsertion("u", SHA256, 4096, b"salt", b"")], (93, "The salted password must not be empty")),
     ],
 )
 async def test_a_wrong_change_is_rejected_and_others_are_made(raw: Raw, changes: list[Any], result: Any) -> None:

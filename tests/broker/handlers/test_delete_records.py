@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import logging
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.background import retention
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import (
@@ -131,3 +134,44 @@ async def test_a_full_disk_is_an_error_and_moves_no_log_start(config: BrokerConf
         }
         disk.room_bytes = None
         assert await delete(raw, t={0: 5}) == {"t": {0: (0, 5)}}
+
+
+async def test_the_segments_of_many_partitions_are_dropped_a_few_a_turn(
+    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "SEGMENTS_A_TURN", 2)
+    await raw.create_topic("t", 4, **SMALL)
+    topic = broker.topics.get("t")
+    assert topic is not None
+    for index in range(4):
+        for _ in range(10):
+            assert (await raw.produce("t", batch_of(b"x"), index)).error_code == 0
+
+    def segments() -> int:
+        return sum(len(each.log.segments) for each in topic.partitions)
+
+    assert segments() == 20
+    for each in topic.partitions:
+        broker.services.background.record_deletion.delete_records(each, 10)
+    # The start moves at once, and nobody reads what is below it.
+    assert {each.log.log_start_offset for each in topic.partitions} == {10}
+    left = [segments()]
+    while left[-1] > 4:
+        await asyncio.sleep(0)
+        left.append(segments())
+    assert all(before - after <= 2 for before, after in itertools.pairwise([20, *left]))
+
+
+async def test_a_topic_that_is_deleted_while_its_segments_are_dropped_is_no_failure(
+    broker: Broker, raw: Raw, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "SEGMENTS_A_TURN", 1)
+    await fill(raw)
+    topic = broker.topics.get("t")
+    assert topic is not None
+    broker.services.background.record_deletion.delete_records(topic.partitions[0], 10)
+    assert len(topic.partitions[0].log.segments) == 4
+    broker.services.delete_topic(topic)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.storage import file_systems
+from odradek.storage import page_cache
 from odradek.storage.files import Disk, File
 from odradek.tests.support.raw import Raw, batch_of
 
@@ -62,5 +62,5 @@ async def test_a_system_that_cannot_tell_what_is_cached_serves_fetches(
 ) -> None:
     """Such as macOS: every read goes to a thread."""
     monkeypatch.delattr(os, "RWF_NOWAIT", raising=False)
-    monkeypatch.setattr(file_systems, "NOWAIT", None)
+    monkeypatch.setattr(page_cache, "NOWAIT", None)
     assert await fetch_all(config, CountingDisk()) >= BATCHES

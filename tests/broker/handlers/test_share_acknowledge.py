@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.broker.coordination.share.persister import StateBatch
-from odradek.protocol.errors import ErrorCode
+from odradek.broker.handlers import share_acknowledge
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
 from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.raw import batch_of
 from odradek.tests.support.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, Said, data_of
@@ -179,3 +187,33 @@ async def test_a_write_that_others_have_passed_does_not_set_the_start_back(
     assert world.state().start_offset == 10
     # Nor for a moment: the broker may be killed after each write.
     assert persister.starts == sorted(persister.starts)
+
+
+async def test_a_partition_that_is_named_twice_is_answered_once_both_are_written(
+    world: ShareWorld, persister: MemoryPersister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await world.member("ann", 0)
+    assert await world.gets(ann) == [(0, 9, 1)]
+    write = persister.write
+
+    async def fails_late(*arguments: Any) -> None:
+        monkeypatch.setattr(persister, "write", write)
+        await asyncio.sleep(0)
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    monkeypatch.setattr(persister, "write", fails_late)
+    twice = [AcknowledgePartition(0, [AcknowledgementBatch(*each, [ACCEPT])]) for each in ((0, 4), (5, 9))]
+    request = ShareAcknowledgeRequest("g", "ann", ann.epoch, topics=[AcknowledgeTopic(world.topic_id, twice)])
+    response = await ann.raw.ask(ApiKey.SHARE_ACKNOWLEDGE, 2, request)
+    assert data_of(response).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.state().batches == (StateBatch(5, 9, 2, 1),)
+
+
+async def test_types_that_would_hold_the_loop_are_rejected(world: ShareWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch of the log may have a hundred thousand records, and each could be a batch of the share coordinator."""
+    monkeypatch.setattr(share_acknowledge, "MAX_BATCHES", 4)
+    ann = await world.member("ann", 0)
+    assert await world.gets(ann) == [(0, 9, 1)]
+    data = data_of(await ann.acknowledge(0, (0, 4, [ACCEPT, REJECT, ACCEPT, REJECT, ACCEPT])))
+    assert data.error_code == ErrorCode.INVALID_REQUEST
+    assert data_of(await ann.acknowledge(0, (0, 4, [ACCEPT, REJECT, ACCEPT, REJECT, REJECT]))).error_code == 0

@@ -49,8 +49,19 @@ async def test_no_leader_needs_an_election(raw: Raw, version: int) -> None:
 
 
 async def test_an_unknown_kind_of_election_is_rejected(raw: Raw) -> None:
-    response = await raw.ask(ApiKey.ELECT_LEADERS, 2, ElectLeadersRequest(2, None, 5000))
-    assert response.error_code == ErrorCode.INVALID_REQUEST
+    invalid = ErrorCode.INVALID_REQUEST
+    for topics, code, results in (
+        (None, invalid, []),
+        ([TopicPartitions("t", [0, 9])], invalid, [("t", [(0, invalid), (9, invalid)])]),
+        ([TopicPartitions("t", [])], invalid, [("t", [])]),
+        ([], ErrorCode.NONE, []),
+    ):
+        response = await raw.ask(ApiKey.ELECT_LEADERS, 2, ElectLeadersRequest(2, topics, 5000))
+        found = [
+            (each.topic, [(one.partition_id, one.error_code) for one in each.partition_result])
+            for each in response.replica_election_results
+        ]
+        assert (response.error_code, found) == (code, results)
 
 
 async def test_a_partition_without_a_disk_has_nobody_to_lead_it(raw: Raw, broker: Broker) -> None:

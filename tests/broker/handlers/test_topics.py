@@ -93,6 +93,20 @@ async def test_existing_repeated_and_colliding_names(raw: Raw) -> None:
     assert sorted(await create(raw, *twice)) == [("c", ErrorCode.INVALID_REQUEST), ("d", 0)]
 
 
+async def test_a_name_that_collides_is_unknown_to_clients_that_do_not_create_it(raw: Raw) -> None:
+    await raw.create_topic("a.b")
+    for creates, code in ((False, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (True, ErrorCode.INVALID_TOPIC_EXCEPTION)):
+        (found,) = await metadata(raw, "a_b", create=creates)
+        assert found.error_code == code  # type: ignore[attr-defined]
+
+
+async def test_no_client_creates_kafkas_metadata_topic(raw: Raw) -> None:
+    name = "__cluster_metadata"
+    assert await create(raw, CreatableTopic(name, 1, 1)) == [(name, ErrorCode.INVALID_REQUEST)]
+    (found,) = await metadata(raw, name, create=True)
+    assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # type: ignore[attr-defined]
+
+
 async def test_errors_are_checked_in_kafkas_order(raw: Raw) -> None:
     await raw.create_topic("there")
     bad = [CreatableTopicConfig("no.such", "1")]
@@ -268,6 +282,16 @@ async def test_auto_creation_can_be_forbidden_by_the_client(config: BrokerConfig
     assert (topic.error_code, len(topic.partitions)) == (0, 1)  # type: ignore[attr-defined]
     (topic,) = await metadata(raw, "not a name", create=True)
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[attr-defined]
+
+
+async def test_metadata_creates_topics_of_many_partitions_one_a_turn(config: BrokerConfig) -> None:
+    async with Broker(replace(config, num_partitions=12)) as broker, await Raw.connect(broker.address) as raw:
+        asked = asyncio.ensure_future(metadata(raw, *(f"t{number}" for number in range(5)), create=True))
+        while not asked.done():
+            before = len(broker.topics)
+            await asyncio.sleep(0)
+            assert len(broker.topics) - before <= 1
+        assert len(broker.topics) == len(await asked) == 5
 
 
 async def test_auto_creation_switched_off(config: BrokerConfig) -> None:

@@ -90,13 +90,11 @@ async def test_an_upgrade_marked_as_a_downgrade_is_rejected(raw: Raw) -> None:
     assert await told(raw) == (1, 1)
 
 
-async def test_version_0_must_allow_a_downgrade(raw: Raw) -> None:
-    lower = FeatureUpdateKey(TRANSACTION_VERSION, 1)
+@pytest.mark.parametrize("allow_downgrade", [False, True])
+async def test_version_0_lowers_no_level(raw: Raw, allow_downgrade: bool) -> None:
+    lower = FeatureUpdateKey(TRANSACTION_VERSION, 1, allow_downgrade=allow_downgrade)
     assert (await update(raw, lower, version=0)).error_code == ErrorCode.INVALID_UPDATE_VERSION
-    lower.allow_downgrade = True
-    response = await update(raw, lower, version=0)
-    assert (response.error_code, [each.error_code for each in response.results]) == (0, [0])
-    assert await told(raw) == (1, 1)
+    assert await told(raw) == (0, 2)
 
 
 @pytest.mark.parametrize(("level", "code"), [(1, ErrorCode.PRODUCER_FENCED), (2, ErrorCode.NONE)])

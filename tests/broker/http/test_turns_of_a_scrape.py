@@ -6,7 +6,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.broker.http import group_lag, topic_sums
 from odradek.broker.http.topic_sums import BrokerSums, sum_topics
-from odradek.broker.metrics import exposition
+from odradek.broker.metrics import table
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -43,9 +43,9 @@ async def test_lags_look_at_a_bounded_number_of_partitions_a_turn(
 
 
 def test_a_family_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exposition, "SAMPLES_PER_PIECE", 3)
+    monkeypatch.setattr(table, "SAMPLES_PER_PIECE", 3)
     samples = [((str(number),), number) for number in range(7)]
-    pieces = list(exposition.family("odradek_log_bytes", samples))
+    pieces = list(table.family("odradek_log_bytes", samples))
     assert [text.count("\n") for text in pieces] == [5, 4, 0]
 
 

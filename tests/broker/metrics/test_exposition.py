@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.metrics.exposition import family, histogram
-from odradek.broker.metrics.table import COUNTER, METRICS
+from odradek.broker.metrics.table import COUNTER, METRICS, family, histogram
 from prometheus_client.parser import text_string_to_metric_families
 
 # What the parser itself takes for ends of lines is no label of ours: Kafka's names of topics have none, and the broker

@@ -38,11 +38,6 @@ def test_nothing_is_kept_of_an_address_without_connections() -> None:
     assert default._by_address == {}
 
 
-def test_a_limit_of_0_refuses_every_connection() -> None:
-    assert limits(0, 5).acquire("a", 0) == "max.connections is 0"
-    assert limits(5, 0).acquire("a", 0) == "max.connections.per.ip is 0"
-
-
 def test_connections_leave_a_tenth_of_the_descriptors_to_the_logs() -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     default = ConnectionLimits(BrokerConfig())

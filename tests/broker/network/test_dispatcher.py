@@ -58,7 +58,7 @@ def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
 def test_each_route_has_its_message_and_its_handler_under_its_own_name(route: Route) -> None:
     name = route.key.name.lower()
     described: list[Any] = [import_module(f"odradek.protocol.messages.{name}")]
-    if route.method is None:
+    if not route.method:
         module = import_module(f"odradek.broker.handlers.{route.module or name}")
         handle = getattr(module, name if route.module else "handle")
         described.append(handle if route.module else module)

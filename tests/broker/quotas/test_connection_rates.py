@@ -42,13 +42,13 @@ def test_connections_above_the_rate_come_in_one_after_another(clock: FakeClock) 
 
 
 def test_one_that_would_wait_for_too_long_is_closed(clock: FakeClock) -> None:
-    none = rates(clock, **{RATE: "0"})
-    entries = [none.enter("PLAINTEXT", "10.0.0.1") for _ in range(1000)]
-    assert [each.delay_ms for each in entries[:10]] == [1000 * number for number in range(1, 11)]
+    slow = rates(clock, **{RATE: "1"})
+    entries = [slow.enter("PLAINTEXT", "10.0.0.1") for _ in range(1000)]
+    assert [each.delay_ms for each in entries[:21]] == [0] * 10 + [1000 * number for number in range(1, 11)] + [0]
     assert all(each.delay_ms <= MOST_MS for each in entries)
-    assert all(each.rejection for each in entries[12:])
+    assert all(each.rejection for each in entries[22:])
     clock.advance(5000)
-    assert none.enter("PLAINTEXT", "10.0.0.1").rejection == ""
+    assert slow.enter("PLAINTEXT", "10.0.0.1").rejection == ""
 
 
 def test_a_listener_has_a_rate_of_its_own(clock: FakeClock) -> None:

@@ -212,7 +212,7 @@ async def test_one_thing_at_any_step_leaves_a_backup_whole(action: str, world: W
             await world.raw.delete_topic(name)
 
 
-async def test_segments_that_a_failed_compaction_has_renamed_belong_to_a_backup(
+async def test_a_compaction_that_finds_no_room_leaves_a_backup_whole(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.raw.create_topic("compacted", cleanup_policy="compact", segment_ms="1", retention_ms="-1")
@@ -225,7 +225,7 @@ async def test_segments_that_a_failed_compaction_has_renamed_belong_to_a_backup(
     monkeypatch.setattr(swap, "place", fail)
     await world.compact()
     segments = world.broker.topics.all()[0].partitions[0].log.segments
-    assert any(each.is_retired for each in segments)
+    assert len(segments) > 2 and not any(each.is_retired for each in segments)
 
     async def nothing() -> None:
         pass

@@ -46,3 +46,13 @@ async def test_the_same_configs_of_many_topics_are_checked_once(
     broker.services.reconfiguration.alter("", {"message.max.bytes": "2000"})
     assert checked == [{"retention.ms": "1000"}, {"retention.ms": "2000"}]
     assert limits(broker) == [2000] * 10
+
+
+async def test_a_topic_that_is_being_created_follows_a_change_of_the_broker(broker: Broker) -> None:
+    created = asyncio.ensure_future(broker.topics.begin("a", 3, {"segment.bytes": "2000000"}).wait())
+    await asyncio.sleep(0)
+    assert broker.topics.get("a") is None
+    broker.services.reconfiguration.alter("", {"message.max.bytes": "2000"})
+    topic = await created
+    assert (topic.config.max_message_bytes, topic.config.segment_bytes) == (2000, 2_000_000)
+    assert limits(broker) == [2000] * 3

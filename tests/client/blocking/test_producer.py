@@ -71,7 +71,7 @@ def test_errors_are_those_of_the_asyncio_producer(cluster: FakeCluster) -> None:
         with pytest.raises(KafkaError) as found:
             producer.send("t", b"x").result(WITHIN_S)
         assert found.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    with pytest.raises(ClientStopped):
+    with pytest.raises(ClientStopped, match="use `with` or `async with`"):
         producer.send("t", b"x")
     with pytest.raises(ClientStopped, match="make a new one"):
         producer.start()
@@ -91,6 +91,23 @@ def test_many_records_of_a_generator_keep_their_order(cluster: FakeCluster, buff
     assert (done.records, done.offsets) == (3_000, {TopicPartition("t", 0): (0, 2_999)})
     assert cluster.values("t") == [b"%d" % number for number in range(3_000)]
     assert threads == {threading.current_thread().name}  # so the generator may block, or read a blocking consumer
+
+
+def test_offsets_of_a_generator_are_those_of_all_its_parts_in_any_order_of_their_ends() -> None:
+    with cluster_in_thread({"u": 2}, nodes=2) as cluster:
+        handle = cluster.defaults[ApiKey.PRODUCE]
+
+        async def slow_for_the_first(call: Call) -> Any:
+            while call.node.node_id == 1 and len(cluster.values("u", 1)) < 2_500:
+                await asyncio.sleep(0.001)
+            return await handle(call)
+
+        cluster.defaults[ApiKey.PRODUCE] = slow_for_the_first
+        # The first part has records of both partitions, the others of the second one alone.
+        keys = (b"%d" % (number % 2 if number < 1_000 else 1) for number in range(3_000))
+        with producer_for(cluster, partitioner=lambda key, _all, _led: int(key)) as producer:
+            done = producer.send_many("u", ((key, b"v") for key in keys))
+        assert done == (3_000, {TopicPartition("u", 0): (0, 499), TopicPartition("u", 1): (0, 2_499)})
 
 
 def test_serializers_take_what_is_not_bytes(cluster: FakeCluster) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, Producer, TopicPartition, blocking
-from odradek.client.errors import DeserializationFailed, ErrorCode, HandlerFailed, InvalidOption
+from odradek.client.errors import (
+    DeserializationFailed,
+    ErrorCode,
+    HandlerFailed,
+    InvalidOption,
+    SchemaRegistryUnavailable,
+)
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.cluster_thread import cluster_in_thread
@@ -117,6 +123,20 @@ async def test_a_record_that_cannot_be_deserialized_is_raised_with_its_place_and
             consumer.seek(error.partition, error.offset + 1)
             assert [record.value for record in (await consumer.getmany(timeout_ms=5_000))[T0]] == [4]
         assert cluster.group.committed == {("t", 0): 5, ("t", 1): 6}
+
+
+async def test_the_records_before_one_whose_registry_does_not_answer_are_returned() -> None:
+    def decode(content: bytes) -> str:
+        if content == b"2":
+            raise SchemaRegistryUnavailable("nobody answers")
+        return content.decode()
+
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster, value_deserializer=decode) as consumer:
+        write(cluster, b"0", b"1", b"2")
+        async with asyncio.timeout(20):
+            assert [record.value for record in (await consumer.getmany(timeout_ms=5_000))[T0]] == ["0", "1"]
+            with pytest.raises(SchemaRegistryUnavailable):
+                await consumer.getmany(timeout_ms=5_000)
 
 
 async def test_a_record_that_cannot_be_deserialized_is_not_committed() -> None:

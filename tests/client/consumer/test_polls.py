@@ -197,7 +197,12 @@ async def test_a_listener_that_raises_is_raised_by_every_poll_until_the_topics_a
 
 
 async def test_a_listener_that_raises_while_the_consumer_stops_is_raised_by_stop() -> None:
+    heard = asyncio.Event()  # only then is it told that they go
+
     class Broken(Listener):
+        async def on_partitions_assigned(self, partitions: frozenset[TopicPartition]) -> None:
+            heard.set()
+
         async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
             raise ZeroDivisionError("a bug of the user's")
 
@@ -205,8 +210,7 @@ async def test_a_listener_that_raises_while_the_consumer_stops_is_raised_by_stop
         consumer = member_of(cluster)
         consumer.subscribe("t", listener=Broken())
         await consumer.start()
-        while not consumer.assignment():
-            await consumer.getmany(timeout_ms=5)
+        await heard.wait()
         with pytest.raises(KafkaError, match="a bug of the user's"):
             await consumer.stop()
         assert cluster.group.left == ["member-1"]

@@ -125,7 +125,7 @@ async def test_tls_against_a_listener_without_and_the_reverse_say_what_to_set(ce
 
 
 @pytest.mark.parametrize(
-    "closed", [ConnectionResetError, ConnectionAbortedError, ssl.SSLEOFError, ssl.SSLZeroReturnError]
+    "closed", [ConnectionResetError, ConnectionAbortedError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError]
 )
 def test_a_peer_that_closes_in_the_handshake_is_told_so(closed: type[OSError]) -> None:
     told = handshake_error("h:1", closed())

@@ -115,6 +115,15 @@ async def test_an_exception_aborts(version: int) -> None:
         assert cluster.transactions.ends == [("x", False), ("x", True)]
 
 
+async def test_an_exception_of_the_block_stays_where_the_producer_was_stopped() -> None:
+    async with cluster_of(2) as cluster, producer_for(cluster) as producer:
+        with pytest.raises(ZeroDivisionError) as caught:
+            async with producer.transaction():
+                await producer.stop()
+                raise ZeroDivisionError
+    assert any("the producer is not running" in each for each in caught.value.__notes__)
+
+
 @both_versions
 async def test_an_empty_transaction_asks_for_nothing(version: int) -> None:
     async with cluster_of(version) as cluster, producer_for(cluster) as producer:

@@ -62,14 +62,14 @@ def test_a_branch_can_be_named_and_defaults_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "why"),
     [
-        ("int", "1", "value.f is a int, not '1'"),
-        ("int", True, "is a int, not True"),
+        ("int", "1", "value.f is of type int, not '1'"),
+        ("int", True, "is of type int, not True"),
         ("bytes", "x", "is bytes"),
         (INNER, {"b": 1}, "has no field 'b'"),
-        (["null", "int"], "x", "value.f is a int, not 'x'"),
+        (["null", "int"], "x", "value.f is of type int, not 'x'"),
         (["null", "int", "string"], [], "no branch takes"),
-        (logical("int", "date"), "tomorrow", "is a date, not 'tomorrow'"),
-        (logical("bytes", "decimal", precision=9, scale=2), "x", "is a decimal, not 'x'"),
+        (logical("int", "date"), "tomorrow", "is of type date, not 'tomorrow'"),
+        (logical("bytes", "decimal", precision=9, scale=2), "x", "is of type decimal, not 'x'"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(kind: Any, value: Any, why: str) -> None:

@@ -66,7 +66,7 @@ async def test_the_latest_version_is_asked_for_again_after_a_while(registry: Reg
 async def test_a_registry_that_does_not_answer_is_passed_over(registry: Registry) -> None:
     client = SchemaRegistry(f"http://127.0.0.1:1,{registry.url}")
     assert await asyncio.to_thread(client.register, "s", Schema('"int"')) == 1
-    with pytest.raises(SchemaRegistryUnavailable, match=r"127\.0\.0\.1:1 "):
+    with pytest.raises(SchemaRegistryUnavailable, match=r" 127\.0\.0\.1:1: Connection refused$"):
         await asyncio.to_thread(SchemaRegistry("http://127.0.0.1:1", timeout_ms=10).subjects)
 
 

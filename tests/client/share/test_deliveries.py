@@ -71,6 +71,14 @@ def test_records_that_are_put_back_are_handed_out_again_in_order() -> None:
     assert [each.offset for each in deliveries.take(10, 0)] == [1, 2, 3]
 
 
+def test_records_that_were_accepted_before_they_are_put_back_stay_accepted() -> None:
+    deliveries = holding(2)
+    taken = deliveries.take(2, 0)
+    deliveries.settle(taken[0], Acknowledgement.ACCEPT, 0)
+    deliveries.put_back(taken)  # an interrupted thread has not received them, and another one commits
+    assert [each.offset for each in deliveries.take(10, 0)] == [1]
+
+
 def test_offsets_without_a_record_are_gaps() -> None:
     found, gaps = acquired([record(1), record(2), record(4), record(9)], [(0, 2, 1), (4, 5, 3)])
     assert [(each.offset, each.delivery_count) for each in found] == [(1, 1), (2, 1), (4, 3)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 pytest.importorskip("pyarrow", reason="the source needs pyarrow (extra `spark`)")
 
 from odradek.client.arrow.brokers import Brokers

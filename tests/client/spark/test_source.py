@@ -186,7 +186,7 @@ def test_values_are_structs_of_the_given_schema(load: Any, topics: Topics) -> No
         ("k", 1, None, None, "{"),
         ("k", 2, None, None, None),
     ]
-    with pytest.raises(PythonException, match="the value of the record at offset 1 does not fit its schema"):
+    with pytest.raises(PythonException, match="typed-0 at offset 1: the value does not fit its schema"):
         load(subscribe="typed", mode="FAILFAST", **options).collect()
 
 

@@ -223,7 +223,7 @@ def test_bad_records_are_nulls_with_their_text_or_left_out_or_an_error() -> None
     good = {"_corrupt_record": None}
     assert found == [{"i": 1} | good, {"i": None, "_corrupt_record": "{"}, None, {"i": 2} | good]
     assert [row["value"] for row in read("DROPMALFORMED", *values)] == [{"i": 1, "s": None}, None, {"i": 2, "s": None}]
-    with pytest.raises(BadRecord, match="the value of the record at offset 8 does not fit its schema"):
+    with pytest.raises(BadRecord, match="t-0 at offset 8: the value does not fit its schema"):
         read("FAILFAST", *values)
 
 

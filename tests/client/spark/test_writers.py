@@ -23,7 +23,7 @@ from odradek.client.spark import writers
 from odradek.client.spark.columns import OptionError, SchemaError
 from odradek.client.spark.options import SinkOptions, parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
-from odradek.client.spark.writers import Place, TaskResult, batch_writer, write_task
+from odradek.client.spark.writers import BatchWriter, Place, TaskResult, sink_of, write_task
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
@@ -109,7 +109,7 @@ async def test_a_write_whose_workers_were_killed_leaves_nothing_open(
     sink: SinkOptions, broker: Broker, raw: Raw
 ) -> None:
     texts = {"kafka.bootstrap.servers": broker.address, "topic": "t"}
-    writer = batch_writer(texts, TEXT, overwrite=False)
+    writer = BatchWriter(*sink_of(texts, TEXT, overwrite=False, is_stream=False))
     place = Place(writer._write_id, writer._write_id, 0, "0.0")
     await task(sink, place, "of a task that told its driver nothing")
 

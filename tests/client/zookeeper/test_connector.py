@@ -199,3 +199,22 @@ async def test_no_zookeeper_and_no_broker_are_named(ensemble: ZooKeeperProcess) 
         await nobody.start()
     with pytest.raises(NoBrokerReachable, match="none is registered"):
         await ConsumerConnector(zookeeper_connect=f"{ensemble.address}/nothing", group_id="g").start()
+
+
+async def test_a_connector_that_could_not_start_at_first_starts_once_and_leaves_at_its_end(world: World) -> None:
+    await world.raw.create_topic("t", 1)
+    await world.send("t", 0, "a")
+    zookeeper = member(world.broker).zookeeper
+    address = f"{world.members.base.zookeeper_connect}/later"
+    connector = world.connector(consumer_id="h:1", zookeeper_connect=address)
+    with pytest.raises(NoBrokerReachable, match="none is registered"):
+        await connector.start()
+    for path in ("", "/brokers", "/brokers/ids", "/brokers/topics", "/brokers/ids/1", "/brokers/topics/t"):
+        found = await zookeeper.run(read(path or "/"))
+        await zookeeper.run(write(Create(f"/later{path}", b"" if found is None else found.data)))
+    await asyncio.gather(connector.start(), connector.start())
+    streams = await connector.create_message_streams({"t": 1})
+    assert await take(streams["t"][0], 1) == ["a"]
+    await connector.commit_offsets()
+    await connector.shutdown()
+    assert await zookeeper.run(children("/later/consumers/g/ids")) == []

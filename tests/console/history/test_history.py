@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 from odradek.broker import Broker
-from odradek.client import Admin, Consumer, Producer
+from odradek.client import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.core.clock import wall_clock_ms
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.history import history as history_module
@@ -77,6 +77,43 @@ async def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path, m
     may_end.set()
     await stopping
     assert steps == ["begin", "end"] * 2
+
+
+async def test_a_sample_without_a_reader_lacks_the_lag_in_seconds_alone(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Producer(broker.address) as producer, Admin(broker.address) as admin:
+        await producer.send_and_wait("t", b"x")
+        await admin.alter_group_offsets("g", {TopicPartition("t", 0): OffsetAndMetadata(0)})
+    monkeypatch.setattr("odradek.console.cluster.MAX_READERS", 0)
+    monkeypatch.setattr("odradek.console.cluster._WAIT_S", 0.01)
+    cluster = Cluster(ClusterOptions(broker.address))
+    history = History(cluster)
+    await history.sample()
+    await cluster.stop()
+    assert (history.error, history.latest.groups["g"].lag, history.latest.groups["g"].lag_s) == ("", 1, None)
+    assert history.latest.problems == [
+        "lag in seconds is not known: 0 pages read records already: close one, and try again"
+    ]
+
+
+async def test_a_fault_in_a_sample_is_told_and_the_next_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    samples = [ZeroDivisionError(), Sample(NOW_MS)]
+
+    async def take(*_: object) -> Sample:
+        found = samples.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(history_module, "take", take)
+    history = History(Cluster(ClusterOptions()))
+    await history.sample()
+    assert history.error == "Something is wrong with this console: its log says more." and "ZeroDivision" in caplog.text
+    await history.sample()
+    assert history.error == "" and history.latest.at_ms == NOW_MS
 
 
 def test_states_are_noted_when_they_change() -> None:

@@ -26,9 +26,9 @@ from odradek.protocol.records.compression import (
     decompress,
     exceeds,
     lz4_header_checksum,
+    xxh32,
 )
 from odradek.protocol.records.errors import CorruptCompression, DecompressionLimit, RecordError, UnsupportedCodec
-from odradek.protocol.records.xxh32 import xxh32
 
 CODECS = [codec for codec in Compression if codec]
 SAMPLES = [b"", b"a", b"hello " * 30_000, bytes(range(256)) * 300]

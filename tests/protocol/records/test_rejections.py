@@ -1,4 +1,4 @@
-"""What a broker refuses, against the answers of a real Kafka 4.3.1 (made by tools/record_rejections.py)."""
+"""What a broker refuses, against the answers of a real Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from odradek.storage.errors import CorruptBatch, DamagedFile, DiskError
 from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
-from odradek.storage.segments.offset_index import OffsetIndex
+from odradek.storage.segments.segment_indexes import OffsetIndex, TimeIndex
 from odradek.storage.segments.sparse_index import BLOCK_ENTRIES, PENDING_BYTES
-from odradek.storage.segments.time_index import TimeIndex
 from odradek.tests.storage.batches import append, batch
 from odradek.tests.support.disk import FaultyDisk
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
+from odradek.storage.errors import DiskError, LogClosed, TornSwap, is_lasting
 from odradek.storage.log import Log, LogConfig
+from odradek.storage.segments import swap
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disk import FaultyDisk, PowerCut
 
@@ -151,3 +154,86 @@ def test_a_power_cut_that_keeps_any_part_of_the_new_names_leaves_each_batch_once
         assert (again.recovery.cuts, again.recovery.damages, again.log_end_offset) == ([], [], end), (at, seed)
         again.close()
         shutil.rmtree(directory)
+
+
+@pytest.mark.parametrize("config", [CONFIG, LARGE], ids=["one for one", "one for several"])
+def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, config: LogConfig) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path / "whole", disk)
+    log.reconfigure(config)
+    before = disk.steps
+    clean(log, disk=disk)
+    failed = 0
+    for at in [mark - before for mark in disk.marks if mark >= before]:
+        directory = tmp_path / f"{at}"
+        disk = FaultyDisk()
+        log = filled(directory, disk)
+        log.reconfigure(config)
+        expected, point = state(log), log.recovery_point
+        disk.nameless = range(disk.steps + at, disk.steps + at + 1)
+        try:
+            clean(log, disk=disk)
+        except DiskError:
+            failed += 1
+            assert state_after(disk, seed=at, directory=directory, point=point) == expected, at
+            swap.tidy(directory, disk)
+        assert state(log) == expected, at
+        assert state_after(disk, seed=at, directory=directory, point=point) == expected, at
+        # The log takes writes, and the next cleaning does what this one could not.
+        data = encode_batch([Record(-1, 1000, b"more", b"v")], base_offset=log.log_end_offset)
+        log.append(data, read_header(data), 0)
+        clean(log, disk=disk)
+        expected = state(log)
+        assert not list(directory.glob("*.swap"))
+        for segment in log.take_retired():
+            segment.unlink()
+        log.close()
+        again = Log.open(directory, config, clean=True, now_ms=0, disk=disk)
+        assert state(again) == expected
+        again.close()
+        shutil.rmtree(directory)
+    assert failed > 8
+
+
+def state_after(disk: FaultyDisk, *, seed: int, directory: Path, point: int) -> object:
+    """Return the state of the log that a start finds if the power fails now. The log itself goes on."""
+    copy = directory.with_name("after-a-power-cut")
+    copy.mkdir()
+    for path, content in disk.after_power_cut(seed).items():
+        (copy / path.name).write_bytes(content)
+    again = Log.open(copy, CONFIG, clean=False, now_ms=0, recovery_point=point)
+    found = state(again)
+    assert (again.recovery.cuts, again.recovery.damages) == ([], [])
+    again.close()
+    shutil.rmtree(copy)
+    return found
+
+
+def test_a_swap_that_cannot_be_taken_back_is_completed_by_the_next_start(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = filled(tmp_path / "whole", disk)
+    before = disk.steps
+    clean(log, disk=disk)
+    torn = 0
+    for at in [mark - before for mark in disk.marks if mark >= before]:
+        directory = tmp_path / f"{at}"
+        disk = FaultyDisk()
+        log = filled(directory, disk)
+        expected, point = state(log), log.recovery_point
+        disk.nameless = range(disk.steps + at, 1 << 60)
+        with suppress(DiskError):
+            try:
+                clean(log, disk=disk)
+            except TornSwap as error:
+                torn += 1
+                assert is_lasting(error)
+                data = encode_batch([Record(-1, 1000, b"more", b"v")], base_offset=log.log_end_offset)
+                with pytest.raises(LogClosed):
+                    log.append(data, read_header(data), 0)
+        del log
+        disk.kill()
+        again = Log.open(directory, CONFIG, clean=False, now_ms=0, recovery_point=point, disk=disk)
+        assert (state(again), again.recovery.cuts, again.recovery.damages) == (expected, [], []), at
+        again.close()
+        shutil.rmtree(directory)
+    assert torn > 3

@@ -76,7 +76,7 @@ def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> 
     _fence(group, event.member_id, "it sent no heartbeat within the session timeout", outcome, now_ms)
 
 
-def late(group: Group, event: RevocationLate, outcome: Outcome, now_ms: int) -> None:
+def late_to_revoke(group: Group, event: RevocationLate, outcome: Outcome, now_ms: int) -> None:
     """Remove a member that kept its partitions longer than its rebalance timeout."""
     _fence(group, event.member_id, "it did not give its partitions up within its rebalance timeout", outcome, now_ms)
 

@@ -6,7 +6,7 @@ Nothing changes before its records are committed, so an append that fails needs 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from .. import events, offset_steps
 from ..group import Group
@@ -56,9 +56,10 @@ def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms:
 
 
 STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
+    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Create), _nothing),
     ConsumerHeartbeat: heartbeat.heartbeat,
     MemberSilent: departure.silent,
-    RevocationLate: departure.late,
+    RevocationLate: departure.late_to_revoke,
     RegexesResolved: regexes.resolved,
     TargetComputed: CONSUMER_TARGET.computed,
     BecomeClassic: _become_classic,
@@ -76,11 +77,5 @@ STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     events.DropTopic: offset_steps.drop_topic,
     events.EndTransaction: offset_steps.end_transaction,
     events.Loaded: _loaded,
-    events.Unload: _nothing,
     events.AppendFailed: _append_failed,
-    events.Create: _nothing,
-    events.SessionExpired: _nothing,
-    events.InitialDelayPassed: _nothing,
-    events.RebalanceTimeout: _nothing,
-    events.SyncTimeout: _nothing,
 }

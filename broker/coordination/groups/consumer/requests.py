@@ -6,9 +6,7 @@ from typing import Any
 
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import consumer_group_describe as describe_api
-from .....protocol.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-)
+from .....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ...interfaces import Topics
 from ...outcome import Token
 from ..group import Group
@@ -104,7 +102,7 @@ def _described(member: Member, topics: Topics) -> describe_api.Member:
         said.client_id,
         said.client_host,
         list(said.subscribed_topic_names),
-        said.subscribed_topic_regex,
+        said.subscribed_topic_regex or "",  # as in Kafka, though the response could say null
         assignment(describe_api, (*now.assigned, *now.revoking), topics),
         assignment(describe_api, member.target, topics),
         member_type=1 if said.classic_member_metadata is None else 0,

@@ -102,9 +102,7 @@ class ShareGroups:
     # -- Offsets
 
     async def describe_offsets(
-        self,
-        request: DescribeShareGroupOffsetsRequest,
-        end_offset: Callable[[str, int], Awaitable[int]],
+        self, request: DescribeShareGroupOffsetsRequest, end_offset: Callable[[str, int], Awaitable[int]]
     ) -> DescribeShareGroupOffsetsResponse | LargeResponse[DescribeShareGroupOffsetsResponse]:
         """Answer a DescribeShareGroupOffsets. `end_offset` finds the end of a partition, and raises KafkaError."""
         reader = offsets.Reader(self._persister, self._topics, self._work.each, end_offset)
@@ -124,11 +122,11 @@ class ShareGroups:
 
     async def _alter_offsets(self, request: AlterShareGroupOffsetsRequest) -> AlterShareGroupOffsetsResponse:
         group_id = request.group_id
-        error = self._error(group_id)
-        if error is not ErrorCode.NONE:
-            return AlterShareGroupOffsetsResponse(error_code=error, error_message=error.text)
         starts = offsets.starts_of(request, self._topics)
         async with self._work.turn(group_id):
+            error = self._error(group_id)
+            if error is not ErrorCode.NONE:
+                return AlterShareGroupOffsetsResponse(error_code=error, error_message=error.text)
             actor = self._groups.groups.get(group_id)
             if actor is not None and not actor.state.is_new() and (why := requests.not_share(group_id, actor.state)):
                 return AlterShareGroupOffsetsResponse(error_code=why.error, error_message=why.message)
@@ -153,10 +151,10 @@ class ShareGroups:
 
     async def _delete_offsets(self, request: DeleteShareGroupOffsetsRequest) -> DeleteShareGroupOffsetsResponse:
         group_id = request.group_id
-        error = self._error(group_id)
-        if error is not ErrorCode.NONE:
-            return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
         async with self._work.turn(group_id):
+            error = self._error(group_id)
+            if error is not ErrorCode.NONE:
+                return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
             actor = self._groups.groups.get(group_id)
             missing = requests.not_share(group_id, None if actor is None else actor.state)
             if actor is None or missing is not None:

@@ -7,21 +7,14 @@ committed offsets, and no group of another kind becomes one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from .....protocol.errors import ErrorCode
 from .. import events, offset_steps
 from ..group import Group
 from ..modern.events import MemberSilent, Rejection
 from . import changes, heartbeat, states
-from .events import (
-    AlterStates,
-    DeleteStates,
-    ForgetTopic,
-    ShareHeartbeat,
-    StatesDeleted,
-    StatesInitialized,
-)
+from .events import AlterStates, DeleteStates, ForgetTopic, ShareHeartbeat, StatesDeleted, StatesInitialized
 from .target import SHARE_TARGET
 
 
@@ -88,6 +81,8 @@ _REJECTIONS: dict[type[Any], ErrorCode] = {
 }
 
 _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
+    **dict.fromkeys((*get_args(events.TimerEvent), events.RegexesResolved, events.BecomeClassic), _nothing),
+    **dict.fromkeys((events.ExpireOffsets, events.Unload, events.Create, events.Rebalance), _nothing),
     ShareHeartbeat: heartbeat.heartbeat,
     MemberSilent: heartbeat.silent,
     events.TargetComputed: SHARE_TARGET.computed,
@@ -103,22 +98,4 @@ _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
     events.AppendFailed: _append_failed,
     events.ConsumerHeartbeat: _reject_consumer,
     **dict.fromkeys((*_REJECTIONS, events.Join), _reject),
-    **dict.fromkeys(
-        (
-            events.RevocationLate,
-            events.RejoinLate,
-            events.SyncLate,
-            events.RegexesResolved,
-            events.BecomeClassic,
-            events.ExpireOffsets,
-            events.Unload,
-            events.Create,
-            events.Rebalance,
-            events.SessionExpired,
-            events.InitialDelayPassed,
-            events.RebalanceTimeout,
-            events.SyncTimeout,
-        ),
-        _nothing,
-    ),
 }

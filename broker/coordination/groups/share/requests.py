@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from .....protocol.errors import ErrorCode
 from .....protocol.messages import share_group_describe as describe_api
-from .....protocol.messages.share_group_heartbeat import (
-    ShareGroupHeartbeatRequest,
-)
+from .....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ...interfaces import Topics
 from ..group import Group
 from ..modern.events import LEAVE_EPOCH, Rejection

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
+from odradek.broker.cluster.controller.controller import event_of, subject_of
 from odradek.broker.cluster.controller.machine import ControllerMachine
 from odradek.broker.cluster.controller.outbox import (
     BecomeLeaderOrFollower,
@@ -22,9 +23,7 @@ from odradek.broker.cluster.controller.outbox import (
     TellMetadata,
     pieces_of,
 )
-from odradek.broker.cluster.controller.placement import place
-from odradek.broker.cluster.controller.topic_changes import add_partitions
-from odradek.broker.cluster.controller.watches import event_of, subject_of
+from odradek.broker.cluster.controller.topic_changes import add_partitions, place
 from odradek.broker.cluster.znodes import (
     CONTROLLER,
     CONTROLLER_EPOCH,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.tests.broker.coordination.groups.world import (
     TOPIC_ID,
     Config,
@@ -136,9 +134,6 @@ async def test_a_group_whose_first_record_cannot_be_written_is_not_created(world
 
 
 async def test_a_name_too_long_for_the_format_fails_only_its_request(world: World) -> None:
-    assert world.join(group="g" * 40_000).error_code == ErrorCode.INVALID_GROUP_ID
-    assert code_of(world.commit(1, group="ä" * 20_000)) == ErrorCode.INVALID_GROUP_ID
-    assert not world.groups.groups
     leader = world.join(version=3, group_instance_id="i" * 40_000).member_id
     assert world.sync(leader, 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert world.heartbeat(leader, 1).error_code == ErrorCode.REBALANCE_IN_PROGRESS
@@ -367,55 +362,6 @@ async def test_a_group_with_members_keeps_its_offsets(world: World) -> None:
         world.heartbeat(leader, 2)
         world.heartbeat(follower, 2)
     assert world.committed() == 1
-
-
-async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) -> None:
-    leader, _ = world.stable_pair()
-    world.commit(1, leader, 2)
-    world.commit(2, group="other")
-    world.groups.forget_topic("t", TOPIC_ID)
-    assert world.committed() == world.committed("other") == -1
-    assert set(world.groups.groups) == {"g", "other"}
-    assert world.restarted().committed() == -1
-
-
-async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(world: World) -> None:
-    for number in range(many := 3 * IDS_A_TURN):
-        world.commit(7, group=f"g-{number}")
-    world.groups.forget_topic("t", TOPIC_ID)
-    assert [world.committed(f"g-{number}") for number in (IDS_A_TURN - 1, IDS_A_TURN)] == [-1, 7]
-    world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
-    world.commit(8, group=f"g-{many - 1}")
-    while sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) > 1:
-        await asyncio.sleep(0)
-    assert world.committed(f"g-{many - 1}") == 8, "of the new topic"
-
-
-async def test_a_topic_that_was_made_again_has_no_offsets_of_the_one_before(world: World) -> None:
-    world.commit(1)
-    world.commit(2, group="other", partition=1)
-    new = world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
-    # The tombstones are missing: a power cut took them.
-    assert world.committed() == world.committed("other", 1) == -1
-    everything = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-    (group,) = world.groups.fetch_offsets(FakeContext(9), everything).groups
-    assert [topic.partitions for topic in group.topics] == [[]]
-    world.commit(3, group="other")
-    world.groups.drop_lost_topics()
-    assert (world.committed(), world.committed("other"), world.committed("other", 1)) == (-1, 3, -1)
-    again = world.restarted()
-    assert set(again.groups.groups) == {"other"}
-    again.topics.topics[0] = new
-    assert (again.committed("other"), again.committed("other", 1)) == (3, -1)
-
-
-async def test_offsets_of_a_topic_that_is_not_there_are_dropped_at_a_start(world: World) -> None:
-    world.commit(1)
-    world.topics.topics.clear()
-    world.groups.drop_lost_topics()
-    world.wait(60_000)
-    assert not world.groups.groups
-    assert world.restarted().committed() == -1
 
 
 @pytest.mark.parametrize(("retention_ms", "is_kept"), [(2**63 - 1, True), (-(2**63), False)])

@@ -84,6 +84,12 @@ async def test_a_description_with_very_many_topics_is_made_in_turns(kind: Kind) 
     assert [len(member.subscribed_topic_names) for member in members] == [len(TOPICS)] * MEMBERS
 
 
+async def test_a_member_without_a_pattern_is_described_with_an_empty_one() -> None:
+    kind = Kind("consumer")
+    kind.beat("m", TOPICS[:1])
+    assert [each.subscribed_topic_regex for each in kind.describe().groups[0].members] == [""]
+
+
 async def test_a_target_looks_at_the_topics_of_members_in_a_thread_alone(kind: Kind) -> None:
     kind.world.wait(1000)
     kind.world.topics.add(TOPICS[0], 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.broker.coordination.share.batches import combine
+from odradek.broker.coordination.share.kept_state import combine
 from odradek.broker.coordination.share.persister import DeliveryState, Progress, ShareKey, StateBatch
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.memory_persister import MemoryPersister

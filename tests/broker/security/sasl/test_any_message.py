@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.broker.security.sasl.exchange import Exchange, Failed, Identity, Work
+from odradek.broker.security.sasl.exchange import Exchange, Failed, Identity, Work, plain
 from odradek.broker.security.sasl.oauthbearer import BadToken, UnsecuredTokens, oauthbearer
-from odradek.broker.security.sasl.plain import plain
 from odradek.broker.security.sasl.scram import Stranger, scram
 from odradek.broker.security.sasl.signed_tokens import SignedTokens
 from odradek.tests.support.sasl import bearer, token

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,7 @@ from odradek.protocol.messages.offset_delete import (
 )
 from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from odradek.tests.broker.coordination.groups.world import FakeContext
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
 from odradek.tests.support.share_member import ACCEPT, ShareMember, acquired
@@ -366,6 +368,36 @@ async def test_offsets_that_are_altered_again_fence_who_has_read_between(shares:
     assert (await shares.described()).group_epoch == 2
 
 
+async def test_requests_that_waited_for_their_turn_learn_that_the_group_has_moved(
+    shares: Shares, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = shares.broker.services
+    assert (await shares.alter({"t": {0: 1}})).error_code == 0
+    begun, may_go_on, initialize = asyncio.Event(), asyncio.Event(), services.persister.initialize
+
+    async def held(*arguments: Any) -> None:
+        begun.set()
+        await may_go_on.wait()
+        await initialize(*arguments)
+
+    monkeypatch.setattr(services.persister, "initialize", held)
+    first = asyncio.ensure_future(shares.alter({"t": {0: 2}}))
+    await begun.wait()
+    one = alter_api.AlterShareGroupOffsetsRequestPartition(0, 3)
+    topics = [alter_api.AlterShareGroupOffsetsRequestTopic("t", [one])]
+    context, named = FakeContext(0), [delete_api.DeleteShareGroupOffsetsRequestTopic("t")]
+    waiting = [
+        services.groups.share.alter_offsets(context, alter_api.AlterShareGroupOffsetsRequest("g", topics)),
+        services.groups.share.delete_offsets(context, delete_api.DeleteShareGroupOffsetsRequest("g", named)),
+    ]
+    await asyncio.sleep(0)
+    services.groups.unload(services.groups.shards.partition_of("g"))
+    may_go_on.set()
+    assert [(await each).error_code for each in waiting] == [ErrorCode.NOT_COORDINATOR] * 2
+    assert "g" not in services.groups.groups
+    await first
+
+
 async def test_altering_offsets_makes_a_group(shares: Shares) -> None:
     assert (await shares.alter({"t": {0: 0}}, "")).error_code == ErrorCode.INVALID_GROUP_ID
     assert (await shares.forget("t", group="new")).error_message == "Group new not found."
@@ -390,3 +422,15 @@ async def test_a_deleted_group_leaves_nothing(config: BrokerConfig) -> None:
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         assert broker.services.groups.groups == {}
         assert broker.services.share_states.shards.actors == {}
+
+
+async def test_a_deletion_that_fails_as_nobody_foresaw_ends(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await shares.alter({"t": {0: 1}})).error_code == 0
+
+    async def fail(*arguments: Any) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(shares.broker.services.persister, "delete", fail)
+    shares.raw.send(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(["g"]))
+    # Its response has no field for an error of the whole request.
+    assert await shares.raw.is_closed()

@@ -1,6 +1,6 @@
 """A Kafka in the test's hand, of one broker or several: faults, recordings, answers of the test, and time.
 
-A test calls it from its own thread. What changes the brokers runs on their loop (control.py).
+A test calls it from its own thread. What changes the brokers runs on their loop (interventions.py).
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from ..broker.broker_thread import StopError
 from ..broker.server import Broker
-from . import control
+from . import interventions
 from .clock import MovableClock
 from .door import Door
 from .errors import Unavailable
 from .faults import Fault, api_name, api_named, check, error_named
-from .remote import Kafka
+from .own import OwnKafka
 from .requests import Seen
 
 R = TypeVar("R")
@@ -25,11 +25,16 @@ R = TypeVar("R")
 Handler = Callable[[Any, Callable[[], Any]], Any]
 
 
-class ControlledKafka(Kafka):
+class ControlledKafka(OwnKafka):
     """A Kafka of this process: brokers of one event loop, with one clock and one door for their clients."""
 
-    _clock: MovableClock
-    _door: Door
+    def _prepare(self) -> None:
+        self._clock = MovableClock()
+        self._door = Door(self._topic_of, self._release)
+
+    def _topic_of(self, topic_id: bytes) -> str | None:
+        """Return the topic of an id."""
+        raise NotImplementedError
 
     def _on_loop(self, work: Callable[[Sequence[Broker]], Coroutine[Any, Any, R]]) -> R:
         """Run `work` for the brokers that run, on their loop, and return its result."""
@@ -39,7 +44,7 @@ class ControlledKafka(Kafka):
     def is_alive(self) -> bool:
         """Whether the brokers' loop answers its own thread."""
         try:
-            self._on_loop(control.answer)
+            self._on_loop(interventions.answer)
         except (StopError, Unavailable):
             return False
         return True
@@ -136,10 +141,7 @@ class ControlledKafka(Kafka):
         self._wake()
         check(ended)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         try:
             if kind is None and self.is_alive:
                 self.end_faults()
@@ -175,24 +177,24 @@ class ControlledKafka(Kafka):
         added_ms = round(timedelta(**by) / timedelta(milliseconds=1))
         if added_ms < 0:
             raise Unavailable("a broker's clock never goes back")
-        self._on_loop(lambda brokers: control.advance(brokers, self._clock, added_ms))
+        self._on_loop(lambda brokers: interventions.advance(brokers, self._clock, added_ms))
 
     def rebalance(self, group: str) -> None:
         """Let a group rebalance: its members must join again."""
         self._check_group(group)
-        self._on_loop(lambda brokers: control.rebalance(brokers, group))
+        self._on_loop(lambda brokers: interventions.rebalance(brokers, group))
 
     def expire(self, member: str, group: str | None = None) -> None:
         """End the session of a member, as if it had been silent for too long. Its id says enough without the group."""
-        self._on_loop(lambda brokers: control.expire(brokers, member, group))
+        self._on_loop(lambda brokers: interventions.expire(brokers, member, group))
 
     def apply_retention(self, topic: str | None = None) -> None:
         """Delete now what retention no longer keeps: of one topic, or of all."""
         if topic is not None:
             self._check_topic(topic)
-        self._on_loop(lambda brokers: control.apply_retention(brokers, topic))
+        self._on_loop(lambda brokers: interventions.apply_retention(brokers, topic))
 
     def compact(self, topic: str) -> None:
         """Compact a topic now, including its newest segment."""
         self._check_topic(topic)
-        self._on_loop(lambda brokers: control.compact(brokers, topic))
+        self._on_loop(lambda brokers: interventions.compact(brokers, topic))

@@ -1,0 +1,121 @@
+"""The requests 83 to 87 about share states, which only brokers send. The share coordinator answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...protocol.apis import key_of, message
+from ...protocol.errors import KafkaError
+from ...protocol.messages import delete_share_group_state as delete_api
+from ...protocol.messages import initialize_share_group_state as initialize_api
+from ...protocol.messages import read_share_group_state as read_api
+from ...protocol.messages import read_share_group_state_summary as summary_api
+from ...protocol.messages import write_share_group_state as write_api
+from ..coordination.calls import Eventual, combine
+from ..coordination.share import events
+from ..coordination.share.kept_state import state_batches
+from ..coordination.share.persister import ShareKey, ShareState
+from ..network.request import RequestContext
+from ..services import Services
+
+
+def initialize_share_group_state(
+    services: Services, context: RequestContext, request: initialize_api.InitializeShareGroupStateRequest
+) -> Eventual[initialize_api.InitializeShareGroupStateResponse]:
+    """InitializeShareGroupState, API key 83."""
+
+    def event(token: Any, part: initialize_api.PartitionData) -> events.Initialize:
+        return events.Initialize(token, part.state_epoch, part.start_offset)
+
+    return _each(services, context, request, event, initialize_api, initialize_api.InitializeStateResult)
+
+
+def read_share_group_state(
+    services: Services, context: RequestContext, request: read_api.ReadShareGroupStateRequest
+) -> Eventual[read_api.ReadShareGroupStateResponse]:
+    """ReadShareGroupState, API key 84."""
+
+    def event(token: Any, part: read_api.PartitionData) -> events.Read:
+        return events.Read(token, part.leader_epoch)
+
+    def told(state: ShareState) -> dict[str, Any]:
+        batches = [read_api.StateBatch(*each) for each in state.batches]
+        return {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}
+
+    return _each(services, context, request, event, read_api, read_api.ReadStateResult, told)
+
+
+def write_share_group_state(
+    services: Services, context: RequestContext, request: write_api.WriteShareGroupStateRequest
+) -> Eventual[write_api.WriteShareGroupStateResponse]:
+    """WriteShareGroupState, API key 85."""
+
+    def event(token: Any, part: write_api.PartitionData) -> events.Write:
+        batches = state_batches(part.state_batches)
+        epochs = part.state_epoch, part.leader_epoch
+        return events.Write(token, *epochs, part.start_offset, part.delivery_complete_count, batches)
+
+    return _each(services, context, request, event, write_api, write_api.WriteStateResult)
+
+
+def delete_share_group_state(
+    services: Services, context: RequestContext, request: delete_api.DeleteShareGroupStateRequest
+) -> Eventual[delete_api.DeleteShareGroupStateResponse]:
+    """DeleteShareGroupState, API key 86."""
+    return _each(
+        services, context, request, lambda token, _: events.Delete(token), delete_api, delete_api.DeleteStateResult
+    )
+
+
+def read_share_group_state_summary(
+    services: Services, context: RequestContext, request: summary_api.ReadShareGroupStateSummaryRequest
+) -> Eventual[summary_api.ReadShareGroupStateSummaryResponse]:
+    """ReadShareGroupStateSummary, API key 87."""
+
+    def told(state: ShareState) -> dict[str, Any]:
+        return {
+            "state_epoch": state.state_epoch,
+            "leader_epoch": state.leader_epoch,
+            "start_offset": state.start_offset,
+            "delivery_complete_count": state.delivery_complete_count,
+        }
+
+    return _each(
+        *(services, context, request),
+        lambda token, _: events.Summarize(token),
+        *(summary_api, summary_api.ReadStateSummaryResult, told),
+    )
+
+
+def _each(
+    services: Services,
+    context: RequestContext,
+    request: Any,
+    event: Callable[[Any, Any], events.Request],
+    api: Any,
+    result: Callable[..., Any],
+    told: Callable[[ShareState], dict[str, Any]] = lambda _: {},
+) -> Any:
+    """Return the response of all partitions. As in Kafka a group without a name, and no partitions, get none.
+
+    `event` is what the coordinator is asked of a partition, `told` the fields of its answer.
+    """
+    topics = [topic for topic in request.topics if topic.partitions] if request.group_id else []
+
+    def one(topic_id: bytes, part: Any) -> Any:
+        def respond_one(answer: events.Answer) -> Any:
+            if isinstance(answer, KafkaError):
+                return api.PartitionResult(part.partition, error_code=int(answer.code), error_message=answer.message)
+            return api.PartitionResult(part.partition, **({} if answer is None else told(answer)))
+
+        key = ShareKey(request.group_id, topic_id, part.partition)
+        return services.share_states.ask(key, lambda token: event(token, part), respond_one)
+
+    def respond(done: list[Any]) -> Any:
+        left = iter(done)
+        results = [result(topic.topic_id, [next(left) for _ in topic.partitions]) for topic in topics]
+        response: Any = message(key_of(context.api_key), "response")
+        return response(results=results)
+
+    return combine([one(topic.topic_id, part) for topic in topics for part in topic.partitions], respond)

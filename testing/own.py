@@ -1,0 +1,78 @@
+"""A Kafka that the kit starts: what a broker in a thread, a broker in a process, and a cluster have in common."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import ClassVar, Self
+
+from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
+from .releases import Release
+from .remote import Kafka, config_text
+from .security import Security
+
+
+class OwnKafka(Kafka):
+    """A Kafka of the test. `close` it at the end, or use it with `with`."""
+
+    # Configs that it has unless the test gives others.
+    _usual: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        versions: str | None = None,
+        tls: bool = False,
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """`config`: the broker's configs by Kafka's names. ConfigError names the nearest where there is none.
+
+        `versions`: the older Kafka that it plays, such as "2.8". `tls`: clients encrypt. `users`: the passwords of
+        those who may log in (SCRAM and PLAIN); `options` has what clients need then.
+        """
+        self._release = None if versions is None else Release(versions)
+        texts = {name: config_text(value) for name, value in (config or {}).items()}
+        ephemeral = ephemeral_configs()
+        self._folder = Path(ephemeral["log.dirs"])
+        super().__init__("", security=Security.beside(self._folder, tls, users))
+        self._prepare()
+        # A notebook or a script may leave it open.
+        atexit.register(self.close)
+        try:
+            self._configs = {**ephemeral, **self._usual, **texts, **self._security.configs(texts)}
+            self._start()
+            self._set_passwords()
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop what runs and remove its files, but for directories of the config log.dirs. Idempotent."""
+        atexit.unregister(self.close)
+        super().close()
+        self._stop()
+        remove_directories([self._folder, self._security.folder, *self._other_folders()])
+
+    def _prepare(self) -> None:
+        """Make what `_start` and `_stop` need."""
+        raise NotImplementedError
+
+    def _start(self) -> None:
+        """Start what runs, and set the addresses."""
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        """Stop what runs. Idempotent."""
+        raise NotImplementedError
+
+    def _other_folders(self) -> Iterable[Path]:
+        """Return what `close` removes besides the data directory and the certificates."""
+        return ()
