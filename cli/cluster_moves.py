@@ -197,6 +197,8 @@ async def _replicas_of(admin: Admin, place: TopicPartition) -> list[int]:
 _SIDES = ("leader", "follower")
 # The sources of configs that are set on the resource itself: of a topic, and of a broker.
 _OWN = (1, 2)
+# A text of a request has no more, at Kafka either.
+_MOST_LISTED_CHARS = 0x7FFF
 # A partition's replicas before and after.
 Moves = Mapping["TopicPartition", tuple[list[int], list[int]]]
 
@@ -256,11 +258,15 @@ async def _own_values(
 
 
 def _merged(configs: Mapping[str, str], earlier: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the configs with the replicas that were listed already. `*` lists them all."""
+    """Return the configs with the replicas that were listed already.
+
+    `*` lists them all, also where the list is longer than a request can have it. Replicas in sync are never throttled.
+    """
     merged: dict[str, str | None] = {}
     for name, value in configs.items():
         known = earlier[name] if name.endswith(".replicas") else None
-        merged[name] = value if not known else known if known == "*" else ",".join(filter(None, (known, value)))
+        both = value if not known else known if known == "*" else ",".join(filter(None, (known, value)))
+        merged[name] = both if len(both) <= _MOST_LISTED_CHARS else "*"
     return merged
 
 

@@ -228,9 +228,9 @@ def texts_of(
         texts[name] = value
     if listen is not None:
         check_listen(listen)
-        given = texts.get("listeners", "")
-        if any(not each.strip().upper().startswith("PLAINTEXT://") for each in given.split(",") if each):
+        if _is_secure(texts):
             # Otherwise a listener would be open that was to ask who comes.
+            given = texts["listeners"]
             raise click.UsageError(f"--listen would replace listeners={given} by PLAINTEXT: leave one of the two out")
         texts["listeners"] = f"PLAINTEXT://{listen}"
     if data_dir is not None:
@@ -239,6 +239,14 @@ def texts_of(
             raise click.UsageError("--data-dir cannot have a comma")
         texts["log.dirs"] = data_dir
     return texts
+
+
+def _is_secure(texts: Mapping[str, str]) -> bool:
+    """Return whether one of the listeners in these configs has TLS or logins, by its name or the protocol map."""
+    pairs = texts.get("listener.security.protocol.map", "").split(",")
+    protocols = dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
+    names = [each.strip().partition("://")[0] for each in texts.get("listeners", "").split(",")]
+    return any(protocols.get(name, name).strip().upper().startswith(("SSL", "SASL_")) for name in names)
 
 
 def check_listen(listen: str) -> None:

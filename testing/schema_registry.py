@@ -23,7 +23,9 @@ class LocalSchemaRegistry:
     def __init__(self, kafka: Kafka) -> None:
         """Start it over a Kafka. KafkaError where that does not answer."""
         self.topic = kafka.create_topic(f"_schemas-{uuid4().hex[:12]}", config={"cleanup.policy": "compact"})
-        self._registry = Registry(RegistryConfig(LogOptions(kafka.address, self.topic), port=0))
+        # Where the kit itself connects: the users of a test may see nothing of the topic.
+        address = kafka._kit_address  # pyright: ignore[reportPrivateUsage]
+        self._registry = Registry(RegistryConfig(LogOptions(address, self.topic), port=0))
         self._thread = BrokerThread(self._registry.start, self._registry.stop)
         self._thread.start()
         self.url = self._registry.url

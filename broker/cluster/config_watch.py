@@ -164,12 +164,18 @@ def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str
 
 
 def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:
-    """Replace the configs of a topic or broker, and announce the change."""
-    path, content = config_path(entity, name), encode_config(dict(configs))
-    failure = yield from write(Put(path, content))
+    """Replace the configs of a topic or broker, and announce the change: both or neither, also where this is cut short.
+
+    Otherwise brokers would have different configs until their next start.
+    """
+    path = config_path(entity, name)
+    put = Put(path, encode_config(dict(configs)))
+    notice = Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True)
+    failure = yield from write(put, notice)
     if failure is not None and failure.missing:
-        yield from create(Create(path, content))
-    yield from create(Create(CONFIG_CHANGE_PREFIX, encode_config_change(entity, name), is_sequential=True))
+        for each in (path, CONFIG_CHANGES):
+            yield from create(Create(each))
+        yield from write(put, notice)
     old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
     yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
 

@@ -56,7 +56,10 @@ def combine(parts: Sequence[Eventual[PartT]], respond: Callable[[list[PartT]], R
 
     def done(_: asyncio.Future[PartT]) -> None:
         if not future.done() and all(each.done() for each in waiting):
-            future.set_result(response())
+            try:
+                future.set_result(response())
+            except Exception as error:  # noqa: BLE001 - passed on: the client must not wait for what never comes
+                future.set_exception(error)
 
     for each in waiting:
         each.add_done_callback(done)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode
@@ -23,6 +25,7 @@ from ...storage.errors import StorageError
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
 from ..services import Services
+from ..threads import Work
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill
 from .metadata import cluster_operations, controller_id, live_brokers
@@ -78,16 +81,18 @@ def _cost(partition: Partition) -> int:
     return 1 + len(partition.log.segments) // _SEGMENTS_PER_VALUE if partition.is_online else 1
 
 
-def describe_log_dirs(
+async def describe_log_dirs(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse | LargeResponse[DescribeLogDirsResponse]:
     """DescribeLogDirs, API key 35: the data directories, their partitions, and how much room there is.
 
     Version 2 has tagged fields, 3 adds an error for the whole request, 4 the size of the volume and its free space, 5
     whether the directory is cordoned (none is). An offline directory is KAFKA_STORAGE_ERROR without partitions. The
-    response leaves out partitions that do not exist, as in Kafka; null requests all of them.
+    response leaves out partitions that do not exist, as in Kafka; null requests all of them. A disk that hangs holds up
+    its response alone.
     """
-    results = {each.path: _describe(services, each) for each in services.log_dirs.all}
+    described = await asyncio.gather(*(_describe(services, each) for each in services.log_dirs.all))
+    results = {each.path: result for each, result in zip(services.log_dirs.all, described, strict=True)}
     # By data directory and topic: the partitions of a topic may lie in several.
     topics: dict[tuple[Path, str], DescribeLogDirsTopic] = {}
 
@@ -113,12 +118,13 @@ def describe_log_dirs(
     return fill(DescribeLogDirsResponse(results=list(results.values())), map(add, partitions), len(partitions))
 
 
-def _describe(services: Services, log_dir: LogDir) -> DescribeLogDirsResult:
+async def _describe(services: Services, log_dir: LogDir) -> DescribeLogDirsResult:
     """Return the result of a data directory, without its partitions."""
     try:
         if not log_dir.is_online:
             raise StorageError(f"{log_dir.path} is offline")
-        total_bytes, usable_bytes = services.disk.space(log_dir.path)
+        space = partial(services.disk.space, log_dir.path)
+        total_bytes, usable_bytes = await services.threads.run(Work.LOOK_UP, log_dir.path, space)
     except StorageError as error:
         return DescribeLogDirsResult(int(error.code), str(log_dir.path))
     return DescribeLogDirsResult(0, str(log_dir.path), [], total_bytes, usable_bytes)

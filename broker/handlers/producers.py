@@ -171,7 +171,8 @@ def _write(
 
 
 async def _flushed(waiting: Waiting, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
-    outcomes = await asyncio.gather(*(future for future, _ in waiting), return_exceptions=True)
+    # A client that goes away does not stop them: groups would never learn of an end that is in the log.
+    outcomes = await asyncio.shield(asyncio.gather(*(future for future, _ in waiting), return_exceptions=True))
     for outcome, (_, result) in zip(outcomes, waiting, strict=True):
         if isinstance(outcome, KafkaError):
             result.error_code = int(outcome.code)

@@ -20,9 +20,6 @@ from ..configs.unsupported_configs import KAFKA_CONFIGS, THROTTLES
 from .topic_names import check_name
 from .topics import Topics
 
-# As long as a group id may be.
-MAX_GROUP_BYTES = 2**15 - 1
-
 
 class ResourceType(IntEnum):
     """What a config belongs to, with its number in the requests."""
@@ -138,9 +135,6 @@ class GroupResource(Resource):
     """The configs of one group, which need not exist yet."""
 
     def __init__(self, reconfiguration: Reconfiguration, group_id: str) -> None:
-        if len(group_id.encode()) > MAX_GROUP_BYTES:
-            why = f"the name of a group has at most {MAX_GROUP_BYTES} bytes"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, why)
         self._reconfiguration = reconfiguration
         self._group_id = group_id
 

@@ -107,12 +107,14 @@ class Call(Generic[R]):
             self._task.cancel()
 
     def _done(self, task: asyncio.Task[R]) -> None:
-        if not task.cancelled():
-            self._failure = task.exception()
-            if self._given_up and self._failure is None and self._undo is not None:
-                undo, self._undo = self._undo, None
-                undo(task.result())
-        self.end(self._failure)
+        try:
+            if not task.cancelled():
+                self._failure = task.exception()
+                if self._given_up and self._failure is None and self._undo is not None:
+                    undo, self._undo = self._undo, None
+                    undo(task.result())
+        finally:  # also where `undo` raises: the loop logs that
+            self.end(self._failure)
 
     # -- In any thread
 

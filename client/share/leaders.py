@@ -59,6 +59,8 @@ class _Leader:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     # Whether a fetch is in flight or waits for the lock.
     asked: bool = False
+    # What the leader says of what the last fetch told it, until a commit asks; None while the answer is on its way.
+    carried: Results | None = field(default_factory=dict[TopicPartition, KafkaError | None])
     # Whether an acknowledgement that nobody waits for waits for the lock.
     tells_soon: bool = False
     failures: int = 0
@@ -130,9 +132,11 @@ class ShareLeaders:
         try:
             async with leader.lock:
                 taken = self._deliveries.take_settled(node_id)
+                leader.carried = None if taken else {}
                 if not places.issuperset(outcomes_of(taken, leader.session.number)):
                     # A fetch would bring partitions back into the session that others fetch from now.
-                    self._report(await self._tell(node_id, leader, taken), taken)
+                    leader.carried = await self._tell(node_id, leader, taken)
+                    self._report(leader.carried, taken)
                     taken = {}
                 await self._fetch_once(node_id, leader, places, taken)
         finally:
@@ -153,6 +157,7 @@ class ShareLeaders:
         except KafkaError as error:
             self._give_up(node_id, leader)
             results |= dict.fromkeys(told.values(), error)
+            leader.carried = (leader.carried or {}) | results
             self._report(results, taken)
             await self._pause(leader, error)
             return
@@ -170,6 +175,7 @@ class ShareLeaders:
                     )
                 if (partition := self._partition(place)) is not None:
                     self._take_in(Source(node_id, session.number, place[0]), partition, each)
+        leader.carried = (leader.carried or {}) | results
         self._report(results, taken)
 
     async def _pause(self, leader: _Leader, error: KafkaError) -> None:
@@ -244,8 +250,9 @@ class ShareLeaders:
                 self._spawn(self.tell(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
-        """Send the acknowledgements. Return what the leaders say of each partition."""
-        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes()))
+        """Send the acknowledgements. Return what the leaders say of each partition, also to a fetch."""
+        carrying = {node_id for node_id, each in self._leaders.items() if each.carried != {}}
+        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes() | carrying))
 
     async def _all(self, works: Iterable[Coroutine[Any, Any, Results]]) -> Results:
         """Return what all leaders say. Who waits may be cancelled: a request that is sent is answered all the same.
@@ -263,8 +270,9 @@ class ShareLeaders:
             leader.tells_soon = False
             taken = self._deliveries.take_settled(node_id)
             results = await self._tell(node_id, leader, taken) if taken else {}
+            carried, leader.carried = leader.carried or {}, {}
         self._report(results, taken)
-        return results
+        return carried | results
 
     async def _tell(
         self, node_id: int, leader: _Leader, taken: Mapping[Source, Settled], *, close: bool = False

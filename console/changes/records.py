@@ -20,8 +20,10 @@ async def _produce(visit: Visit, fields: Fields) -> Change:
     partition = whole_number(fields, "partition")
     if partition is not None and partition >= len(topic.partitions):
         raise InvalidForm(f"{name} has partitions from 0 to {len(topic.partitions) - 1}")
-    key = None if fields["key-is"] == _NULL else fields["key"]
-    value = None if fields["value-is"] == _NULL else fields["value"].replace("\r\n", "\n")
+    # Browsers send the lines of an area with both characters.
+    key, value = (
+        None if fields[f"{each}-is"] == _NULL else fields[each].replace("\r\n", "\n") for each in ("key", "value")
+    )
     headers = list(pairs(fields["headers"]).items())
 
     async def apply() -> object:

@@ -183,6 +183,8 @@ def read(path: Path, since_ms: float) -> Series:
             raise HistoryFileError(f"{path} is of a newer console")
         return Series.of_value(value["times_ms"], value["series"], since_ms)
     except FileNotFoundError:
+        if not path.absolute().parent.is_dir():
+            raise HistoryFileError(f"{path} cannot be written: its folder does not exist") from None
         return Series()
     except OSError as error:
         raise HistoryFileError(f"{path} cannot be read: {error.strerror}") from error

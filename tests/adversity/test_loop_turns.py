@@ -10,6 +10,7 @@ from odradek.broker import BrokerConfig
 from odradek.broker.network.large_messages import MAX_VALUES
 from odradek.broker.network.routes import ALONE_ROUTES, Route
 from odradek.protocol.apis import AnyKey, ApiKey, message
+from odradek.protocol.decoding import MAX_TEXT_BYTES
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryData, OpData
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -145,9 +146,8 @@ async def test_a_request_of_long_ids_is_handled_in_portions(
     assert measured.longest_turn_ms <= LIMIT_MS
 
 
-LONG_NAME, LONG_LIST = "x" * 7 * MIB, ",".join(map(str, range(MIB)))
-LONG_TOPIC = CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])
-LONG_ADDRESS = EntryData([EntityData("ip", ":" * 7 * MIB)], [OpData("connection_creation_rate", 1.0, False)])
+LONG_NAME, LONG_LIST = "x" * MAX_TEXT_BYTES, ",".join(map(str, range(MAX_TEXT_BYTES)))[:MAX_TEXT_BYTES]
+LONG_ADDRESS = EntryData([EntityData("ip", ":" * MAX_TEXT_BYTES)], [OpData("connection_creation_rate", 1.0, False)])
 
 
 def config_change(kind: int, resource: str, name: str, value: str, operation: int = 0) -> Message:
@@ -172,10 +172,16 @@ def config_change(kind: int, resource: str, name: str, value: str, operation: in
         (ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([LONG_ADDRESS])),
     ],
 )
-async def test_a_text_of_megabytes_is_refused_at_once(
+async def test_the_longest_texts_are_refused_at_once(
     measured: MeasuredBroker, key: AnyKey, version: int, long_text: Message
 ) -> None:
     assert await exchange(measured, key, version, long_text)
+    assert measured.longest_turn_ms <= LIMIT_MS
+
+
+async def test_a_text_of_megabytes_closes_the_connection_at_once(measured: MeasuredBroker) -> None:
+    request = config_change(2, TOPIC, "cleanup.policy", "x" * 7 * MIB)
+    assert not await exchange(measured, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
     assert measured.longest_turn_ms <= LIMIT_MS
 
 

@@ -112,6 +112,28 @@ def test_an_upload_that_dies_in_the_middle_is_no_backup(
     assert run("backup", source, "s3://bucket/tuesday").exit_code == 0
 
 
+def test_a_store_that_goes_away_in_the_middle_leaves_no_backup(
+    s3: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from werkzeug.serving import WSGIRequestHandler
+
+    with monkeypatch.context() as patch:
+
+        class Leaving(backups._Sums):
+            def __init__(self, progress: object) -> None:
+                super().__init__(self._count)
+
+            def _count(self, size: int) -> None:
+                if self.size > 6_000_000:  # from then on it closes each connection
+                    patch.setattr(WSGIRequestHandler, "handle", lambda handler: None)
+
+        patch.setattr(backups, "_Sums", Leaving)
+        left = run("backup", source, URL)
+    assert left.exit_code == 1 and "check the address (AWS_ENDPOINT_URL, AWS_REGION)" in left.stderr, left.stderr
+    refused = run("restore", URL, tmp_path / "new")
+    assert refused.exit_code == 1 and "no whole backup" in refused.stderr and not (tmp_path / "new").exists()
+
+
 def test_credentials_come_from_the_files_of_aws(
     s3: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

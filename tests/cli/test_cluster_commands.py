@@ -145,6 +145,14 @@ async def test_a_throttle_adds_to_what_was_set_and_puts_it_back() -> None:
     assert {each: configs for each, configs in admin.own.items() if configs} == before
 
 
+async def test_a_throttle_of_very_many_replicas_lists_all_of_the_topic() -> None:
+    admin, topic = FakeAdmin(), ConfigResource.topic("t")
+    moves = {TopicPartition("t", each): ([1, 2, 3], [2, 3, 4]) for each in range(2000)}
+    async with throttled(cast("Admin", admin), moves, 1000):
+        assert admin.own[topic]["leader.replication.throttled.replicas"] == "*"
+        assert admin.own[topic]["follower.replication.throttled.replicas"].count(":4") == 2000
+
+
 class FakeAdmin:
     """Brokers 1 and 2 with configs."""
 

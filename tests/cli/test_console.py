@@ -89,6 +89,7 @@ def test_the_death_of_a_console_is_a_line_of_the_log(tmp_path: Path) -> None:
         (["--login-file", "/nowhere"], "--login-file /nowhere"),
         (["--tls-key", "key.pem"], "--tls-key needs --tls-cert"),
         (["--history-file", "/proc/version"], "no history of a console"),
+        (["--history-file", "/nowhere/file"], "/nowhere/file cannot be written: its folder does not exist"),
     ],
 )
 def test_what_makes_no_console_is_one_line(broker: Broker, options: list[str], text: str) -> None:

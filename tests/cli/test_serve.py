@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from odradek.cli import main
+from odradek.cli.serve import texts_of
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.process import BrokerProcess
 
@@ -129,11 +130,24 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     ]
 
 
-def test_listen_does_not_open_a_listener_that_was_to_be_secure(tmp_path: Path) -> None:
-    secure = "listeners=PLAINTEXT://:0,SASL_SSL://:9093"
-    result = CliRunner().invoke(main, ["serve", "--listen", "0.0.0.0:9093", "--set", secure])
+@pytest.mark.parametrize(
+    "configs",
+    [
+        ["listeners=PLAINTEXT://:0,SASL_SSL://:9093"],
+        ["listeners=OUT://:9093", "listener.security.protocol.map=IN:PLAINTEXT, OUT:ssl"],
+    ],
+)
+def test_listen_does_not_open_a_listener_that_was_to_be_secure(configs: list[str]) -> None:
+    sets = [word for each in configs for word in ("--set", each)]
+    result = CliRunner().invoke(main, ["serve", "--listen", "0.0.0.0:9093", *sets])
     assert result.exit_code == 2
-    assert f"--listen would replace {secure} by PLAINTEXT: leave one of the two out" in result.stderr
+    assert f"--listen would replace {configs[0]} by PLAINTEXT: leave one of the two out" in result.stderr
+
+
+def test_listen_replaces_the_listeners_of_a_file_for_kafka() -> None:
+    """Such as that of a node that is broker and controller."""
+    given = ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", "listener.security.protocol.map=CONTROLLER:PLAINTEXT")
+    assert texts_of("127.0.0.1:0", None, None, given)["listeners"] == "PLAINTEXT://127.0.0.1:0"
 
 
 def test_raises_the_limit_of_open_files_by_itself(broker: BrokerProcess, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from http.client import IncompleteRead
 
 import pytest
 from odradek.broker import Broker
-from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.server import UnsafeConsole
@@ -125,6 +125,14 @@ async def test_a_record_is_produced(broker: Broker, browser: Browser) -> None:
     await browser.change("/change/produce", topic="t", key_is="text", key="k", value="hello", headers="a=b")
     page = await browser.get("/topics/t/records")
     assert "hello" in page.text and "1 header: a" in page.visible
+
+
+async def test_lines_of_a_key_and_of_a_value_end_as_unix_has_them(broker: Broker, browser: Browser) -> None:
+    await browser.change("/change/create-topic", topic="t")
+    await browser.change("/change/produce", topic="t", key_is="text", key="k\r\n1", value="v\r\n1")
+    async with Consumer("t", bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        record = await asyncio.wait_for(consumer.getone(), 20)
+    assert (record.key, record.value) == (b"k\n1", b"v\n1")
 
 
 async def test_it_listens_beyond_this_machine_with_a_login_only(config: ConsoleConfig) -> None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, control, process
+from odradek.testing import Kafka, KafkaCluster, KafkaProcess, LocalKafka, interventions, process
 from odradek.testing.errors import Unavailable
 
 KINDS: list[Callable[[], LocalKafka | KafkaCluster | KafkaProcess]] = [
@@ -86,7 +86,7 @@ def test_a_start_that_fails_leaves_nothing() -> None:
 # Where Ctrl-C, or the signal of pytest-timeout, meets a start.
 INTERRUPTED = [
     (LocalKafka, Kafka, "_set_passwords"),
-    (LocalKafka, control, "clear"),
+    (LocalKafka, interventions, "clear"),
     (KafkaProcess, process, "_first_line"),
     (KafkaCluster, KafkaCluster, "_settle"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -138,6 +139,23 @@ def machine() -> ControllerMachine:
 
 
 # What is written, below which znode, and what is there afterwards.
+@pytest.mark.parametrize("exists", [True, False])
+def test_configs_are_announced_wherever_their_writing_is_cut_short(exists: bool) -> None:
+    """A client that goes away while ZooKeeper hesitates ends the steps."""
+    content = znodes.encode_config({"retention.ms": "1"})
+    for count in range(1, 20):
+        zookeeper = FakeZookeeper()
+        if exists:
+            zookeeper.make("/config/topics/t", znodes.encode_config({}))
+        session, steps, result = zookeeper.connect(), write_config("topics", "t", {"retention.ms": "1"}), None
+        with suppress(StopIteration):
+            for _ in range(count):
+                result = zookeeper.run(session, steps.send(result))
+        is_written = zookeeper.get("/config/topics/t") == content
+        assert is_written == bool(zookeeper.children_of("/config/changes"))
+    assert is_written
+
+
 @pytest.mark.parametrize(
     ("steps", "removed", "made"),
     [

@@ -13,6 +13,7 @@ from odradek.broker.http import unread_ages
 from odradek.broker.http.pages import PAGES
 from odradek.broker.metrics.table import METRICS
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -208,3 +209,17 @@ async def test_a_disk_that_hangs_leaves_the_other_metrics_and_is_asked_once(
         finally:
             disk.goes_on.set()
         assert name in {key[0] for key in await _scrape(broker)}
+
+
+async def test_a_disk_that_hangs_holds_up_a_description_of_log_dirs_alone(config: BrokerConfig) -> None:
+    disk = HangingDisk()
+    async with Broker(config, disk=disk) as broker, await Raw.connect(broker.address) as raw:
+        disk.goes_on.clear()
+        try:
+            raw.send(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(None))
+            async with await Raw.connect(broker.address) as other:
+                assert (await other.create_topic("t")).error_code == 0
+        finally:
+            disk.goes_on.set()
+        (result,) = (await raw.receive(ApiKey.DESCRIBE_LOG_DIRS, 4)).results
+        assert result.total_bytes > 0

@@ -20,13 +20,25 @@ from odradek.broker.topics import flusher as flushing
 from odradek.broker.topics.partition import Partition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from odradek.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
@@ -441,3 +453,28 @@ async def test_a_flush_that_waits_is_few_objects_for_pythons_collector(
         found[delay_ms] = (len(gc.get_objects()) - before) / len(rest)
     assert found[60_000] < 6.5 and found[0] < 14, found
     disk.gate.set()
+
+
+async def test_groups_learn_the_end_of_a_transaction_although_its_client_goes_before_the_fsync(
+    broker: Broker, raw: Raw, disk: SlowDisk
+) -> None:
+    await raw.create_topic("t")
+    offsets = broker.services.internal_topics.create("__consumer_offsets")
+    broker.topics.alter(offsets, {**offsets.record.configs, "flush.messages": "1"})
+    producer = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("id", 60_000))
+    who = producer.producer_id, producer.producer_epoch
+    assert (await raw.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest("id", *who, "g"))).error_code == 0
+    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])]
+    committed = await raw.ask(ApiKey.TXN_OFFSET_COMMIT, 3, TxnOffsetCommitRequest("id", "g", *who, topics=topics))
+    assert committed.topics[0].partitions[0].error_code == 0
+    group = broker.services.groups.groups["g"].state
+    assert group.offsets.pending
+    index = broker.services.groups.shards.partition_of("g")
+    disk.gate.clear()
+    async with await Raw.connect(broker.address) as other:
+        marker = WritableTxnMarker(*who, False, [WritableTxnMarkerTopic(offsets.name, [index])])
+        other.send(ApiKey.WRITE_TXN_MARKERS, 1, WriteTxnMarkersRequest([marker]))
+        await until(lambda: f"{offsets.name}-{index}" in disk.waiting)
+    await until(lambda: len(connections(broker)) == 1)
+    disk.gate.set()
+    await until(lambda: not group.offsets.pending)

@@ -17,7 +17,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import NewTopic, TopicPartition
 from odradek.client.blocking import Admin, Consumer, Producer, wait_for_broker
-from odradek.client.blocking.loop_thread import leased
+from odradek.client.blocking.loop_thread import Call, leased
 from odradek.client.errors import ClientStopped, NoBrokerReachable
 from odradek.protocol.apis import ApiKey
 from odradek.tests.support.cluster_thread import cluster_in_thread
@@ -239,3 +239,35 @@ def test_a_caller_goes_on_before_what_its_call_has_set_off() -> None:
         went_on.set()
         thread.run(nothing)
     assert seen == [True]
+
+
+def test_a_call_that_was_given_up_ends_also_where_its_result_cannot_be_given_back() -> None:
+    async def main() -> list[object]:
+        told: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+        given_up = asyncio.Event()
+
+        async def work() -> int:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                given_up.set()
+            return 7
+
+        def undo(result: int) -> None:
+            raise LookupError(result)
+
+        call = Call(work, undo)
+        call.begin()
+        await asyncio.sleep(0)
+        call.give_up()
+        await given_up.wait()
+        waiting = threading.Thread(target=call.wait, daemon=True)
+        waiting.start()
+        await asyncio.to_thread(waiting.join, 10)
+        assert not waiting.is_alive()
+        return told
+
+    (error,) = asyncio.run(main())
+    assert isinstance(error, LookupError)

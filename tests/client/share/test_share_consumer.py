@@ -30,40 +30,14 @@ from odradek.protocol.messages.share_fetch import ShareFetchResponse
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
+from odradek.tests.support.fake_cluster import FakeCluster
 from odradek.tests.support.wire import Call, answer, do_and_drop, drop
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 LOST = ErrorCode.INVALID_RECORD_STATE
-
-
-def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:
-    quick = {"group_id": "g", "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "bootstrap_servers": cluster.address}
-    return ShareConsumer(*topics or ("t",), **quick | options)
-
-
-def explicit(cluster: FakeCluster, **options: Any) -> ShareConsumer[Any, Any]:
-    return worker(cluster, share_acknowledgement_mode="explicit", **options)
-
-
-def write(log: FakeLog, count: int) -> None:
-    log.write(encode_batch([Record(-1, 7, None, b"%d" % number) for number in range(count)]))
-
-
-async def take(consumer: ShareConsumer[Any, Any], count: int) -> list[ShareRecord[Any, Any]]:
-    found: list[ShareRecord[Any, Any]] = []
-    async with asyncio.timeout(20):
-        while len(found) < count:
-            for records in (await consumer.getmany(timeout_ms=50, max_records=count - len(found))).values():
-                found += records
-    return found
-
-
-def kinds(cluster: FakeCluster) -> dict[int, int]:
-    """What became of the offsets of t-0."""
-    return {offset: kind for (place, offset), kind in cluster.share_group.settled.items() if place == ("t", 0)}
 
 
 async def test_a_stop_accepts_what_was_returned_and_gives_the_rest_back() -> None:
@@ -199,6 +173,37 @@ async def test_a_commit_that_takes_too_long_says_so_and_goes_on() -> None:
         assert kinds(cluster) == {0: ACCEPT}
 
 
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_commit_waits_for_what_a_fetch_tells(is_lost: bool) -> None:
+    may_answer, asked = asyncio.Event(), asyncio.Event()
+    async with FakeCluster({"t": 1}) as cluster:
+        fetch = cluster.defaults[FETCH]
+
+        async def slowly(call: Call) -> Any:
+            asked.set()
+            await may_answer.wait()
+            return await (drop(call) if is_lost else fetch(call))
+
+        write(cluster.log("t"), 1)
+        async with worker(cluster) as consumer:
+            await take(consumer, 1)
+            cluster.defaults[FETCH] = slowly
+            assert await consumer.getmany(timeout_ms=10) == {}
+            await asked.wait()
+            committing = asyncio.create_task(consumer.commit())
+            await asyncio.sleep(0.02)
+            assert not committing.done()
+            may_answer.set()
+            if is_lost:
+                with pytest.raises(KafkaError, match="closed the connection"):
+                    await committing
+            else:
+                await committing
+                assert kinds(cluster) == {0: ACCEPT}
+            cluster.defaults[FETCH] = fetch
+            await consumer.commit()
+
+
 async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 4)
@@ -321,102 +326,6 @@ async def test_a_rejection_for_good_is_raised_by_the_poll(code: ErrorCode) -> No
                 await consumer.getmany(timeout_ms=10_000)
 
 
-async def test_a_topic_that_is_denied_is_told_and_the_member_goes_on() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        denied = ShareGroupHeartbeatResponse(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message="not t")
-        cluster.on(HEARTBEAT, answer(denied))
-        write(cluster.log("t"), 3)
-        async with worker(cluster) as consumer:
-            with pytest.raises(KafkaError, match="not t"):
-                await consumer.getmany(timeout_ms=10_000)
-            assert len(await take(consumer, 3)) == 3
-
-
-@pytest.mark.parametrize("code", [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS])
-async def test_a_member_that_is_fenced_or_not_answered_joins_again(code: ErrorCode) -> None:
-    async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
-        await consumer.getmany(timeout_ms=200)
-        cluster.on(HEARTBEAT, answer(ShareGroupHeartbeatResponse(error_code=code)))
-        async with asyncio.timeout(20):
-            while cluster.steps[HEARTBEAT]:
-                await consumer.getmany(timeout_ms=5)
-        write(cluster.log("t"), 3)
-        assert len(await take(consumer, 3)) == 3
-
-
-async def test_a_member_whose_join_was_not_answered_leaves_all_the_same() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        cluster.on(HEARTBEAT, do_and_drop)
-        async with worker(cluster, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000):
-            async with asyncio.timeout(20):
-                while not cluster.share_group.epoch:
-                    await asyncio.sleep(0.001)
-        joined = cluster.calls(HEARTBEAT)[0].request.member_id
-        assert cluster.share_group.left == [joined], "its partitions would wait for the end of its session"
-
-
-async def test_a_member_that_stops_while_the_coordinator_moves_leaves_all_the_same() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        rejections = iter((ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR))
-
-        async def beat(call: Call) -> Any:
-            cluster.on(HEARTBEAT, beat)
-            code = next(rejections, None) if call.request.member_epoch < 0 else None
-            return await call.default() if code is None else ShareGroupHeartbeatResponse(error_code=code)
-
-        cluster.on(HEARTBEAT, beat)
-        write(cluster.log("t"), 1)
-        async with worker(cluster) as consumer:
-            await take(consumer, 1)
-        joined = cluster.calls(HEARTBEAT)[0].request.member_id
-        assert cluster.share_group.left == [joined]
-
-
-async def test_a_user_that_does_not_poll_leaves_and_joins_when_it_does() -> None:
-    async with FakeCluster({"t": 1}) as cluster:
-        write(cluster.log("t"), 3)
-        async with worker(cluster, max_poll_interval_ms=50) as consumer:
-            await take(consumer, 1)
-            async with asyncio.timeout(20):
-                while not cluster.share_group.left:
-                    await asyncio.sleep(0.001)
-            assert len(await take(consumer, 2)) == 2
-
-
-async def test_a_user_who_waits_in_a_poll_for_longer_than_the_interval_stays_a_member() -> None:
-    async with FakeCluster({"t": 1}) as cluster, worker(cluster, max_poll_interval_ms=50) as consumer:
-        waiting = asyncio.create_task(consumer.getone())
-        async with asyncio.timeout(10):
-            while len(cluster.calls(HEARTBEAT)) < 30:  # at an interval of 5 ms
-                await asyncio.sleep(0.001)
-        assert not cluster.share_group.left
-        write(cluster.log("t"), 1)
-        assert (await waiting).offset == 0
-
-
-async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave() -> None:
-    leaving: list[Call] = []
-    async with FakeCluster({"t": 1}) as cluster:
-        handle = cluster.defaults[HEARTBEAT]
-
-        async def busy(call: Call) -> Any:
-            if call.request.member_epoch >= 0:
-                return await handle(call)
-            leaving.append(call)
-            return ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-        write(cluster.log("t"), 1)
-        cluster.defaults[HEARTBEAT] = busy
-        pauses = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
-        async with worker(cluster, max_poll_interval_ms=50, **pauses) as consumer:
-            await take(consumer, 1)
-            async with asyncio.timeout(10):
-                while len(leaving) < 2:  # the third attempt comes after the pause
-                    await asyncio.sleep(0.001)
-            cluster.defaults[HEARTBEAT] = handle
-        assert cluster.share_group.left == [leaving[0].request.member_id]
-
-
 async def test_an_error_of_a_fetch_that_stays_is_raised_once() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 1)
@@ -440,13 +349,9 @@ class ByRegistry:
         return f"{field} {content.decode()}"
 
     def ask(self) -> Future[None]:
-        asked: Future[None] = Future()
-        error = self.answers.pop(0)
+        asked, error = Future[None](), self.answers.pop(0)
         self.is_known = error is None
-        if error is None:
-            asked.set_result(None)
-        else:
-            asked.set_exception(error)
+        asked.set_result(None) if error is None else asked.set_exception(error)
         return asked
 
 
@@ -541,16 +446,6 @@ async def test_a_stop_under_way_returns_no_more_records() -> None:
         assert kinds(cluster) == {0: ACCEPT}
 
 
-async def test_another_subscription_is_told_to_the_group() -> None:
-    async with FakeCluster({"t": 1, "u": 1}) as cluster, worker(cluster) as consumer:
-        write(cluster.log("t"), 1)
-        write(cluster.log("u"), 1)
-        assert (await take(consumer, 1))[0].topic == "t"
-        consumer.subscribe("u")
-        assert consumer.subscription() == {"u"}
-        assert (await take(consumer, 1))[0].topic == "u"
-
-
 async def test_only_one_task_polls_and_a_stop_ends_its_iteration() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         consumer = worker(cluster)
@@ -576,9 +471,8 @@ async def test_wrong_use_is_named() -> None:
         ShareConsumer("t", group_id="g", share_acknowledgement_mode="often")
     async with FakeCluster({"t": 1}) as cluster, worker(cluster) as consumer:
         write(cluster.log("t"), 2)
-        records = await take(consumer, 2)
         with pytest.raises(InvalidAcknowledgement, match="acknowledgement is implicit"):
-            consumer.accept(records[0])
+            consumer.accept(*await take(consumer, 2))
         consumer.subscribe()
         with pytest.raises(NotAssigned):
             await consumer.getmany()

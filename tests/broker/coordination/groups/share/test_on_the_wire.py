@@ -422,3 +422,15 @@ async def test_a_deleted_group_leaves_nothing(config: BrokerConfig) -> None:
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
         assert broker.services.groups.groups == {}
         assert broker.services.share_states.shards.actors == {}
+
+
+async def test_a_deletion_that_fails_as_nobody_foresaw_ends(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await shares.alter({"t": {0: 1}})).error_code == 0
+
+    async def fail(*arguments: Any) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(shares.broker.services.persister, "delete", fail)
+    shares.raw.send(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(["g"]))
+    # Its response has no field for an error of the whole request.
+    assert await shares.raw.is_closed()
