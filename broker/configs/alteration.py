@@ -142,10 +142,6 @@ def _changed(resource: Resource, configs: Mapping[str, str], change: Change, tex
     if row.type is not ConfigType.LIST:
         word = change.operation.name
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Can't {word} to key {change.name} because its type is not LIST.")
-    try:
-        row.check_size(text)
-    except ConfigError as error:
-        raise KafkaError(resource.invalid, str(error)) from error
     current = configs.get(change.name)
     entries = _entries(current if current is not None else row.format(resource.value(row)) or "")
     if change.operation is Operation.APPEND:
@@ -164,6 +160,7 @@ def _entries(text: str) -> list[str]:
 def _normalized(resource: Resource, row: ConfigDef, text: str) -> str:
     """Return a value's text as it is stored and described. KafkaError where the config cannot have it."""
     try:
+        row.check_size(text)
         return row.format(row.parse(text)) or ""
     except ConfigError as error:
         raise KafkaError(resource.invalid, str(error)) from error

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from ...protocol.errors import KafkaError
 from .broker_config import BrokerConfig
+from .definition import ConfigError
 from .group_config import check_group_configs
 
 Result = TypeVar("Result")
@@ -138,8 +139,20 @@ class Reconfiguration:
 
 
 def restore(config: BrokerConfig, journal: ConfigJournal) -> None:
-    """Put the dynamic configs of earlier runs in use. ConfigError where this version rejects one."""
-    config.alter(*_layers(config, journal.broker_configs))
+    """Put the dynamic configs of earlier runs in use, without those that this version rejects, as Kafka does.
+
+    They stay in the journal until somebody changes them. ConfigError where the error names another config.
+    """
+    layers = tuple(map(dict, _layers(config, journal.broker_configs)))
+    while True:
+        try:
+            config.alter(*layers)
+        except ConfigError as error:
+            if not [layer.pop(error.name) for layer in layers if error.name in layer]:
+                raise
+            _log.error("a dynamic config of an earlier run is not in use: %s", error)
+        else:
+            return
 
 
 def _layers(config: BrokerConfig, configs: Mapping[str, dict[str, str]]) -> tuple[dict[str, str], dict[str, str]]:

@@ -344,11 +344,11 @@ class ConsumerConnector:
         if self._doubts is not None:
             self._doubts.cancel()
             self._doubts = None
-        if self._reading is None:
+        if self._reading is None or self._session is None:
             return
         streams = self._reading.streams
         if contact is Contact.SUSPENDED:
-            certain_s = self._running().timeout_ms * _CERTAIN / 1000
+            certain_s = self._session.timeout_ms * _CERTAIN / 1000
             self._doubts = asyncio.get_running_loop().call_later(certain_s, self._doubt)
         elif contact is not Contact.EXPIRED:
             streams.is_open = True

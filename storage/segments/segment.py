@@ -242,12 +242,17 @@ class Segment(IndexedSegment):
             self._note_names()
 
     def restore(self) -> None:
-        """Undo retire(), also one that has stopped half-way. Nothing else may have the names of the files by now."""
+        """Undo retire(), also one that has stopped half-way. Nothing else may have the names of the files by now.
+
+        Raises DiskError where the log file has gone: an earlier segment of this base offset has the same retired name,
+        and a thread may have removed it.
+        """
         if self.is_retired:
             with NAMES_LOCK:
                 self._extension = ""
                 for name, retired in self._names_and_retired_names():
-                    if self._disk.exists(retired) and not self._disk.exists(name):
+                    wanted = name.suffix == LOG_SUFFIX or self._disk.exists(retired)
+                    if wanted and not self._disk.exists(name):
                         self._disk.rename(retired, name)
                 self._note_names()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -432,6 +433,39 @@ async def test_entries_of_long_lists_are_not_compared_each_with_each(
     assert code == 0 and Entry.compared < 10 * many
     found, _ = await value(raw, THROTTLED)
     assert found is not None and len(found.split(",")) == (2 * many - 1 if operation == APPEND else 1)
+
+
+async def test_a_list_does_not_grow_longer_than_a_response_can_have(raw: Raw) -> None:
+    await raw.create_topic("t")
+    first, second = (",".join(f"{number}:{broker}" for number in range(3_000)) for broker in (1, 2))
+    assert await change(raw, (THROTTLED, SET, first)) == 0
+    assert await change(raw, (THROTTLED, APPEND, second)) == ErrorCode.INVALID_CONFIG
+    assert (await value(raw, THROTTLED))[0] == first
+
+
+async def test_a_longer_value_of_an_earlier_version_is_in_use_after_a_restart(config: BrokerConfig) -> None:
+    long = ",".join(f"{number}:1" for number in range(10_000))
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t")
+        record = broker.services.metadata.topics["t"]
+        broker.services.metadata.put_topic(replace(record, configs={THROTTLED: long}))
+    async with Broker(config) as broker:
+        topic = broker.topics.get("t")
+        assert topic is not None and len(topic.config.leader_replication_throttled_replicas) == 10_000
+
+
+async def test_a_broker_config_that_only_an_earlier_version_took_does_not_end_the_start(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = "log.cleaner.dedupe.buffer.size"
+    async with Broker(config) as broker:
+        broker.services.metadata.put_broker_configs("", {name: "1048576", "message.max.bytes": "2000"})
+    async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
+        assert f"{name}=1048576: must be a whole number of 64 bits, at least 1048577" in caplog.text
+        used = broker.services.reconfiguration.config
+        assert (used.message_max_bytes, used.log_cleaner_dedupe_buffer_size) == (2000, 128 << 20)
+        assert await change(raw, (name, SET, "2097152"), kind=BROKER, name="") == 0
+        assert used.log_cleaner_dedupe_buffer_size == 2 << 20
 
 
 @pytest.mark.parametrize(("size", "turns"), [(500, 1), (30_000, 2)])

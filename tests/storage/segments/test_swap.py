@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from contextlib import suppress
 from itertools import product
@@ -12,6 +13,7 @@ from odradek.protocol.records.batch import decode_batch, encode_batch, read_head
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
 from odradek.storage.errors import DiskError, LogClosed, TornSwap, is_lasting
+from odradek.storage.files import Disk
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.cleaning import clean
@@ -23,7 +25,7 @@ LARGE = LogConfig(segment_bytes=5000, index_interval_bytes=100, segment_ms=2**60
 NAMING_STEPS = 20
 
 
-def filled(directory: Path, disk: FaultyDisk) -> Log:
+def filled(directory: Path, disk: Disk) -> Log:
     """A log of some segments with aborted transactions, all of it on disk."""
     log = Log.open(directory, CONFIG, clean=True, now_ms=0, disk=disk)
     for number in range(18):
@@ -193,6 +195,29 @@ def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, co
         again.close()
         shutil.rmtree(directory)
     assert failed > 8
+
+
+class RacingDisk(Disk):
+    """A full directory, in which a thread removes an earlier segment's file, whose retired name is the same."""
+
+    def link(self, source: Path, target: Path) -> None:
+        self.unlink(target.with_name(target.name + ".deleted"))
+        if target.suffix == ".log":
+            raise DiskError("link", target, OSError(errno.ENOSPC, "no room"))
+        super().link(source, target)
+
+
+def test_a_start_completes_a_swap_that_has_lost_what_it_was_made_from(tmp_path: Path) -> None:
+    disk = RacingDisk()
+    log = filled(tmp_path / "log", disk)
+    expected = state(log)
+    with pytest.raises(TornSwap):
+        clean(log, disk=disk)
+    with pytest.raises(LogClosed):
+        log.advance_log_start(1)
+    again = Log.open(tmp_path / "log", CONFIG, clean=False, now_ms=0)
+    assert state(again) == expected
+    again.close()
 
 
 def state_after(disk: FaultyDisk, *, seed: int, directory: Path, point: int) -> object:
