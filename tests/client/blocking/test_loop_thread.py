@@ -250,7 +250,7 @@ def test_a_call_that_was_given_up_ends_also_where_its_result_cannot_be_given_bac
 
         async def work() -> int:
             try:
-                await asyncio.sleep(10)
+                await asyncio.Event().wait()
             except asyncio.CancelledError:
                 given_up.set()
             return 7
