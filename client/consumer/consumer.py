@@ -61,11 +61,10 @@ from ..record import (
     V,
 )
 from .assignment import RebalanceListener, Subscription
-from .broker_pattern import broker_pattern
 from .explanation import Explanation
 from .fetched_batch import FetchedBatch, RecordColumns
 from .offset_commits import OffsetStore
-from .options import WorkOptions, fetch_options, group_options
+from .options import WorkOptions, broker_pattern, compiled_pattern, fetch_options, group_options
 from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
 from .session import Session, SessionOptions
@@ -217,7 +216,7 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
             return Subscription(set(topics), listener=listener)
         group = self._options.group
         by_broker = broker_pattern(pattern) if group is not None and group.group_protocol == "consumer" else None
-        return Subscription(set(), re.compile(pattern), by_broker, listener=listener)
+        return Subscription(set(), compiled_pattern(pattern), by_broker, listener=listener)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, from the group's committed offsets if there is a `group_id`."""

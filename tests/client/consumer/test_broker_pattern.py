@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
-from odradek.client.consumer.broker_pattern import broker_pattern
+from odradek.client import Consumer
+from odradek.client.consumer.options import broker_pattern
 from odradek.client.errors import InvalidOption
 
 
@@ -43,3 +45,10 @@ def test_what_re2_has_stays(pattern: str | re.Pattern[str], text: str) -> None:
 def test_what_only_python_has_is_rejected_by_name(pattern: str | re.Pattern[str], name: str) -> None:
     with pytest.raises(InvalidOption, match=f"does not have {name}"):
         broker_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["(", 7])
+async def test_what_is_no_pattern_is_said(pattern: Any) -> None:
+    consumer: Consumer[Any, Any] = Consumer(group_id="g")
+    with pytest.raises(InvalidOption, match=f"pattern={re.escape(repr(pattern))} is no regular expression"):
+        consumer.subscribe(pattern=pattern)
