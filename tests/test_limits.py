@@ -61,7 +61,7 @@ FIXED = {
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "characters of a text in the history of a group: a reason, an id": history.MAX_TEXT_CHARS,
-    "characters of the value of a config that is no password": definition.MAX_VALUE_CHARS,
+    "characters of the value that a client gives to a config that is no password": definition.MAX_VALUE_CHARS,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
         line_limit.MOST_LINES
     ),

@@ -28,7 +28,7 @@ _SHOWN_VALUE_CHARS = 200
 HIDDEN = "[hidden]"
 # A 64-bit number has 19 digits; longer texts are rejected before int() spends time on them.
 _MAX_DIGITS = 19
-# As many as a request or a response can have. A PEM store, which is a password and mostly a file, has its own bound.
+# A client sets no longer value, so that a response has room for it. Those of a file, and of passwords, may be longer.
 MAX_VALUE_CHARS = 0x7FFF
 # A longer name is like none: the longest one has some 80, and the search looks at each character.
 _MAX_NAME_CHARS = 250
@@ -160,7 +160,7 @@ class ConfigDef:
         return value
 
     def check_size(self, text: str) -> None:
-        """Raise ConfigError for a text that takes long to read."""
+        """Raise ConfigError for a text that no client may set."""
         if len(text) > MAX_VALUE_CHARS and self.type is not ConfigType.PASSWORD:
             raise ConfigError(self.name, text, f"must have at most {MAX_VALUE_CHARS} characters")
 

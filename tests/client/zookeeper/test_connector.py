@@ -16,6 +16,7 @@ from odradek.tests.support.members import member
 from odradek.tests.support.process import free_port
 from odradek.tests.support.zookeeper import ZooKeeperProcess
 from odradek.zookeeper.operations import Create, Delete, children, read, write
+from odradek.zookeeper.session import Contact
 
 
 async def dump(world: World, path: str) -> dict[str, tuple[str, bool]]:
@@ -218,3 +219,22 @@ async def test_a_connector_that_could_not_start_at_first_starts_once_and_leaves_
     await connector.commit_offsets()
     await connector.shutdown()
     assert await zookeeper.run(children("/later/consumers/g/ids")) == []
+
+
+async def test_zookeeper_may_fall_silent_while_a_connector_shuts_down(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.raw.create_topic("t", 1)
+    connector, _ = await world.join({"t": 1})
+    reading = connector._reading
+    assert reading is not None
+    stop, stopped = reading.stop, list[bool]()
+
+    async def stop_in_silence() -> None:
+        connector._note_contact(Contact.SUSPENDED)
+        await stop()
+        stopped.append(True)
+
+    monkeypatch.setattr(reading, "stop", stop_in_silence)
+    await connector.shutdown()
+    assert stopped and connector._doubts is None
