@@ -104,7 +104,7 @@ class Reconfiguration:
         ConfigError where a value, or two together, are invalid. KafkaError where a topic's configs contradict them, or
         the disk fails. UnreadStores where a listener has other stores. After an error nothing has changed.
         """
-        before = _layers(self.config, self._journal.broker_configs)
+        before = self.config.dynamic.broker, self.config.dynamic.cluster
         self.config.alter(*_layers(self.config, {**self._journal.broker_configs, node: configs}))
         try:
             apply = self._reconfigure_topics()

@@ -464,7 +464,10 @@ async def test_a_broker_config_that_only_an_earlier_version_took_does_not_end_th
         assert f"{name}=1048576: must be a whole number of 64 bits, at least 1048577" in caplog.text
         used = broker.services.reconfiguration.config
         assert (used.message_max_bytes, used.log_cleaner_dedupe_buffer_size) == (2000, 128 << 20)
-        assert await change(raw, (name, SET, "2097152"), kind=BROKER, name="") == 0
+        repaired = (name, SET, "2097152")
+        assert await change(raw, repaired, kind=BROKER, name="", validate_only=True) == 0
+        assert used.log_cleaner_dedupe_buffer_size == 128 << 20
+        assert await change(raw, repaired, kind=BROKER, name="") == 0
         assert used.log_cleaner_dedupe_buffer_size == 2 << 20
 
 
