@@ -1,26 +1,37 @@
-"""What security costs: TLS beside Kafka's, and handshakes beside a plain client.
+"""What security costs: TLS beside Kafka's, handshakes beside a plain client, and requests with and without ACLs.
 
-    make bench ARGS=security                          both; Kafka too if KAFKA_LIB names its jars
-    make bench ARGS="security --only tls"             one part: handshakes or tls
+    make bench ARGS=security                          all of it; Kafka too if KAFKA_LIB names its jars
+    make bench ARGS="security --only cost"            one part: cost, handshakes or tls
+    make bench ARGS="security --write"                also writes benchmarks/security.md
 
-Both want a quiet machine. security.md has figures.
+`cost` compares with the last commit before there was any security, which git unpacks. It counts CPU time in short turns
+(request_cost.py), so other programs disturb it little. The rates and the handshakes want a quiet machine.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
+import subprocess
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from odradek.broker.security.authority import Authority
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 
-from . import handshakes, report
+from . import handshakes, report, request_cost
 from .brokers import Broker, Kafka, Odradek, kafkas
-from .load import WARM_UP_S, in_own_process
+from .load import WARM_UP_S, Wire, in_own_process
 
+PARTS = ("cost", "handshakes", "tls")
+# The last commit whose broker knew no security.
+BEFORE = "276e5d0"
+ACLS = 1_000
+# How much dearer a request may be than at that commit, and with ACLs than without.
+MOST_SINCE, MOST_BY_ACLS = 1.03, 1.10
 MOST_P99_MS = 20.0
 RATE_SECONDS = 2.0
 # How long Java compiles the loads' code before it is measured.
@@ -30,28 +41,99 @@ RATES = {
     "TLS: batches of 1 MB, 5 in flight": ("produce-1mb", 5, "sent_mb_per_s"),
     "TLS: fetch of 1 MB pieces, walking": ("fetch-walk", 2, "answered_mb_per_s"),
 }
+RESULTS = Path(__file__).with_name("security.md")
+_ROOT = Path(__file__).parents[1]
 
 
 def main(arguments: list[str]) -> None:
     """See the module's text."""
-    parser = argparse.ArgumentParser(
-        "security", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", choices=("handshakes", "tls"))
+    parser = report.arguments(__doc__, RESULTS, "security")
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--turns", type=int, default=request_cost.TURNS, help="of each broker, for the cost of requests"
+    )
+    parser.add_argument("--before", default=BEFORE, metavar="COMMIT")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as name, ExitStack() as running:
+    parts: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as name:
         folder = Path(name)
-        authority, key_store = folder / "ca.pem", folder / "broker.pem"
-        Authority.open(folder).keep_certificate(key_store, ["127.0.0.1", "localhost"])
-        brokers = [Odradek(folder / "odradek", key_store=key_store), *kafkas(folder, key_store)]
+        if options.only in (None, "cost"):
+            parts.append(cost(folder, options.before, options.turns))
+        if options.only in (None, "handshakes", "tls"):
+            parts += beside_kafka(folder, options.only, options.rounds)
+    head = f"# What security costs\n\n`make bench ARGS=security` on {report.place()}. CPU is the broker's. "
+    report.publish(f"{head}Figures in bold miss their goals.\n\n" + "\n".join(parts), options.write)
+
+
+# -- The cost of requests
+
+
+def cost(folder: Path, commit: str, turns: int) -> str:
+    """Return what small requests cost: before, now, and now with ACLs."""
+    checkout = folder / "before" / commit
+    checkout.mkdir(parents=True)
+    unpacked = subprocess.run(["git", "archive", commit], cwd=_ROOT, capture_output=True, check=True)
+    subprocess.run(["tar", "-x", "-C", str(checkout)], input=unpacked.stdout, check=True)
+    # The address of the benchmark has an ACL that allows everything on topics and groups. On the cluster there is none.
+    guarded = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    before, now = Odradek(folder / "old", checkout), Odradek(folder / "now")
+    with_acls = Odradek(folder / "acls", settings=guarded)
+    with before, now, with_acls:
+        _add_acls(with_acls)
+        since = request_cost.measure([before, now], turns)
+        by_acls = request_cost.measure([now, with_acls], turns)
+    head = ["us CPU a request", commit, "now", "ratio", "goal", "without ACLs", f"with {ACLS:,}", "ratio", "goal"]
+    rows = [
+        [one.name, *_costs(one, MOST_SINCE), *_costs(two, MOST_BY_ACLS)]
+        for one, two in zip(since, by_acls, strict=True)
+    ]
+    return f"## Requests without TLS\n\n{report.table(head, rows)}"
+
+
+def _costs(found: request_cost.Cost, most: float) -> list[str]:
+    ratio = found.ratios[1]
+    return [
+        *(f"{us:.2f}" for us in found.medians_us),
+        report.marked(f"{ratio:.3f}", ratio <= most),
+        f"at most {most:g}",
+    ]
+
+
+def _add_acls(broker: Broker) -> None:
+    """Create ACLs of other users, of prefixes too, and one that lets everybody in to topics and groups."""
+    kinds = {2: "topic", 3: "group"}
+    creations = [AclCreation(kind, "*", 3, "User:ANONYMOUS", "*", 2, 3) for kind in kinds]
+    for number in range(ACLS - len(creations)):
+        kind, pattern = (2, 3)[number % 2], (3, 4)[number // 2 % 2]
+        name = f"{kinds[kind]}-{number:x}-" + "x" * (number % 7)
+        creations.append(AclCreation(kind, name, pattern, f"User:user-{number % 50}", "*", 3, 3))
+    wire = Wire(broker.address)
+    found: Any = wire.ask(ApiKey.CREATE_ACLS, 2, CreateAclsRequest(creations), CreateAclsResponse)
+    assert not any(each.error_code for each in found.results), "an ACL was rejected"
+
+
+# -- TLS
+
+
+def beside_kafka(folder: Path, only: str | None, rounds: int) -> list[str]:
+    """Return the parts that need a broker with TLS: ours, and Kafka where its jars are."""
+    authority, key_store = folder / "ca.pem", folder / "broker.pem"
+    Authority.open(folder).keep_certificate(key_store, ["127.0.0.1", "localhost"])
+    brokers: list[Broker] = [Odradek(folder / "odradek", key_store=key_store)]
+    brokers += kafkas(folder, key_store)
+    parts: list[str] = []
+    with ExitStack() as running:
         for each in brokers:
             running.enter_context(each)
-        print(f"`make bench ARGS=security` on {report.place()}. CPU is the broker's. Figures in bold miss their goals.")
-        if options.only != "handshakes":
-            print(_rates(brokers, authority, options.rounds))
-        if options.only != "tls":
-            print(_handshakes(brokers, authority, options.rounds))
+        if only != "handshakes":
+            parts.append(_rates(brokers, authority, rounds))
+        if only != "tls":
+            parts.append(_handshakes(brokers, authority, rounds))
+    return parts
 
 
 def _rates(brokers: list[Broker], authority: Path, rounds: int) -> str:

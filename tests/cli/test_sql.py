@@ -184,7 +184,7 @@ def test_a_result_goes_to_a_file(address: str, tmp_path: Path) -> None:
     ("args", "text"),
     [
         (["select * from flihgts"], "no topic 'flihgts'; did you mean 'flights'?"),
-        (["select * from nope"], "no topic 'nope'; `odradek topics list` names the topics that are there\n"),
+        (["select * from nope"], "no topic 'nope'; `odradek topics list` has all topics with their partitions\n"),
         (["select * from my-topic"], 'quote "my-topic" and "offset"'),
         (["insert into flights values (1)"], "; topics cannot be written by SQL"),
         (["select 1; select 2"], "odradek: give one statement of SQL, not 2\n"),

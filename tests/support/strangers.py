@@ -219,13 +219,13 @@ async def renegotiations(doors: Doors, count: int) -> None:
 
 
 async def acl_names(doors: Doors, count: int) -> None:
-    """ACLs with names of nearly 64 KiB: refused from the bound of all their characters on."""
+    """ACLs with the longest names: refused from the bound of all their characters on."""
     async with await Raw.connect(doors.at("PLAINTEXT"), WAIT_S) as raw:
         codes: set[int] = set()
-        for start in range(0, 20 * count, 20):
-            request = CreateAclsRequest([_acl("n" * 65_000 + str(number)) for number in range(start, start + 20)])
+        for start in range(0, 40 * count, 40):
+            request = CreateAclsRequest([_acl("n" * 32_500 + str(number)) for number in range(start, start + 40)])
             codes |= {each.error_code for each in (await raw.ask(ApiKey.CREATE_ACLS, 3, request)).results}
-    assert codes == ({0} if count * 20 * 65_000 < 8_000_000 else {0, POLICY_VIOLATION})
+    assert codes == ({0} if count * 40 * 32_500 < 8_000_000 else {0, POLICY_VIOLATION})
 
 
 async def many_acls(doors: Doors, count: int) -> None:
