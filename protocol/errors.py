@@ -204,13 +204,17 @@ class EncodeError(ProtocolError):
     """A value that does not fit its field, or one in a field that the version lacks and that must not be dropped."""
 
 
+# A text of a response has room for 32,767 bytes, and a character takes up to four. Messages name what clients send.
+_MAX_MESSAGE_CHARS = 8_000
+
+
 class KafkaError(Exception):
-    """A rejection that has a code on the wire. The message says what and why, to the client."""
+    """A rejection that has a code on the wire. The message says what and why, to the client. It has an end (above)."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)
         self.code = code
-        self.message = message or code.text
+        self.message = message[:_MAX_MESSAGE_CHARS] or code.text
 
     @property
     def retriable(self) -> bool:

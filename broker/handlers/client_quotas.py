@@ -64,10 +64,9 @@ async def alter_client_quotas(
             if who in results or len({op.key for op in entry.ops}) < len(entry.ops):
                 raise InvalidQuota(f"Ignoring duplicate entity {entity}")
             changes[entity], of_entities[entity] = _changed(services, entity, entry.ops, len(changes)), result
-        except InvalidQuota as error:
-            result.error_code, result.error_message = int(ErrorCode.INVALID_REQUEST), str(error)
-        except KafkaError as error:
-            result.error_code, result.error_message = int(error.code), error.message
+        except (InvalidQuota, KafkaError) as error:
+            rejected = error if isinstance(error, KafkaError) else KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+            result.error_code, result.error_message = int(rejected.code), rejected.message
         results[who] = result
     if not request.validate_only:
         for entity, error in (await _make(services, changes)).items():

@@ -18,6 +18,7 @@ from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTop
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_client_quotas import EntityData
+from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.incremental_alter_configs import (
@@ -170,6 +171,16 @@ def config_change(kind: int, resource: str, name: str, value: str, operation: in
             CreateTopicsRequest([CreatableTopic("u", configs=[CreatableTopicConfig(LONG_NAME)])]),
         ),
         (ApiKey.ALTER_CLIENT_QUOTAS, 1, AlterClientQuotasRequest([LONG_ADDRESS])),
+        # Versions whose responses have room for 32,767 bytes of a text, which is less than the name and why.
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, config_change(2, TOPIC, LONG_NAME, "1")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, config_change(2, LONG_NAME, "cleanup.policy", "delete")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, config_change(4, LONG_NAME, LONG_NAME, "delete")),
+        (ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, config_change(32, LONG_NAME, LONG_NAME, "delete")),
+        (ApiKey.ALTER_CLIENT_QUOTAS, 0, AlterClientQuotasRequest([LONG_ADDRESS])),
+        *(
+            (ApiKey.DESCRIBE_CONFIGS, 1, DescribeConfigsRequest([DescribeConfigsResource(kind, LONG_NAME)]))
+            for kind in (2, 4, 8, 32, 99)
+        ),
     ],
 )
 async def test_the_longest_texts_are_refused_at_once(
