@@ -247,12 +247,12 @@ class ShareLeaders:
             leader = self._leader(node_id)
             if not leader.tells_soon:
                 leader.tells_soon = True
-                self._spawn(self.tell(node_id), "acknowledge")
+                self._spawn(self._tell_only(node_id), "acknowledge")
 
     async def tell_all(self) -> Results:
         """Send the acknowledgements. Return what the leaders say of each partition, also to a fetch."""
         carrying = {node_id for node_id, each in self._leaders.items() if each.carried != {}}
-        return await self._all(self.tell(node_id) for node_id in sorted(self._deliveries.nodes() | carrying))
+        return await self._all(self._tell_and_ask(node_id) for node_id in sorted(self._deliveries.nodes() | carrying))
 
     async def _all(self, works: Iterable[Coroutine[Any, Any, Results]]) -> Results:
         """Return what all leaders say. Who waits may be cancelled: a request that is sent is answered all the same.
@@ -263,16 +263,26 @@ class ShareLeaders:
         found = await asyncio.gather(*map(asyncio.shield, tasks))
         return {partition: error for results in found for partition, error in results.items()}
 
-    async def tell(self, node_id: int) -> Results:
+    async def _tell_only(self, node_id: int) -> None:
         """Send one leader its acknowledgements."""
         leader = self._leader(node_id)
         async with leader.lock:
-            leader.tells_soon = False
-            taken = self._deliveries.take_settled(node_id)
-            results = await self._tell(node_id, leader, taken) if taken else {}
+            await self._tell_settled(node_id, leader)
+
+    async def _tell_and_ask(self, node_id: int) -> Results:
+        """Send one leader its acknowledgements. Return what it says of them, and said to the last fetch."""
+        leader = self._leader(node_id)
+        async with leader.lock:
+            results = await self._tell_settled(node_id, leader)
             carried, leader.carried = leader.carried or {}, {}
+        return results | {partition: error for partition, error in carried.items() if not results.get(partition)}
+
+    async def _tell_settled(self, node_id: int, leader: _Leader) -> Results:
+        leader.tells_soon = False
+        taken = self._deliveries.take_settled(node_id)
+        results = await self._tell(node_id, leader, taken) if taken else {}
         self._report(results, taken)
-        return carried | results
+        return results
 
     async def _tell(
         self, node_id: int, leader: _Leader, taken: Mapping[Source, Settled], *, close: bool = False

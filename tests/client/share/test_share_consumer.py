@@ -204,6 +204,31 @@ async def test_a_commit_waits_for_what_a_fetch_tells(is_lost: bool) -> None:
             await consumer.commit()
 
 
+@pytest.mark.parametrize("is_soon", [False, True])
+async def test_a_commit_raises_what_a_fetch_was_told_also_beside_later_acknowledgements(is_soon: bool) -> None:
+    async with FakeCluster({"t": 1}) as cluster:
+        fetch = cluster.defaults[FETCH]
+
+        async def rejecting(call: Call) -> Any:
+            response = await fetch(call)
+            for topic in response.responses:
+                for each in topic.partitions:
+                    each.acknowledge_error_code = LOST
+            return response
+
+        write(cluster.log("t"), 1)
+        async with explicit(cluster) as consumer:
+            consumer.accept(*await take(consumer, 1))
+            cluster.on(FETCH, rejecting)
+            write(cluster.log("t"), 1)
+            consumer.accept(*await take(consumer, 1))
+            if is_soon:
+                consumer.commit_soon()
+            with pytest.raises(KafkaError) as raised:
+                await consumer.commit()
+            assert raised.value.code == LOST
+
+
 async def test_records_whose_lock_ends_before_they_are_returned_are_not_returned() -> None:
     async with FakeCluster({"t": 1}) as cluster:
         write(cluster.log("t"), 4)
