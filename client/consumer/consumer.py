@@ -314,10 +314,11 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         The iteration ends when the consumer is stopped.
         """
         poller = self._poller
-        record = None if poller is None else poller.next_of_run()
-        if record is None and (poller is not None or not self._stopped):
-            record = await self._polling().next_record()
-        if record is None:
+        if poller is not None and (record := poller.next_of_run()) is not None:
+            return record
+        if poller is None and self._stopped:
+            raise StopAsyncIteration
+        if (record := await self._polling().next_record()) is None:
             raise StopAsyncIteration
         return record
 

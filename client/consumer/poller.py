@@ -297,15 +297,18 @@ class Poller:
     def next_of_run(self) -> ConsumerRecord[Any, Any] | None:
         """Return the next record of those that `async for` has taken, None if it must wait for more."""
         run = self._run
-        if run is None or run.index >= len(run.records) or run.version != run.state.version:
+        if run is None:
+            return None
+        index, state = run.index, run.state
+        if index >= len(run.records) or run.version != state.version:
             return None
         membership = self._session.membership
         if membership is not None and membership.pauses_polls:
             return None
-        record = run.records[run.index]
-        run.index += 1
-        run.state.processed = record.offset
-        run.state.position = record.offset + 1
+        record = run.records[index]
+        run.index = index + 1
+        state.processed = offset = record.offset
+        state.position = offset + 1
         return record
 
     async def next_record(self) -> ConsumerRecord[Any, Any] | None:
