@@ -111,3 +111,13 @@ async def test_a_stop_while_a_stalled_member_leaves_does_not_forget_to_leave() -
                     await asyncio.sleep(0.001)
             cluster.defaults[HEARTBEAT] = handle
         assert cluster.share_group.left == [leaving[0].request.member_id]
+
+
+async def test_another_subscription_is_told_to_the_group() -> None:
+    async with FakeCluster({"t": 1, "u": 1}) as cluster, worker(cluster) as consumer:
+        write(cluster.log("t"), 1)
+        write(cluster.log("u"), 1)
+        assert (await take(consumer, 1))[0].topic == "t"
+        consumer.subscribe("u")
+        assert consumer.subscription() == {"u"}
+        assert (await take(consumer, 1))[0].topic == "u"
