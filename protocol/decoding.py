@@ -41,7 +41,7 @@ NO_LIMIT = 2**31
 # No version of Kafka defines a tagged field of a header. Each takes two bytes at least, and a microsecond to step over.
 MAX_HEADER_TAGS = 1_000
 
-# A length of 16 bits has room for so many. Kafka reads no longer text from a compact one either.
+# The most that a length of 16 bits can say. Kafka rejects a longer text also where the length is compact.
 MAX_TEXT_BYTES = 0x7FFF
 
 MIN_TAGGED_BYTES = 2

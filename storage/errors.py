@@ -59,7 +59,7 @@ _PASSING = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE))
 
 
 def may_pass(error: Exception) -> bool:
-    """Return whether a DiskError or an OSError tells of a lack that may end by itself."""
+    """Return whether a DiskError or an OSError may pass by itself: no room, or no descriptors."""
     return isinstance(error, DiskError | OSError) and error.errno in _PASSING
 
 
