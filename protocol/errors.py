@@ -209,7 +209,7 @@ _MAX_MESSAGE_CHARS = 8_000
 
 
 class KafkaError(Exception):
-    """A rejection that has a code on the wire. The message tells the client what and why, in 8,000 characters at most."""
+    """A rejection that has a code on the wire. The message, of 8,000 characters at most, tells the client why."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(code, message)
