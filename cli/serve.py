@@ -244,8 +244,8 @@ def texts_of(
 def _is_secure(texts: Mapping[str, str]) -> bool:
     """Return whether one of the listeners in these configs has TLS or logins, by its name or the protocol map."""
     pairs = texts.get("listener.security.protocol.map", "").split(",")
-    protocols = dict(pair.strip().split(":", 1) for pair in pairs if ":" in pair)
-    names = [each.strip().partition("://")[0] for each in texts.get("listeners", "").split(",")]
+    protocols = {name.strip().upper(): protocol for name, _, protocol in (pair.partition(":") for pair in pairs)}
+    names = [each.partition("://")[0].strip().upper() for each in texts.get("listeners", "").split(",")]
     return any(protocols.get(name, name).strip().upper().startswith(("SSL", "SASL_")) for name in names)
 
 

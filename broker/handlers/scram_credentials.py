@@ -115,14 +115,16 @@ def describe_user_scram_credentials(
 def _describe(services: Services, name: str, times: int) -> DescribeUserScramCredentialsResult:
     result = DescribeUserScramCredentialsResult(name)
     found = services.security.passwords.get(name)
+    error: KafkaError | None = None
     if times > 1:
-        result.error_code = int(ErrorCode.DUPLICATE_RESOURCE)
         why = "Cannot describe SCRAM credentials for the same user twice in a single request"
-        result.error_message = f"{why}: {name}"
+        error = KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"{why}: {name}")
     elif found is None:
-        result.error_code = int(ErrorCode.RESOURCE_NOT_FOUND)
-        result.error_message = f"Attempt to describe a user credential that does not exist: {name}"
+        why = "Attempt to describe a user credential that does not exist"
+        error = KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"{why}: {name}")
     else:
         numbers = {name: number for number, name in MECHANISMS.items()}
         result.credential_infos = [CredentialInfo(numbers[each], found[each].iterations) for each in sorted(found)]
+    if error is not None:
+        result.error_code, result.error_message = int(error.code), error.message
     return result

@@ -343,7 +343,7 @@ def _error_response(context: RequestContext, error: BaseException, counts: Reque
         raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
     response.error_code = int(code)  # type: ignore[attr-defined]
     if hasattr(response, "error_message"):
-        response.error_message = str(error)  # type: ignore[attr-defined]
+        response.error_message = KafkaError(code, str(error)).message  # type: ignore[attr-defined]
     if context.connection is not None and context.connection.muted_ms:  # pyright: ignore[reportUnnecessaryComparison]
         context.throttle(response, context.connection.muted_ms)
     return response

@@ -172,8 +172,10 @@ class WorkOptions:
 def compiled_pattern(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     """Return the pattern of the topics to read. Raises InvalidOption for what is none."""
     try:
-        return re.compile(pattern)
-    except (re.error, TypeError) as error:
+        compiled = re.compile(pattern)
+        compiled.fullmatch("")  # not where it is one of bytes
+        return compiled
+    except (re.error, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidOption(f"pattern={pattern!r} is no regular expression: {error}") from error
 
 

@@ -213,6 +213,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
     async def commit(self) -> None:
         """Send the acknowledgements, and wait for the answers. Implicit acknowledgement accepts all that was returned.
 
+        Those that the last fetch took along count, too; errors of older ones reach `acknowledgement_listener` alone.
         Raises KafkaError, or ItemsFailed, if a leader does not take it, such as INVALID_RECORD_STATE where a lock has
         ended before: the records are delivered again. RequestTimedOut after `default_api_timeout_ms`.
         """

@@ -21,6 +21,7 @@ from odradek.protocol.messages.describe_client_quotas import EntityData
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 from odradek.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -188,6 +189,15 @@ async def test_the_longest_texts_are_refused_at_once(
 ) -> None:
     assert await exchange(measured, key, version, long_text)
     assert measured.longest_turn_ms <= LIMIT_MS
+
+
+async def test_an_error_that_names_the_longest_name_is_no_longer_than_clients_read(measured: MeasuredBroker) -> None:
+    async with await Raw.connect(measured.address, WAIT_S) as raw:
+        (group,) = (await raw.ask(ApiKey.DESCRIBE_GROUPS, 6, DescribeGroupsRequest([LONG_NAME]))).groups
+        request = DescribeUserScramCredentialsRequest([UserName(LONG_NAME)])
+        (user,) = (await raw.ask(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, request)).results
+    for each in (group, user):
+        assert each.error_code and len(each.error_message) <= MAX_TEXT_BYTES
 
 
 async def test_a_text_of_megabytes_closes_the_connection_at_once(measured: MeasuredBroker) -> None:

@@ -135,6 +135,7 @@ def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(
     [
         ["listeners=PLAINTEXT://:0,SASL_SSL://:9093"],
         ["listeners=OUT://:9093", "listener.security.protocol.map=IN:PLAINTEXT, OUT:ssl"],
+        ["listeners=out://:9093", "listener.security.protocol.map=Out : SASL_SSL"],
     ],
 )
 def test_listen_does_not_open_a_listener_that_was_to_be_secure(configs: list[str]) -> None:

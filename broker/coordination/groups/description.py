@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ....protocol.codec import encode_versioned
-from ....protocol.errors import ErrorCode
+from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from ....protocol.messages.group_history import GroupHistory, HistoricCause, HistoricRebalance, HistoricWait
 from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
@@ -36,8 +36,9 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
     if group is None or group.state is GroupState.DEAD or is_other:
         missing = DescribedGroup(group_id=group_id, group_state=GroupState.DEAD.value)
         if version >= NOT_FOUND_VERSION:
-            missing.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            missing.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
+            what = "is not a classic group" if is_other else "not found"
+            why = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+            missing.error_code, missing.error_message = why.code, why.message
         return missing
     return DescribedGroup(
         group_id=group_id,

@@ -47,7 +47,7 @@ def test_what_only_python_has_is_rejected_by_name(pattern: str | re.Pattern[str]
         broker_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(", 7])
+@pytest.mark.parametrize("pattern", ["(", 7, b"t", "a{4294967295}", "(?a)(?u)"])
 async def test_what_is_no_pattern_is_said(pattern: Any) -> None:
     consumer: Consumer[Any, Any] = Consumer(group_id="g")
     with pytest.raises(InvalidOption, match=f"pattern={re.escape(repr(pattern))} is no regular expression"):
