@@ -1,8 +1,8 @@
-"""The plan of the house: every folder with its purpose, every file with its first line.
+"""The plan of the house: every folder with its purpose.
 
-    python tools/house.py write    the tree in docs/architecture.md, and docs/files.md
+    python tools/house.py write    the tree in docs/architecture.md
 
-The words are those of the docstrings: a folder's are in its `__init__.py`. `tests/test_house.py` compares the documents
+The words are those of the docstrings: a folder's are in its `__init__.py`. `tests/test_house.py` compares the document
 with the tree, and looks for circles and for imports that run up.
 """
 
@@ -148,25 +148,6 @@ def tree() -> str:
     return "\n".join([*lines, "```"])
 
 
-def files() -> str:
-    """Return the page that lists every module with its first line, by folder."""
-    lines = [
-        "# Files",
-        "",
-        "Written by `python tools/house.py write`: the words are the modules' own. Change those.",
-        "",
-    ]
-    for folder in folders():
-        lines += [f"## {folder}/", "", first_line(folder / "__init__.py"), "", "| file | what it is |", "| --- | --- |"]
-        lines += [f"| `{each.name}` | {first_line(each).replace('|', chr(92) + '|')} |" for each in _listed(folder)]
-        lines.append("")
-    return "\n".join(lines)
-
-
-def _listed(folder: Path) -> list[Path]:
-    return [each for each in modules() if each.parent == folder and not is_face(each)]
-
-
 def with_tree(text: str) -> str:
     """Return the text of docs/architecture.md with the present tree."""
     before, _, rest = text.partition(TREE_BEGIN)
@@ -177,4 +158,3 @@ def with_tree(text: str) -> str:
 if __name__ == "__main__" and sys.argv[1:] == ["write"]:
     PAGE = ROOT / "docs" / "architecture.md"
     PAGE.write_text(with_tree(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    (ROOT / "docs" / "files.md").write_text(files(), encoding="utf-8")
