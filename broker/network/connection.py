@@ -272,6 +272,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
+        # The two hold each other. Python's collector may look for such a pair only hours later, for it does not see
+        # the hundreds of KiB that a transport with TLS has outside of Python.
+        self._transport = None
         if self.login is not None:
             self.login.close()
         self._responses.close()

@@ -245,6 +245,8 @@ class _Wire(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         why = f": {exc}" if exc is not None else ""
+        # The two hold each other, and a transport with TLS has memory that Python's collector does not see.
+        self._transport = None
         self._fail(PeerLost(f"{self._address} closed the connection{why}"))
 
     def _fail(self, why: PeerLost) -> None:

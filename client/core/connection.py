@@ -346,6 +346,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fail(self._reason(exc))
+        # The two hold each other, and a transport with TLS has memory that Python's collector does not see.
+        self._transport = None
         self._gone.set()
 
     def _reason(self, error: Exception | None) -> KafkaError:

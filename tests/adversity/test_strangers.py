@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,10 +19,9 @@ from odradek.broker.network.line_limit import MOST_LINES
 from odradek.protocol.apis import ApiKey
 from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker
-from odradek.tests.support.process import BrokerProcess
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.sasl import set_password
-from odradek.tests.support.strangers import ATTACKS, METADATA, WAIT_S, Doors
+from odradek.tests.support.strangers import ATTACKS, METADATA, WAIT_S, Doors, Guarded
 
 IS_SOAK = os.environ.get("ODRADEK_STRANGERS") == "many"
 MIB = 1024 * 1024
@@ -35,21 +33,6 @@ MOST_LOG_BYTES = 4 * MIB
 
 # The broker's loop is its own; which loop the client runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
-
-
-class Guarded(BrokerProcess):
-    """`odradek serve` with a listener for each way to be secure."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.doors = Doors.make(folder / "tls")
-        self.address = self.doors.at("PLAINTEXT")
-
-    def command(self) -> list[str]:
-        properties = self.folder / "server.properties"
-        lines = self.doors.configs(self.data_dir)
-        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
-        return [sys.executable, *self.program(), "serve", "--config", str(properties)]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import contextlib
 import random
 import ssl
 import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.tests.support.process import free_port
+from odradek.tests.support.process import BrokerProcess, free_port
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.sasl import USER, authenticate, bearer, handshake
 from odradek.tests.support.tls import Authority
@@ -68,6 +69,23 @@ class Doors:
             "authorizer.class.name": AUTHORIZERS[0],
             "super.users": "User:ANONYMOUS",
         }
+
+
+class Guarded(BrokerProcess):
+    """`odradek serve` with a listener for each way to be secure."""
+
+    def __init__(self, folder: Path, **configs: str) -> None:
+        """`configs` are written as they are, behind those of the doors."""
+        super().__init__(folder)
+        self.doors = Doors.make(folder / "tls")
+        self.address = self.doors.at("PLAINTEXT")
+        self._configs = configs
+
+    def command(self) -> list[str]:
+        properties = self.folder / "server.properties"
+        lines = self.doors.configs(self.data_dir) | self._configs
+        properties.write_text("".join(f"{name}={value}\n" for name, value in lines.items()))
+        return [sys.executable, *self.program(), "serve", "--config", str(properties)]
 
 
 Attack = Callable[[Doors, int], Awaitable[None]]
