@@ -9,10 +9,8 @@
     python -m benchmarks --only echo          one request in flight without a broker: what no broker can pass
     python -m benchmarks --hollow --only produces
                                               a broker that keeps nothing: what no broker can pass there
-    python -m benchmarks --only growth        what 5,000 partitions and connections cost, without Kafka
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
-    python -m benchmarks console              what metrics and a console cost (console.py)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -28,7 +26,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from . import clients, command_line, console, echo, growth, recovery, report, security
+from . import clients, command_line, echo, recovery, report, security
 from .brokers import Broker, Kafka, Odradek, Rate
 from .hollow import Hollow
 from .scenarios import KCAT, SCENARIOS, Scenario
@@ -38,7 +36,7 @@ from .scenarios import KCAT, SCENARIOS, Scenario
 STILL_BETTER = 1.05
 WARM_UP_MAX_S = 90.0
 # What --only looks in: the scenarios of a broker, and the measures that make their own.
-NAMES = (*(each.name for each in SCENARIOS), "kill -9", "echo", "growth", "cli beside kcat", "clients")
+NAMES = (*(each.name for each in SCENARIOS), "kill -9", "echo", "cli beside kcat", "clients")
 RESULTS = Path(__file__).with_name("results.md")
 
 
@@ -46,9 +44,6 @@ def main() -> None:
     """See the module's text."""
     if sys.argv[1:2] == ["security"]:
         security.main(sys.argv[2:])
-        return
-    if sys.argv[1:2] == ["console"]:
-        console.main(sys.argv[2:])
         return
     parser = report.arguments(__doc__, RESULTS)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
@@ -116,8 +111,6 @@ def without_scenario(only: str, folder: Path, jars: str | None, rounds: int, com
         rows += crash(folder, jars, rounds)
     if only in "echo":
         rows.append(echoed(folder, rounds))
-    if only in "growth":
-        rows += growing(folder, compared)
     if only in "cli beside kcat" and command_line.KCAT is not None:
         rows += beside_kcat(folder, rounds, compared)
     return rows
@@ -175,16 +168,6 @@ def echoed(folder: Path, rounds: int) -> list[str]:
     found = ["an echo without a broker, 1 in flight: p50", "us", f"{echo.measure(folder / 'echo', rounds):,.4g}"]
     print("  ".join(found), file=sys.stderr)
     return found
-
-
-def growing(folder: Path, compared: bool) -> list[list[str]]:
-    """Return what many partitions, connections, segments and bytes cost. The goal is the most that it should be."""
-    rows: list[list[str]] = []
-    for each in growth.measure(folder / "growth"):
-        rest = ["", "", f"at most {each.goal:g}"] if compared else []
-        rows.append([f"growth: {each.what}", each.unit, f"{each.value:.3g}", *rest])
-        print("  ".join(rows[-1]), file=sys.stderr)
-    return rows
 
 
 def beside_kcat(folder: Path, rounds: int, compared: bool) -> list[list[str]]:

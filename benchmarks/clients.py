@@ -4,17 +4,23 @@
 
 Each way runs in a process of its own, in turn, and the best of the rounds counts, because whatever disturbs only adds
 CPU time. Our ways run by the compiled kernel, without which nothing is promised but the same results. All asyncio
-clients run on uvloop.
+clients run on uvloop. Produced: keys of 8 bytes (10,000 different ones), values of 100 bytes, six partitions, acks=all,
+no compression. confluent-kafka's time includes its threads.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import resource
+import statistics
 import subprocess
 import sys
+import time
+import warnings
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from odradek.kernel import door
 
@@ -23,6 +29,24 @@ from .brokers import Odradek
 
 CONSUMED = 500_000
 PRODUCED = 200_000
+KEYS = [b"%08d" % number for number in range(10_000)]
+VALUE = b"x" * 100
+PARTITIONS = 6
+PRODUCED_TOPIC = "producing"
+IN_FLIGHT = 5_000
+# So many sends, one after another, are timed for the median.
+_ONE_BY_ONE = 2_000
+CONSUMING = (
+    "getmany",
+    "async for",
+    "batches: values",
+    "batches: arrow",
+    "read_topic",
+    "aiokafka getmany",
+    "aiokafka async for",
+    "confluent consume",
+)
+CONSUMED_TOPIC = "consuming"
 
 
 class Bar(NamedTuple):
@@ -79,21 +103,205 @@ def _run(arguments: list[str]) -> str:
 async def _fill(address: str) -> None:
     from odradek.client import Admin, NewTopic
 
-    from . import consuming, producing
-
     async with Admin(address) as admin:
-        await admin.create_topics([NewTopic(producing.TOPIC, producing.PARTITIONS)])
-    await consuming.fill(address, CONSUMED)
+        await admin.create_topics([NewTopic(PRODUCED_TOPIC, PARTITIONS)])
+    await _fill_consumed(address, CONSUMED)
 
 
 async def _measure_one(way: str, address: str) -> float:
     """Return the microseconds of one way: of CPU a record, or of time where it sends one by one."""
-    from . import consuming, producing
-
-    if way in consuming.WAYS:
-        return await consuming.consume(way, address, CONSUMED) / CONSUMED * 1e6
-    seconds = await producing.WAYS[way](address, PRODUCED)
+    if way in CONSUMING:
+        return await _consume(way, address, CONSUMED) / CONSUMED * 1e6
+    seconds = await PRODUCING[way](address, PRODUCED)
     return seconds * 1e6 if "one" in way.split() else seconds / PRODUCED * 1e6
+
+
+# -- Ways to produce
+
+
+def cpu_s() -> float:
+    """Return the CPU-seconds of this process, in user and system mode."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+# Sends so many records by a producer of asyncio, ours or aiokafka's.
+Send = Callable[[Any, int], Awaitable[object]]
+
+
+async def _send(producer: Any, records: int) -> None:
+    sent: list[asyncio.Future[object]] = []
+    for number in range(records):
+        sent.append(await producer.send(PRODUCED_TOPIC, VALUE, KEYS[number % len(KEYS)]))
+        if len(sent) == IN_FLIGHT:
+            await asyncio.gather(*sent)
+            sent.clear()
+    await asyncio.gather(*sent)
+
+
+async def _timed(producer: Any, send: Send, records: int) -> float:
+    async with producer:
+        await producer.send_and_wait(PRODUCED_TOPIC, VALUE)
+        before = cpu_s()
+        await send(producer, records)
+        return cpu_s() - before
+
+
+def _our_producer(send: Send) -> Callable[[str, int], Awaitable[float]]:
+    from odradek.client import Producer
+
+    return lambda address, records: _timed(Producer(address), send, records)
+
+
+async def _aiokafka_producer(address: str, records: int) -> float:
+    import aiokafka
+
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=address, acks="all", enable_idempotence=True)
+    return await _timed(producer, _send, records)
+
+
+async def _confluent_producer(address: str, records: int) -> float:
+    import confluent_kafka
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "enable.idempotence": True, "log_level": 0})
+    producer.produce(PRODUCED_TOPIC, VALUE)
+    producer.flush()
+    before = cpu_s()
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(PRODUCED_TOPIC, VALUE, KEYS[number % len(KEYS)])
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if not number % 1000:
+            producer.poll(0)
+    producer.flush()
+    return cpu_s() - before
+
+
+async def _send_one_by_one(address: str, records: int) -> float:
+    """Return the median of the seconds from a send at default options to its acknowledgement."""
+    from odradek.client import Producer
+
+    took: list[float] = []
+    async with Producer(address) as producer:
+        for _ in range(_ONE_BY_ONE):
+            before = time.perf_counter()
+            await producer.send_and_wait(PRODUCED_TOPIC, VALUE)
+            took.append(time.perf_counter() - before)
+    return statistics.median(took)
+
+
+async def _confluent_one_by_one(address: str, records: int) -> float:
+    import confluent_kafka
+
+    producer = confluent_kafka.Producer({"bootstrap.servers": address, "log_level": 0})
+    took: list[float] = []
+    for _ in range(_ONE_BY_ONE):
+        before = time.perf_counter()
+        producer.produce(PRODUCED_TOPIC, VALUE)
+        producer.flush()
+        took.append(time.perf_counter() - before)
+    return statistics.median(took)
+
+
+PRODUCING: dict[str, Callable[[str, int], Awaitable[float]]] = {
+    "send": _our_producer(_send),
+    "send_many": _our_producer(
+        lambda producer, records: producer.send_many(
+            PRODUCED_TOPIC, ((KEYS[at % len(KEYS)], VALUE) for at in range(records))
+        )
+    ),
+    "send_values": _our_producer(lambda producer, records: producer.send_values(PRODUCED_TOPIC, [VALUE] * records)),
+    "aiokafka send": _aiokafka_producer,
+    "confluent produce": _confluent_producer,
+    "one send": _send_one_by_one,
+    "confluent one produce": _confluent_one_by_one,
+}
+
+
+# -- Ways to consume
+
+
+async def _our_consumer(way: str, address: str, count: int) -> None:
+    """Read `count` records with our client."""
+    from odradek.client import Consumer, read_topic
+
+    if way == "read_topic":
+        assert (await read_topic(CONSUMED_TOPIC, bootstrap_servers=address)).num_rows == count
+        return
+    seen = 0
+    async with Consumer(CONSUMED_TOPIC, bootstrap_servers=address, auto_offset_reset="earliest") as consumer:
+        if way == "getmany":
+            while seen < count:
+                for some in (await consumer.getmany(timeout_ms=1000)).values():
+                    seen += len(some)
+        elif way == "async for":
+            async for _ in consumer:
+                seen += 1
+                if seen == count:
+                    break
+        else:
+            async for columns in consumer.batches():
+                seen += len(columns.values) if way.endswith("values") else columns.to_arrow().num_rows
+                if seen == count:
+                    break
+
+
+async def _aiokafka_consumer(way: str, address: str, count: int) -> None:
+    """Read `count` records with aiokafka."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import aiokafka
+    consumer: Any = aiokafka.AIOKafkaConsumer(CONSUMED_TOPIC, bootstrap_servers=address, auto_offset_reset="earliest")
+    await consumer.start()
+    seen = 0
+    try:
+        if way.endswith("getmany"):
+            while seen < count:
+                for some in (await consumer.getmany(timeout_ms=1000, max_records=500)).values():
+                    seen += len(some)
+        else:
+            async for _ in consumer:
+                seen += 1
+                if seen == count:
+                    break
+    finally:
+        await consumer.stop()
+
+
+def _confluent_consumer(address: str, count: int) -> None:
+    """Read `count` records with confluent-kafka."""
+    import confluent_kafka
+
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": address, "group.id": "bench", "check.crcs": True})
+    consumer.assign([confluent_kafka.TopicPartition(CONSUMED_TOPIC, 0, 0)])
+    seen = 0
+    while seen < count:
+        seen += len([message.value() for message in consumer.consume(500, 1.0)])
+    consumer.close()
+
+
+async def _consume(way: str, address: str, count: int) -> float:
+    """Return the CPU-seconds that reading takes, after a first reading for what is loaded and compiled once."""
+    began = 0.0
+    for _ in range(2):
+        began = time.process_time()
+        if way.startswith("confluent"):
+            await asyncio.to_thread(_confluent_consumer, address, count)
+        else:
+            await (_aiokafka_consumer if way.startswith("aiokafka") else _our_consumer)(way, address, count)
+    return time.process_time() - began
+
+
+async def _fill_consumed(address: str, count: int) -> None:
+    """Write the records."""
+    from odradek.client import Admin, NewTopic, Producer
+
+    async with Admin(address) as admin, Producer(address) as producer:
+        await admin.create_topics([NewTopic(CONSUMED_TOPIC, 1)])
+        await producer.send_many(CONSUMED_TOPIC, ((None, b"x" * 100) for _ in range(count)))
 
 
 def main() -> None:

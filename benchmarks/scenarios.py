@@ -13,7 +13,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from . import compaction, groups, transactions
+from . import groups, transactions
 from .brokers import Broker, Rate, of_broker
 from .load import WARM_UP_S, in_own_process
 
@@ -240,10 +240,6 @@ SCENARIOS = (
     Scenario("Java consumes 100 B", "MB/s", java_consume(100, 3_000_000), 1.1, needs="KAFKA_LIB"),
     Scenario(
         "Java's share group consumes 100 B", "records/s", java_share_consume(100, 1_000_000), 1, needs="KAFKA_LIB"
-    ),
-    Scenario("a compacted topic is cleaned", "MB/s", compaction.speed_of, 0.8),
-    Scenario(
-        "p99 of a produce beside cleaner and cold reader (at most 2)", "x quiet", compaction.slowdown_of, less=True
     ),
     Scenario("2,000 connections opened", "s", connections, less=True),
     Scenario("memory after all of the above", "MB", Broker.memory_mb, less=True),

@@ -43,7 +43,6 @@ COMMANDS = {
     "ping": "Ask a broker whether it answers.",
     "cluster": "Run and look at a cluster, and move its leaders and replicas.",
     "doctor": "Look for what is wrong with this machine, a config or a broker, and say what to do.",
-    "conformance": "Check that a broker does what Kafka promises.",
     "profile": "Keep addresses and client configs of clusters under a name.",
     "completion": "Print what makes a shell complete commands, topics and groups.",
     "man": "Print the manual page.",

@@ -30,7 +30,7 @@ class ControlledKafka(OwnKafka):
 
     def _prepare(self) -> None:
         self._clock = MovableClock()
-        self._door = Door(self._topic_of, self._release)
+        self._door = Door(self._topic_of)
 
     def _topic_of(self, topic_id: bytes) -> str | None:
         """Return the topic of an id."""

@@ -30,8 +30,6 @@ from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
 from .faults import Fault, api_name, is_about
-from .older_broker import playing
-from .releases import Release
 from .remote import KIT_CLIENT_ID
 from .requests import Seen, SeenRequest
 
@@ -59,10 +57,9 @@ class _Arrived:
 class Door:
     """The faults and recordings of one broker. `Broker(door=door.between)` puts it in place."""
 
-    def __init__(self, name_of_id: Callable[[bytes], str | None], release: Release | None = None) -> None:
-        """`name_of_id` returns the topic of an id. `release`: the older Kafka that the broker plays."""
+    def __init__(self, name_of_id: Callable[[bytes], str | None]) -> None:
+        """`name_of_id` returns the topic of an id."""
         self._name_of_id = name_of_id
-        self._release = release
         self._lock = threading.Lock()
         # Replaced as a whole under the lock, and read without it.
         self._faults: tuple[Fault, ...] = ()
@@ -76,8 +73,7 @@ class Door:
 
     def between(self, dispatch: Dispatch) -> Dispatch:
         """Return what handles frames in place of the dispatcher."""
-        played = dispatch if self._release is None else playing(self._release, dispatch)
-        return partial(self._take, dispatch, played)
+        return partial(self._take, dispatch)
 
     # -- Called by the test's thread
 
@@ -145,17 +141,15 @@ class Door:
             each.abort()
         return len(cut)
 
-    def _take(
-        self, real: Dispatch, dispatch: Dispatch, connection: Connection, data: memoryview
-    ) -> EncodedResponse | Pending:
-        """Handle a frame. `real` is the dispatcher, `dispatch` the broker that it plays."""
+    def _take(self, dispatch: Dispatch, connection: Connection, data: memoryview) -> EncodedResponse | Pending:
+        """Handle a frame."""
         try:
             header, _ = frame.decode_request_header(data)
         except ProtocolError:
-            return real(connection, data)
+            return dispatch(connection, data)
         client_id = header.client_id or ""
         if client_id == KIT_CLIENT_ID:
-            return real(connection, data)
+            return dispatch(connection, data)
         self._clients[connection] = client_id
         self._recent.append((time.time(), api_name(header.api_key), header.api_version, client_id))
         met = [each for each in self._faults if each.concerns(header.api_key, client_id)]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from ..broker.log_dirs.ephemeral import ephemeral_configs, remove_directories
-from .releases import Release
 from .remote import Kafka, config_text
 from .security import Security
 
@@ -23,16 +22,14 @@ class OwnKafka(Kafka):
         self,
         config: Mapping[str, object] | None = None,
         *,
-        versions: str | None = None,
         tls: bool = False,
         users: Mapping[str, str] | None = None,
     ) -> None:
         """`config`: the broker's configs by Kafka's names. ConfigError names the nearest where there is none.
 
-        `versions`: the older Kafka that it plays, such as "2.8". `tls`: clients encrypt. `users`: the passwords of
-        those who may log in (SCRAM and PLAIN); `options` has what clients need then.
+        `tls`: clients encrypt. `users`: the passwords of those who may log in (SCRAM and PLAIN); `options` has what
+        clients need then.
         """
-        self._release = None if versions is None else Release(versions)
         texts = {name: config_text(value) for name, value in (config or {}).items()}
         ephemeral = ephemeral_configs()
         self._folder = Path(ephemeral["log.dirs"])

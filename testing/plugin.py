@@ -24,11 +24,10 @@ if TYPE_CHECKING:
 
 K = TypeVar("K")
 
-_MARKER = """kafka(topics=None, config=None, versions=None, tls=False, users=None): topics of this test (names, or \
-name -> partitions); configs of its broker (name -> value); the Kafka that it plays ("2.8"); TLS; users (name -> \
-password)"""
+_MARKER = """kafka(topics=None, config=None, tls=False, users=None): topics of this test (names, or \
+name -> partitions); configs of its broker (name -> value); TLS; users (name -> password)"""
 # What only a broker of its own has.
-_OWN = {"config", "versions", "tls", "users"}
+_OWN = {"config", "tls", "users"}
 _MARKED = {"topics", *_OWN}
 # The Kafkas that a test uses.
 _USED = pytest.StashKey[list[Any]]()
@@ -116,18 +115,16 @@ def kafka_topic(kafka: Kafka) -> str:
 def kafka_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalKafka]]:
     """Return what starts another broker: `kafka_factory(log_retention_ms=1000)`. It ends with the test.
 
-    `versions="2.8"`, `tls=True` and `users={"alice": "secret"}` are those of the marker, all others configs.
+    `tls=True` and `users={"alice": "secret"}` are those of the marker, all others configs.
     """
     from .local import LocalKafka
 
     _needs_own_broker(request, "kafka_factory starts brokers")
     running = ExitStack()
 
-    def start(
-        *, versions: str | None = None, tls: bool = False, users: Mapping[str, str] | None = None, **configs: object
-    ) -> LocalKafka:
+    def start(*, tls: bool = False, users: Mapping[str, str] | None = None, **configs: object) -> LocalKafka:
         texts = {name.replace("_", "."): value for name, value in configs.items()}
-        started = running.enter_context(LocalKafka(texts, versions=versions, tls=tls, users=users))
+        started = running.enter_context(LocalKafka(texts, tls=tls, users=users))
         request.node.stash.setdefault(_USED, []).append(started)
         return started
 

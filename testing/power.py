@@ -1,10 +1,10 @@
 """The process of `kafka_process`: a broker whose disk can lose what no fsync has covered.
 
-    python -m odradek.testing.power '{"listeners": "PLAINTEXT://127.0.0.1:0", ...}' [VERSIONS]
+    python -m odradek.testing.power '{"listeners": "PLAINTEXT://127.0.0.1:0", ...}'
 
-It is `odradek serve` but for the disk, for the Kafka that it plays ("2.8"), and for its first line, `ready` with the
-address of each listener. A line `lose SEED` on standard input cuts the power: the disk loses what it may lose, and the
-process is gone. The end of standard input means that the process of the tests is gone: this one follows.
+It is `odradek serve` but for the disk and for its first line, `ready` with the address of each listener. A line `lose
+SEED` on standard input cuts the power: the disk loses what it may lose, and the process is gone. The end of standard
+input means that the process of the tests is gone: this one follows.
 """
 
 from __future__ import annotations
@@ -20,24 +20,21 @@ from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.data_dir import StartError
 from ..broker.server import Broker, serve
-from .door import Door
 from .lossy_disk import LossyDisk
-from .releases import Release
 
 _LOSE = "lose"
 # As of a process that SIGKILL ended.
 _KILLED_STATUS = 137
 
 
-def main(texts: dict[str, str], versions: str | None = None) -> int:
+def main(texts: dict[str, str]) -> int:
     """Serve until a signal or a power cut; return the status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     disk = LossyDisk()
     threading.Thread(target=_obey, args=(disk,), name="odradek-power", daemon=True).start()
     try:
         config, _ = BrokerConfig.parse(texts, strict=True)
-        door = None if versions is None else Door(lambda _: None, Release(versions)).between
-        broker = Broker(config, disk=disk, door=door)
+        broker = Broker(config, disk=disk)
         asyncio.run(serve(config, lambda _: print("ready", *broker.addresses, flush=True), broker=broker))
     except (ConfigError, StartError) as error:
         print(f"Error: {error}", file=sys.stderr)
@@ -58,4 +55,4 @@ def _obey(disk: LossyDisk) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(json.loads(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(main(json.loads(sys.argv[1])))

@@ -5,8 +5,6 @@ Spark, and added up by carrier each time. Then a stream finds the worst weeks. S
 the data, flight number by flight number and minute by minute, and that the broker stopped cleanly.
 
 Spark's JVM and the kernels of the source start beside the rest, because they take the longest.
-
-`--cluster` is a demo of its own: demo_cluster.py.
 """
 
 from __future__ import annotations
@@ -56,22 +54,14 @@ if TYPE_CHECKING:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="A year of real flights through Odradek, every count checked.")
-    parser.add_argument("--cluster", action="store_true", help="three brokers, of which the leader is killed")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="for --cluster: a ZooKeeper that runs already")
-    parser.add_argument("--zookeeper-jars", metavar="DIR", help="for --cluster: a folder with ZooKeeper's jars")
-    options = parser.parse_args()
+    parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="odradek-demo-") as folder:
-            if options.cluster:
-                import demo_cluster
-
-                demo_cluster.run(Path(folder), options.zookeeper, options.zookeeper_jars)
-            else:
-                run(Path(folder))
+            run(Path(folder))
     except (DemoFailed, FlightsMissing) as error:
         console.print(f"[bold red]failed:[/] {error}")
         return 1
-    console.print(f"[bold green]all counts agree, the broker{'s' if options.cluster else ''} stopped cleanly[/]")
+    console.print("[bold green]all counts agree, the broker stopped cleanly[/]")
     return 0
 
 

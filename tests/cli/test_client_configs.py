@@ -115,7 +115,7 @@ def test_the_commands_with_clients_of_their_own_are_known() -> None:
     """Every other command takes what `topics list` takes."""
     of_admin = taken_by("topics list")
     others = {name for name in TAKE_CONFIGS if taken_by(name) != of_admin}
-    assert others == LINES_WITH_CLIENTS.keys() - {"topics list"} | {"sql", "registry", "console", "conformance"}
+    assert others == LINES_WITH_CLIENTS.keys() - {"topics list"} | {"sql", "registry", "console"}
 
 
 @pytest.mark.parametrize("command", LINES_WITH_CLIENTS, ids=lambda name: name.replace(" ", "-"))

@@ -75,7 +75,6 @@ LINES = {
     "profile set": "made bootstrap.servers=127.0.0.1:9092",
     "profile show": "made",
     "profile use": "--none",
-    "conformance": "--only bad-names",
     "completion": "bash",
     "man": "",
     "perf consume": "t --records 1",

@@ -93,7 +93,7 @@ def test_the_fixtures_and_the_marker_work(tmp_path: Path) -> None:
 
 def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
     said = run(tmp_path, "import pytest\n@pytest.mark.kafka(topic='t')\ndef test_it(kafka): pass\n")
-    assert "takes ['config', 'tls', 'topics', 'users', 'versions'], not ['topic']" in said
+    assert "takes ['config', 'tls', 'topics', 'users'], not ['topic']" in said
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
