@@ -13,7 +13,7 @@ without the directory of the metadata.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -77,10 +77,15 @@ class Checkpoint:
         # One for each data directory. They may run in any thread, at the same time.
         self.writers = writers
 
-    def write(self) -> None:
-        """Write them, in any thread. Raises the first StorageError after all directories have been tried."""
+    def write(self, directories: Collection[Path] | None = None) -> None:
+        """Write those of these directories (default: all), in any thread.
+
+        Raises the first StorageError after all have been tried.
+        """
         failure: StorageError | None = None
-        for write in self.writers.values():
+        for path, write in self.writers.items():
+            if directories is not None and path not in directories:
+                continue
             try:
                 write()
             except StorageError as error:
@@ -241,8 +246,9 @@ class LogDirs:
 
     def sync(self) -> None:
         """Make the names of new directories durable."""
-        while self._unsynced:
-            self._unsynced.pop().partitions.sync()
+        for home in list(self._unsynced):
+            home.partitions.sync()
+            self._unsynced.discard(home)
 
     def sync_all(self) -> None:
         """Make every name in every directory durable."""

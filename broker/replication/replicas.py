@@ -255,12 +255,15 @@ class Replicas:
                 topic = self._host(states, state, error, configs.get(states.topic_name, {}))
                 if topic is not None:
                     hosted.append((topic, state, error))
-        # Durable before the first batch is appended.
-        self._topics.commit()
+        failure = self._topics.try_commit()
         for number, (topic, state, error) in enumerate(hosted):
             if number % PARTITIONS_A_TURN == 0:
                 await asyncio.sleep(0)
-            self._assume(topic, state, live, error)
+            if failure is None or self._topics.is_noted(topic.name, state.partition_index, topic.id):
+                self._assume(topic, state, live, error)
+            else:
+                # It must be durable before the first batch is appended. Those that were here before are not concerned.
+                error.error_code = int(failure.code)
         return response
 
     def _host(
@@ -376,12 +379,18 @@ class Replicas:
             if code:
                 return StopReplicaResponse(int(code))
             response = StopReplicaResponse()
+            deleted: list[StopReplicaPartitionError] = []
             for number, (name, index, epoch, delete) in enumerate(partitions_to_stop(request)):
                 if number % PARTITIONS_A_TURN == 0:
                     await asyncio.sleep(0)
                 code = self._stop(name, index, epoch, delete)
                 response.partition_errors.append(StopReplicaPartitionError(name, index, int(code)))
-            self._topics.commit()
+                if delete and not code:
+                    deleted.append(response.partition_errors[-1])
+            failure = self._topics.try_commit()
+            for each in deleted if failure is not None else ():
+                if self._topics.is_noted(each.topic_name, each.partition_index):
+                    each.error_code = int(ErrorCode.KAFKA_STORAGE_ERROR)
             return response
 
     def _stop(self, name: str, index: int, leader_epoch: int, delete: bool) -> ErrorCode:
@@ -461,7 +470,7 @@ class Replicas:
                 if replica is not None and replica.is_leader and state.leader == self._config.node_id:
                     # The answer to a change of the ISR may have been lost.
                     replica.altered(state.leader_epoch, tuple(state.isr), state.zk_version)
-        self._topics.commit()
+        self._topics.try_commit()
         self._note_ready()
 
     async def _follow_moved(self, brokers: set[int]) -> None:

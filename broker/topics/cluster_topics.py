@@ -53,8 +53,8 @@ class ClusterTopics(Topics):
         self._leader_of = leader_of
         # Topics whose record in the journal is out of date.
         self._changed: set[str] = set()
-        # Whether a partition was made that a checkpoint may know from an earlier one of its name.
-        self._has_made = False
+        # The data directories with a new partition that a checkpoint may know from an earlier one of its name.
+        self._outdated: set[Path] = set()
 
     # -- Start -----------------------------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ class ClusterTopics(Topics):
         """Replace the configs that a topic sets, from the next append on. Raises INVALID_CONFIG."""
         config = self.check_config(configs)
         self._set_record(topic, replace(topic.record, configs=configs))
-        self.commit()
         self._reconfigure(topic, config)
+        self.try_commit()
         _log.info("configs of topic %s were changed", topic.name)
 
     def host(self, topic: Topic, index: int) -> Partition:
@@ -122,11 +122,24 @@ class ClusterTopics(Topics):
         partition = topic.partitions[index]
         if not isinstance(partition, RemotePartition):
             return partition
-        made = topic.partitions[index] = self.factory.make(topic.record, index, topic.config)
+        try:
+            made = topic.partitions[index] = self.factory.make(topic.record, index, topic.config)
+        except StorageError as error:
+            self._unmake(topic.name, index, error)
+            raise
         self._set_record(topic, replace(topic.record, hosted=(topic.record.hosted or frozenset()) | {index}))
         self.disk_failures.note_new(made)
-        self._has_made |= self._dirs.may_name(topic.name)
+        if self._dirs.may_name(topic.name):
+            self._outdated.add(made.log.directory.parent)
         return made
+
+    def _unmake(self, name: str, index: int, cause: StorageError) -> None:
+        """Remove what there is of a partition that could not be made: the next try may choose another directory."""
+        self.disk_failures.file_failed(cause)
+        try:
+            self._dirs.unmake(name, index)
+        except StorageError as error:
+            _log.error("a part of %s-%d, which could not be made, stays: %s", name, index, error.message)
 
     def release(self, topic: Topic, index: int, then: Callable[[Topic, list[Log]], None] | None) -> None:
         """Hold a partition no longer. `then` gets its log, to remove the files; None: the next start sets them aside.
@@ -163,9 +176,9 @@ class ClusterTopics(Topics):
         if not self._changed:
             return
         self._dirs.sync()
-        if self._has_made:
-            self.take_checkpoint().write()
-            self._has_made = False
+        if self._outdated:
+            self.take_checkpoint().write(self._outdated)
+            self._outdated = set()
         changed = self._changed
         known = self._metadata.topics
         kept = [topic.record for name in changed if (topic := self._by_name.get(name)) is not None]
@@ -176,6 +189,20 @@ class ClusterTopics(Topics):
         self._metadata.put_topics(held, gone | replaced)
         # Not before: what a full disk has not taken is written by the next commit.
         self._changed = set()
+
+    def try_commit(self) -> StorageError | None:
+        """Commit. Return why that failed: what a full disk has not taken is left to the next commit."""
+        try:
+            self.commit()
+        except StorageError as error:
+            _log.error("what the controller says of topics cannot be noted yet: %s", error.message)
+            return error
+        return None
+
+    def is_noted(self, name: str, index: int, topic_id: bytes | None = None) -> bool:
+        """Return whether a start would find a partition, of any topic of this name or of the one with this id."""
+        record = self._metadata.topics.get(name)
+        return record is not None and index in record.held and topic_id in (None, record.id)
 
     def _set_record(self, topic: Topic, record: TopicRecord) -> None:
         topic.record = record

@@ -46,6 +46,7 @@ from odradek.protocol.messages.update_metadata import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from odradek.storage.files import DISK, Disk
 from odradek.tests.support.raw import Raw
 
 CONTROLLER = 100
@@ -142,6 +143,8 @@ class HandCluster:
         self.controller_epoch = 1
         # Where others are told that a broker is, if that is not its own address.
         self.addresses: dict[int, tuple[str, int]] = {}
+        # The disks of brokers that have one of their own.
+        self.disks: dict[int, Disk] = {}
         base = BrokerConfig(
             listeners=("PLAINTEXT://127.0.0.1:0",),
             group_initial_rebalance_delay_ms=0,
@@ -175,7 +178,7 @@ class HandCluster:
 
     async def start(self, node: int) -> Broker:
         """Start a broker, on the port that it had."""
-        broker = Broker(self.configs[node], clustered=True)
+        broker = Broker(self.configs[node], clustered=True, disk=self.disks.get(node, DISK))
         await broker.start()
         # No producer id may be given out twice. ZooKeeper sees to that in a cluster.
         broker.services.metadata.skip_producer_ids(node * 1_000_000)

@@ -314,7 +314,10 @@ class Controller:
             _log.log(level, "broker %d rejects %s: %s", broker, request, code.name)
         _log_errors(level, broker, errors)
         repetition.note(registration, message, code, errors)
-        if not code and isinstance(message, BecomeLeaderOrFollower):
+        if code is ErrorCode.KAFKA_STORAGE_ERROR and isinstance(message, BecomeLeaderOrFollower):
+            # It has none of these roles.
+            self._note_roles(registration, message, {each.place: int(code) for each in message.updates})
+        elif not code and isinstance(message, BecomeLeaderOrFollower):
             self._note_roles(registration, message, errors)
         elif not code and isinstance(message, StopReplicas):
             deleted = [place for place, (_, delete) in message.partitions.items() if delete and place not in errors]
