@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from weakref import ReferenceType, ref
 
 from ..protocol.records.batch import BatchHeader
-from .errors import DamagedFile, OffsetOutOfRange
+from .errors import DamagedFile, OffsetOutOfRange, StaleView, StorageError
 from .files import Disk, FileRange, NotCached
 from .log_view import LogView
 from .segments.damage import Damage
@@ -33,6 +34,8 @@ class ReadableLog:
         self._segments = SegmentList(segments, names_dirty)
         self.log_end_offset = self._segments.active.next_offset
         self._aborted = AbortedLookup()
+        # Views in which threads may still look up.
+        self._views: list[ReferenceType[LogView]] = []
         self._disk = disk
 
     @property
@@ -108,7 +111,25 @@ class ReadableLog:
 
     def view(self) -> LogView:
         """Return the log as it is now, for look-ups in another thread."""
-        return LogView(self._segments.all, self.log_start_offset, self.log_end_offset, self._disk)
+        view = LogView(self._segments.all, self.log_start_offset, self.log_end_offset, self._disk)
+        self._views = [each for each in self._views if each() is not None] + [ref(view)]
+        return view
+
+    def view_after(self, view: LogView, error: StorageError) -> LogView:
+        """Return a view for another try of a look-up that has met `error`, after learn().
+
+        It is the same one where only names have changed. So cleanings that are quicker than the look-up do not make it
+        begin anew each time. The newest segment was copied while it was appended to, and is not copied again.
+        """
+        if not isinstance(error, StaleView) or view.originals[-1].is_retired:
+            return self.view()
+        view.again()
+        return view
+
+    def is_viewed(self, segment: Segment) -> bool:
+        """Return whether a thread may look up in `segment`, which has retired: then its files must stay."""
+        views = [each() for each in self._views]
+        return any(view is not None and segment in view.originals for view in views)
 
     def learn(self, view: LogView) -> None:
         """Take over what look-ups with a view have found out. The view must not be used after that."""

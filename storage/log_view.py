@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import overload
 
-from .errors import DamagedFile, DiskError, OffsetOutOfRange, StorageError
+from .errors import DamagedFile, DiskError, OffsetOutOfRange, StaleView, StorageError
 from .files import Disk, FileRange
 from .producer_replay import aborted_in, rebuild_producers
 from .producers import ProducerStates
@@ -60,8 +60,10 @@ class Twins(Sequence[Segment]):
 class LogView:
     """A log as it was when this was made, for one thread. Its methods wait for the disk.
 
-    A segment that retires meanwhile is renamed, and a cleaned segment may get its name. A look-up then raises DiskError
-    or StaleView. The log's segments are others by then: make another view.
+    A segment that retires meanwhile is renamed, and a cleaned segment may get its name. Where a look-up has copied it
+    before, and opens a file of it after that, it raises StaleView: again() knows the name that the segment has now.
+    Where a file has gone, or the log was cut, look-ups raise DiskError or CorruptBatch, and its segments are others:
+    make another view.
     """
 
     def __init__(self, segments: tuple[Segment, ...], start_offset: int, end_offset: int, disk: Disk) -> None:
@@ -71,6 +73,10 @@ class LogView:
         self._disk = disk
         self._active = segments[-1].twin()
         self.segments = Twins(segments, self._active)
+
+    def again(self) -> None:
+        """Copy the segments again: those that have retired meanwhile have names that nobody else gets."""
+        self.segments = Twins(self.originals, self._active)
 
     def producers_before(self, offset: int, now_ms: int) -> ProducerStates:
         """Return the producers as they are once the log is cut at `offset`. Raises DiskError."""
@@ -135,6 +141,8 @@ class LogView:
             try:
                 if segment is not self._active:
                     segment.mend_indexes()
+            except StaleView:
+                continue  # it has left the log: nobody needs its indexes
             except StorageError as error:
                 met.append(error)
         return met
@@ -147,6 +155,8 @@ class LogView:
         try:
             if segment is not self._active and not segment.is_retired:
                 segment.rewrite_aborted()
+        except StaleView:
+            return []
         except StorageError as error:
             return [aborted.damage, error]
         return [aborted.damage]

@@ -19,6 +19,9 @@ from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topic import Topic
 
+# A look-up in a thread may need a segment that has retired. So long its files stay, and then are asked for again.
+VIEWED_MS = 1000
+
 
 class FileRemoval:
     """Schedules the removal of files."""
@@ -34,7 +37,15 @@ class FileRemoval:
         retired = log.take_retired()
         if retired:
             failed = f"files of deleted segments of {partition.topic}-{partition.index} stay in place"
-            self._remove_later(log.config.file_delete_delay_ms, partial(_unlink, retired), log.directory.parent, failed)
+            self._timers.after(log.config.file_delete_delay_ms, partial(self._remove_segments, log, retired, failed))
+
+    def _remove_segments(self, log: Log, retired: list[Segment], failed: str) -> None:
+        viewed = [each for each in retired if log.is_viewed(each)]
+        if viewed:
+            self._timers.after(VIEWED_MS, partial(self._remove_segments, log, viewed, failed))
+        gone = [each for each in retired if each not in viewed]
+        if gone:
+            self._work.run(partial(_unlink, gone), log.directory.parent, failed)
 
     def remove_topic(self, topic: Topic, logs: list[Log]) -> None:
         """Remove the directories of a deleted topic's logs. They have their new names (`-delete`) already."""

@@ -23,7 +23,8 @@ from ..threads import DiskThreads, Work
 from .partition import Partition
 from .topics import Topics
 
-# Retention may delete a segment in the middle of a read, which then begins again, at most so often.
+# A cleaning may replace a segment in the middle of a look-up, retention may delete it, and a follower may cut it. The
+# look-up then begins again, at most so often.
 MAX_ATTEMPTS = 5
 
 Found = TypeVar("Found")
@@ -46,10 +47,9 @@ async def read(
 
 async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Found], threads: DiskThreads) -> Found:
     """Return the result of `look_up`, run in a thread. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
+    log, view = partition.log, partition.log.view()
     for attempt in range(MAX_ATTEMPTS):
         partition.check_online()
-        log = partition.log
-        view = log.view()
 
         def run(view: LogView = view) -> tuple[Found, list[StorageError]]:
             return look_up(view), view.mend_indexes()
@@ -57,21 +57,28 @@ async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Foun
         # Cancelling the caller does not stop the thread, so that a cancelled read must not learn from the view.
         try:
             found, met = await threads.run(Work.LOOK_UP, log.directory.parent, run)
-        except CorruptBatch as error:
-            log.learn(view)
-            partition.report_damage(error)
-            raise
         except StorageError as error:
             log.learn(view)
             if log.segments is view.originals or attempt + 1 == MAX_ATTEMPTS:
-                partition.report_failure(error)
+                _report(partition, error)
                 raise
+            if partition.log is log:
+                view = log.view_after(view, error)
+            else:
+                log, view = partition.log, partition.log.view()
         else:
             log.learn(view)
             for error in met:
                 partition.report_failure(error)
             return found
     raise AssertionError("the last attempt raises")
+
+
+def _report(partition: Partition, error: StorageError) -> None:
+    if isinstance(error, CorruptBatch):
+        partition.report_damage(error)
+    else:
+        partition.report_failure(error)
 
 
 class ColdReads:

@@ -8,10 +8,11 @@ that in `damaged_index`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from ...protocol.records.batch import BatchHeader
-from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StorageError
+from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StaleView, StorageError
 from ..files import DISK, Disk, NotCached
 from . import walk
 from .damage import MISPLACED, Damage
@@ -320,22 +321,48 @@ class IndexedSegment(SegmentFile):
 
     def open_indexes(self) -> SegmentIndexes:
         """Return the indexes. If a file is missing or does not fit, both are built again from the log."""
-        indexes = self._indexes
-        if indexes is None:
-            with NAMES_LOCK:
-                self._check_name()
-                try:
-                    indexes = self._indexes = SegmentIndexes.load(
-                        self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX), self.base_offset, self.size, self._disk
-                    )
-                except StorageError:
-                    indexes = self._rebuild_indexes()
+        if self._indexes is None:
+            try:
+                self._indexes = self._load_indexes()
+            except StaleView:
+                raise
+            except StorageError:
+                with NAMES_LOCK:
+                    # A thread may have been here before, or have found the files between two names.
+                    self._check_name()
+                    self._load_or_rebuild()
+        assert self._indexes is not None
+        return self._indexes
+
+    def _load_or_rebuild(self) -> None:
+        try:
+            self._indexes = self._load_indexes()
+        except StorageError:
+            # Where the log has gone, no index of it comes back.
+            _ = self.file
+            self._rebuild_indexes()
+
+    def _load_indexes(self) -> SegmentIndexes:
+        """Open the indexes. Raises StaleView where they may be another segment's, DamagedFile, DiskError."""
+        paths = self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX)
+        try:
+            indexes = SegmentIndexes.load(*paths, self.base_offset, self.size, self._disk)
+        finally:
+            self._check_name()
+        self._note_names(indexes)
         return indexes
 
+    def _note_names(self, indexes: SegmentIndexes) -> None:
+        """Have the indexes know their names, and whether a copy's are still those of the segment."""
+        origin = self._origin
+        check = None if origin is None else partial(origin.check_names, self._affixes)
+        indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX), check)
+
     def mend_indexes(self) -> None:
-        """Build the indexes again where a look-up found them damaged. For a closed segment only."""
+        """Build the indexes again where a look-up found them damaged. For a closed segment only. Raises StaleView."""
         if self.damaged_index is not None and not self.is_retired:
             with NAMES_LOCK:
+                self._check_name()
                 self._rebuild_indexes()
             self.has_new_indexes = True
 
@@ -359,6 +386,7 @@ class IndexedSegment(SegmentFile):
         self._indexes = indexes = SegmentIndexes.create(
             self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX), self.base_offset, self._disk
         )
+        self._note_names(indexes)
         self._max_timestamp, self._max_offset = NO_TIMESTAMP, self.base_offset
         self._first_timestamp = None
         self.next_offset = self.base_offset

@@ -22,7 +22,8 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
 CLEANED_SUFFIX = ".cleaned"
 # A cleaning has written the file, and it replaces others (swap.py).
 SWAP_SUFFIX = ".swap"
-# The segment has left the log; readers may still hold the file.
+# The segment has left the log; readers may still hold the file. Before the suffix of ours stands a number,
+# `BASE.7.log.deleted`: a base offset is cleaned again and again. Kafka has none there.
 DELETED_FILE_SUFFIX = ".deleted"
 # A deletion, a cleaning or a write that a crash interrupted leaves such files. The log needs nothing that is in them.
 LEFTOVER_SUFFIXES = (DELETED_FILE_SUFFIX, CLEANED_SUFFIX, TEMPORARY_SUFFIX)

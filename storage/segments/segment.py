@@ -8,6 +8,8 @@ Promise: after an append that raises, the file ends with the last whole batch, o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -20,16 +22,18 @@ from .damage import CHANGED
 from .indexed_segment import UNKNOWN, IndexedSegment
 from .names import (
     DELETED_FILE_SUFFIX,
-    INDEX_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
-    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
+    segment_path,
 )
 from .segment_file import NAMES_LOCK, UNSYNCED
 from .staged_batch import StagedBatch
 from .transaction_index import TransactionIndex
 from .walk import MAX_INT32
+
+# The numbers in the names of files of retired segments. Those of an earlier process are gone: a start removes them.
+_RETIREMENTS = count(1)
 
 
 class Segment(IndexedSegment):
@@ -186,20 +190,28 @@ class Segment(IndexedSegment):
 
     def twin(self) -> Segment:
         """Return a copy for look-ups in another thread. It does not see later appends."""
-        twin = Segment(self.directory, self.base_offset, self.size, self.created_ms, self._disk, self._extension)
-        twin._origin = self
+        twin = Segment(self.directory, self.base_offset, self.size, self.created_ms, self._disk)
+        # Of a segment that has retired the copy knows its own names: they are nobody else's.
+        twin._origin, twin._affixes = self, self._affixes
+        twin.cuts = self.cuts
         twin.next_offset, twin._last, twin._sealed = self.next_offset, self._last, self._sealed
         twin.is_resting = self.is_resting
         twin._max_timestamp, twin._max_offset = self._max_timestamp, self._max_offset
         twin._first_timestamp, twin._file, twin.damages = self._first_timestamp, self._file, self.damages
         twin.aborted = TransactionIndex(twin.path(TRANSACTION_INDEX_SUFFIX), self.aborted.size_bytes, self._disk)
-        if self._indexes is not None:
-            twin._indexes = self._indexes.twin()
+        twin.aborted.check_name = partial(self.check_names, twin._affixes)
+        indexes = self._indexes
+        if indexes is not None:
+            twin._indexes = indexes.twin()
+            twin._note_names(twin._indexes)
         return twin
 
     def learn(self, twin: Segment) -> bool:
-        """Take over what a copy has found out. Return whether that opened files which were closed."""
-        if self.is_retired:
+        """Take over what a copy has found out. Return whether that opened files which were closed.
+
+        A copy from before a cut has found what may not be there any more.
+        """
+        if self.is_retired or self.cuts != twin.cuts:
             return False
         for damage in twin.damages:
             self.mark(damage.position, damage.why, damage.end)
@@ -207,10 +219,13 @@ class Segment(IndexedSegment):
             self._max_timestamp, self._max_offset = twin._max_timestamp, twin._max_offset
         if twin.aborted.damage is not None and not twin.aborted.is_held:
             self.aborted = twin.aborted
+            self.aborted.check_name = None
         has_opened = self._file is None and twin._file is not None
         self._file = self._file or twin._file
         if self._indexes is None or twin.has_new_indexes:
             self._indexes = twin._indexes
+            if self._indexes is not None:
+                self._note_names(self._indexes)
         elif twin._indexes is not None:
             self._indexes.learn(twin._indexes)
         return has_opened
@@ -224,46 +239,35 @@ class Segment(IndexedSegment):
             self._indexes.release()
 
     def retire(self) -> None:
-        """Take the segment out of the log: rename its files to `.deleted`.
+        """Take the segment out of the log: rename its files to `.deleted`, with a number that nobody else has.
 
-        Readers that hold it read on. The caller removes it later with `unlink`; after a crash the next start does.
+        Readers that hold it read on: the next segment of this base offset takes only the names that it had. The caller
+        removes it later with `unlink`; after a crash the next start does.
         """
+        retired = f".{next(_RETIREMENTS)}", DELETED_FILE_SUFFIX
         with NAMES_LOCK:
-            (log, retired_log), *indexes = self._names_and_retired_names()
-            there = [names for names in indexes if self._disk.exists(names[0])]
-            for name, retired in indexes:
-                if (name, retired) not in there:
-                    # restore() must not find one that another segment of this base offset has left.
-                    self._disk.unlink(retired)
-            self._disk.rename(log, retired_log)
-            self._extension = DELETED_FILE_SUFFIX
-            for name, retired in there:
-                self._disk.rename(name, retired)
-            self._note_names()
+            self._rename(retired)
 
     def restore(self) -> None:
         """Undo retire(), also one that has stopped half-way. Nothing else may have the names of the files by now.
 
-        Raises DiskError where the log file has gone: an earlier segment of this base offset has the same retired name,
-        and a thread may have removed it.
+        Raises DiskError.
         """
         if self.is_retired:
             with NAMES_LOCK:
-                self._extension = ""
-                for name, retired in self._names_and_retired_names():
-                    wanted = name.suffix == LOG_SUFFIX or self._disk.exists(retired)
-                    if wanted and not self._disk.exists(name):
-                        self._disk.rename(retired, name)
-                self._note_names()
+                self._rename(("", ""))
 
-    def _names_and_retired_names(self) -> list[tuple[Path, Path]]:
-        names = [self.path(suffix) for suffix in SEGMENT_SUFFIXES]
-        return [(name, name.with_name(name.name + DELETED_FILE_SUFFIX)) for name in names]
-
-    def _note_names(self) -> None:
+    def _rename(self, affixes: tuple[str, str]) -> None:
+        """Give the files other names, the log first. An index may be missing; one that has its name already stays."""
+        before = [(suffix, self.path(suffix)) for suffix in SEGMENT_SUFFIXES]
+        for suffix, path in before:
+            if suffix == LOG_SUFFIX or self._disk.exists(path):
+                self._disk.rename(path, segment_path(self.directory, self.base_offset, suffix.join(affixes)))
+            # From the first on, so that another try knows where the files are.
+            self._affixes = affixes
         self.aborted.path = self.path(TRANSACTION_INDEX_SUFFIX)
         if self._indexes is not None:
-            self._indexes.rename(self.path(INDEX_SUFFIX), self.path(TIME_INDEX_SUFFIX))
+            self._note_names(self._indexes)
 
     def unlink(self) -> None:
         """Remove the files, the log first: a crash can leave only an index without a log, which a start removes."""

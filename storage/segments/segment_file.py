@@ -25,7 +25,8 @@ from .walk import MAX_INT32
 
 # Enough for the last batches, which the first append after a start reads.
 END_BYTES = 1024 * 1024
-# Held while files are renamed and while they are opened by name, so that a thread never opens a name that has moved.
+# Held while files are renamed, and while an index is written that a look-up has found damaged: never into the file of
+# another segment.
 NAMES_LOCK = RLock()
 # The value of `_synced` after the file was cut: until the next fsync, a power cut may undo the cut.
 UNSYNCED = -1
@@ -43,13 +44,14 @@ class SegmentFile:
     """The log file of one segment. Positions and sizes in bytes."""
 
     __slots__ = (
+        "_affixes",
         "_disk",
-        "_extension",
         "_file",
         "_old_index",
         "_origin",
         "_synced",
         "base_offset",
+        "cuts",
         "damages",
         "directory",
         "size",
@@ -62,9 +64,12 @@ class SegmentFile:
         self.size = size
         # In order of position, none inside another. Replaced as a whole.
         self.damages: tuple[Damage, ...] = ()
+        # How often the file was cut. What a copy found before a cut may not be there any more.
+        self.cuts = 0
         self._disk = disk
-        # Behind each file's name: .cleaned before the segment is part of the log, .deleted after.
-        self._extension = extension
+        # What stands before and behind the suffix of each file's name: .cleaned behind it before the segment is part of
+        # the log, a number before it and .deleted behind it after. Replaced as a whole, while a thread makes a copy.
+        self._affixes = ("", extension)
         # None: not open; it is opened when it is needed.
         self._file: File | None = None
         # The segment that this is a copy of; None where it is no copy.
@@ -81,27 +86,37 @@ class SegmentFile:
 
     def path(self, suffix: str) -> Path:
         """Return the path of one of the segment's files."""
-        return segment_path(self.directory, self.base_offset, suffix + self._extension)
+        return segment_path(self.directory, self.base_offset, suffix.join(self._affixes))
 
     @property
     def file(self) -> File:
         """The log file, opened at the first use."""
         file = self._file
         if file is None:
-            with NAMES_LOCK:
+            try:
+                file = self._disk.open(self.path(LOG_SUFFIX))
+            finally:
                 self._check_name()
-                file = self._file = self._disk.open(self.path(LOG_SUFFIX))
+            self._file = file
         return file
 
     def _check_name(self) -> None:
-        """Raise StaleView where the files of a copy have other names by now. The caller holds NAMES_LOCK."""
-        if self._origin is not None and self._origin.is_retired and not self.is_retired:
-            raise StaleView(self.path(LOG_SUFFIX))
+        """Raise StaleView where the files of a copy have other names by now.
+
+        Behind an open it tells whose file that was: a segment has its new names before another one can get the old.
+        """
+        if self._origin is not None:
+            self._origin.check_names(self._affixes)
+
+    def check_names(self, affixes: tuple[str, str]) -> None:
+        """Raise StaleView where the files have other names than those with `affixes`."""
+        if self._affixes != affixes:
+            raise StaleView(segment_path(self.directory, self.base_offset, LOG_SUFFIX.join(affixes)))
 
     @property
     def is_retired(self) -> bool:
         """Whether the segment has left the log."""
-        return self._extension == DELETED_FILE_SUFFIX
+        return self._affixes[1] == DELETED_FILE_SUFFIX
 
     @property
     def unsynced_bytes(self) -> int:
@@ -139,6 +154,7 @@ class SegmentFile:
         """Cut the file at `position`, where a batch begins. The indexes must hold nothing from there on."""
         self._disk.truncate(self.file, position)
         self.size = position
+        self.cuts += 1
         self._synced = UNSYNCED
         self.damages = tuple(each for each in self.damages if each.position < position)
 

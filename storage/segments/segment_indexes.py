@@ -21,6 +21,7 @@ largest timestamp of the segment. So the last entry of a closed segment tells wh
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 
@@ -98,9 +99,10 @@ class SegmentIndexes:
         self.offsets.release()
         self.times.release()
 
-    def rename(self, offset_path: Path, time_path: Path) -> None:
-        """Note the names that the files have now."""
+    def rename(self, offset_path: Path, time_path: Path, check_name: Callable[[], None] | None = None) -> None:
+        """Note the names that the files have now. `check_name`: as in SparseIndex."""
         self.offsets.path, self.times.path = offset_path, time_path
+        self.offsets.check_name = self.times.check_name = check_name
 
     def twin(self) -> SegmentIndexes:
         """Return copies for the look-ups of another thread."""

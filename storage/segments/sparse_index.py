@@ -16,6 +16,7 @@ was checked.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from typing import Self
@@ -45,11 +46,14 @@ class SparseIndex:
         "_pending",
         "_written",
         "base_offset",
+        "check_name",
         "path",
     )  # fmt: skip
 
     def __init__(self, path: Path, base_offset: int, written: int = 0, disk: Disk = DISK) -> None:
         self.path = path
+        # Of a copy: raises StaleView where the file has another name by now.
+        self.check_name: Callable[[], None] | None = None
         self.base_offset = base_offset
         self._disk = disk
         self._written = written  # entries in the file
@@ -111,7 +115,7 @@ class SparseIndex:
         else:
             # A look-up of one entry should keep no file open.
             is_brief = self._file is None and not cached
-            file = self._disk.open(self.path, writable=False) if is_brief else self._reading(cached)
+            file = self._open_to_read() if is_brief else self._reading(cached)
             key, value = self.ENTRY.unpack(self._read(file, slot, 1, cached=cached))
         return key, value
 
@@ -246,8 +250,15 @@ class SparseIndex:
             if cached:
                 # The name may have to be looked up on disk.
                 raise NotCached
-            self._file = self._disk.open(self.path, writable=False)
+            self._file = self._open_to_read()
         return self._file
+
+    def _open_to_read(self) -> File:
+        try:
+            return self._disk.open(self.path, writable=False)
+        finally:
+            if self.check_name is not None:
+                self.check_name()
 
     def _open(self) -> File:
         # Opened for each chunk: 1,000 partitions would otherwise hold 2,000 descriptors for a write every 2 MiB.

@@ -1,10 +1,12 @@
 """Putting a cleaned segment in the place of the segments it was made from. A crash at any step leaves either of them.
 
-    BASE.log.cleaned    being written, then forced to disk                   a start removes it
-    BASE.log.swap       from here on this file counts                        a start completes the next steps
-    BASE.log.deleted    a replaced file, until its readers have gone         a start removes it
-    BASE.log            in its place, a second name of the `.swap`           a start does these two steps again
-                        the `.swap` is removed
+    BASE.log.cleaned     being written, then forced to disk                  a start removes it
+    BASE.log.swap        from here on this file counts                       a start completes the next steps
+    BASE.N.log.deleted   a replaced file, until its readers have gone        a start removes it
+    BASE.log             in its place, a second name of the `.swap`          a start does these two steps again
+                         the `.swap` is removed
+
+N is another number for each segment that retires: a base offset is cleaned again and again.
 
 Each name of the first kind is durable before the next one is made. The `.swap` goes last, when the directory has been
 forced to disk: a power cut may keep the new name and lose the removal of a replaced segment, and then only the `.swap`

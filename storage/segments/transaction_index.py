@@ -14,6 +14,7 @@ Recovery builds the index again from the markers. `sync` comes before the recove
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -61,10 +62,12 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
 class TransactionIndex:
     """The entries of one segment. Only the last one is kept in memory, and no file stays open."""
 
-    __slots__ = ("_count", "_disk", "_held", "_is_dirty", "_is_too_long", "_last", "damage", "path")
+    __slots__ = ("_count", "_disk", "_held", "_is_dirty", "_is_too_long", "_last", "check_name", "damage", "path")
 
     def __init__(self, path: Path, size_bytes: int = 0, disk: Disk = DISK) -> None:
         self.path = path
+        # Of a copy: raises StaleView where the file has another name by now.
+        self.check_name: Callable[[], None] | None = None
         self._disk = disk
         self._count = 0
         self._last: AbortedTransaction | None = None  # looked up when it is needed
@@ -200,7 +203,11 @@ class TransactionIndex:
         if self._held is not None:
             return self._held[slot : slot + count]
         size, position = count * ENTRY_BYTES, slot * ENTRY_BYTES
-        file = self._disk.open(self.path, writable=False)
+        try:
+            file = self._disk.open(self.path, writable=False)
+        finally:
+            if self.check_name is not None:
+                self.check_name()
         try:
             data = (self._disk.read_cached if cached else self._disk.read)(file, size, position)
         except DiskError as error:

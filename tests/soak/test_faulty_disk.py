@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import rewritten_log, torn_log
+from odradek.tests.support import beside_cleanings, rewritten_log, torn_log
 
 HUNDRED = 100
 
@@ -27,3 +27,12 @@ def test_gaps_between_segments_and_rewritten_segments_cost_nothing(tmp_path: Pat
             rewritten_log.run(tmp_path / str(seed), seed)
         except Exception as error:
             raise AssertionError(f"tests.support.rewritten_log.run(directory, {seed})") from error
+
+
+@pytest.mark.parametrize("first", range(1_000, 2_000, HUNDRED))
+def test_look_ups_beside_cleanings_find_what_the_log_held(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + HUNDRED):
+        try:
+            beside_cleanings.run(tmp_path / str(seed), seed)
+        except Exception as error:
+            raise AssertionError(f"beside_cleanings.run(directory, {seed})") from error

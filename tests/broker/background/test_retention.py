@@ -151,6 +151,28 @@ async def test_files_stay_for_their_delay_and_a_reader_reads_on(broker: Broker, 
     assert held.read() == expected
 
 
+async def test_files_stay_while_a_look_up_in_a_thread_may_need_them(broker: Broker, raw: Raw, clock: FakeClock) -> None:
+    """It may take longer than the delay, and it opens a file when it comes to it."""
+    await fill(raw, retention_ms="6000", file_delete_delay_ms="0")
+    (partition,) = broker.topics.partitions()
+    for segment in partition.log.segments[:-1]:
+        segment.release()
+        segment._indexes = None
+    view = partition.log.view()
+    clock.advance(CHECK_MS)
+    await settled(broker)
+    partition.log.config.retention_ms = -1
+    for _ in range(3):
+        clock.advance(1000)
+        await settled(broker)
+    assert (start_of(broker), files(broker, ".log.deleted")) == (4, 2)
+    assert view.locate(1, 10) is not None
+    del view
+    clock.advance(1000)
+    broker.timers.fire_due()
+    await until(lambda: files(broker, ".deleted") == 0)
+
+
 async def test_a_stop_leaves_their_removal_to_the_next_start(broker: Broker, raw: Raw, clock: FakeClock) -> None:
     await fill(raw, retention_ms="6000")
     clock.advance(CHECK_MS)

@@ -197,18 +197,19 @@ def test_a_full_directory_at_any_step_of_a_swap_costs_nothing(tmp_path: Path, co
     assert failed > 8
 
 
-class RacingDisk(Disk):
-    """A full directory, in which a thread removes an earlier segment's file, whose retired name is the same."""
+class LosingDisk(Disk):
+    """A full directory, from which somebody removes what has retired."""
 
     def link(self, source: Path, target: Path) -> None:
-        self.unlink(target.with_name(target.name + ".deleted"))
+        for path in target.parent.glob("*.deleted"):
+            self.unlink(path)
         if target.suffix == ".log":
             raise DiskError("link", target, OSError(errno.ENOSPC, "no room"))
         super().link(source, target)
 
 
 def test_a_start_completes_a_swap_that_has_lost_what_it_was_made_from(tmp_path: Path) -> None:
-    disk = RacingDisk()
+    disk = LosingDisk()
     log = filled(tmp_path / "log", disk)
     expected = state(log)
     with pytest.raises(TornSwap):
