@@ -1,7 +1,10 @@
 """The actor of a consumer group: the events, timers and answers of its machine.
 
 Offset commits do not wait for one another: they leave the state of the group alone. An event that deletes offsets waits
-for the commits that are under way, because what these bring would stay. So does the end of a transaction.
+for the commits that are under way, because what these bring would stay. So does the end of a transaction, and what may
+make a share group, because no group that has offsets is one.
+
+What a group is, classic, consumer or share, is decided in the turn of the event alone: until then it may become another.
 """
 
 from __future__ import annotations
@@ -16,7 +19,15 @@ from .group import Group
 
 GroupActor = Actor[Group, Event, Outcome]
 
-_DELETE_OFFSETS = (events.Delete, events.DeleteOffsets, events.DropTopic, events.EndTransaction, events.ExpireOffsets)
+_WAIT_FOR_COMMITS = (
+    events.Delete,
+    events.DeleteOffsets,
+    events.DropTopic,
+    events.EndTransaction,
+    events.ExpireOffsets,
+    events.ShareHeartbeat,
+    events.AlterStates,
+)
 
 
 def _locks(outcome: Outcome) -> bool:
@@ -24,7 +35,7 @@ def _locks(outcome: Outcome) -> bool:
 
 
 def _waits(event: Event) -> bool:
-    return isinstance(event, _DELETE_OFFSETS)
+    return isinstance(event, _WAIT_FOR_COMMITS)
 
 
 def _reject(event: Event, error: ErrorCode) -> None:

@@ -197,12 +197,8 @@ class GroupCoordinator:
         error = self._check_join(request, is_first=actor is None)
         if error is not ErrorCode.NONE:
             return respond(events.Joined(error, request.member_id))
-        if actor is not None and actor.state.consumer is not None:
-            actor.feed(events.BecomeClassic())
-            actor = self.groups.get(request.group_id)
-        if actor is None:
-            actor = self.shards.add(request.group_id)
-            actor.feed(events.Create())
+        actor = actor or self.shards.add(request.group_id)
+        actor.feed(events.Create())
         prefix = context.client_id if request.group_instance_id is None else request.group_instance_id
         new_id = "" if request.member_id else self._new_member_id(prefix)
         call = Call(respond)
@@ -454,7 +450,7 @@ class GroupCoordinator:
                 # A new topic of the name may have offsets since the first turn.
                 new = self._topics.get(name)
                 actor.feed(events.DropTopic(name, None if new is None or new.id == topic_id else new.id))
-            if actor.state.share is not None:
+            if actor.state.share is not None or actor.is_busy:
                 actor.feed(events.ForgetTopic(topic_id))
             work += 1 + len(lost) // OFFSETS_EACH
             if work >= IDS_A_TURN:
@@ -498,7 +494,8 @@ class GroupCoordinator:
         actor = self.groups.get(group_id)
         if actor is None:
             return respond(self.check(group_id) or ErrorCode.GROUP_ID_NOT_FOUND)
-        if actor.state.share is not None:
+        if actor.state.share is not None or actor.is_busy:
+            # What it is once its turn comes, is not known yet.
             return self.share.delete(actor, respond)
         call = Call(respond)
         actor.feed(events.Delete(call))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ....protocol.errors import ErrorCode
 from .. import outcome
 from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
-from .consumer.events import BecomeClassic, ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from .consumer.events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
 from .modern.events import Beat, MemberSilent, Rejection, TargetComputed
 from .records import Record
 from .share.events import (
@@ -196,7 +196,7 @@ TimerEvent = (
 
 @dataclass(slots=True)
 class Create:
-    """A first member wants to join a group that the log does not have."""
+    """A member of the classic protocol is about to join: its group is made, or an empty consumer group becomes classic."""
 
 
 @dataclass(slots=True)
@@ -257,7 +257,6 @@ Event = (
     | TimerEvent
     | RegexesResolved
     | TargetComputed
-    | BecomeClassic
     | StatesInitialized
     | StatesDeleted
     | ForgetTopic

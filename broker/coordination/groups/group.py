@@ -162,6 +162,12 @@ class Group:
         self.move_to(GroupState.STABLE if members else GroupState.EMPTY, value.current_state_timestamp)
 
 
+def empty_record(group: Group, now_ms: int) -> GroupRecord:
+    """Return the record of a classic group that has had no members yet."""
+    value = GroupMetadataValue(protocol_type="", protocol=None, leader=None, current_state_timestamp=now_ms)
+    return GroupRecord(group.group_id, value)
+
+
 def generation_record(
     group: Group, generation: int, members: Collection[tuple[Member, bytes]], leader: str | None, now_ms: int
 ) -> GroupRecord:

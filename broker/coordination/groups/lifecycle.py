@@ -7,20 +7,19 @@ records were for, because the group was not stepped in between.
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.group_records import GroupMetadataValue
 from . import rebalance
 from .events import AppendFailed, Create, Joined, Loaded, Outcome, Synced, Unload
-from .group import Group
+from .group import Group, empty_record
 from .history import Cause, CauseKind, Ending
-from .records import ClassicEnded, GroupRecord, OffsetRecord, PartRecord
+from .records import ClassicEnded, OffsetRecord, PartRecord
 from .sessions import start_session
 from .states import GroupState
 
 
 def create(group: Group, event: Create, outcome: Outcome, now_ms: int) -> None:
-    """Write a group without members down, so that it survives a restart like any other."""
-    value = GroupMetadataValue(protocol_type="", protocol=None, leader=None, current_state_timestamp=now_ms)
-    outcome.records.append(GroupRecord(group.group_id, value))
+    """Write a new group without members down, so that it survives a restart like any other."""
+    if group.is_blank() and group.state is not GroupState.DEAD:
+        outcome.records.append(empty_record(group, now_ms))
 
 
 def loaded(group: Group, event: Loaded, outcome: Outcome, now_ms: int) -> None:
@@ -68,7 +67,7 @@ def append_failed(group: Group, event: AppendFailed, outcome: Outcome, now_ms: i
     elif group.state is GroupState.EMPTY and event.outcome.replies:
         # A DeleteGroups without offsets to delete.
         _reply_error(event, outcome)
-    elif group.state is GroupState.EMPTY and not group.recorded:
+    elif group.state is GroupState.EMPTY and group.is_blank():
         outcome.notes.append(f"group {group.group_id} could not be created: {event.error.name}")
         group.move_to(GroupState.DEAD, now_ms)
 

@@ -30,14 +30,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ....protocol.errors import ErrorCode
 from . import events, guards, join_phase, lifecycle, membership, offset_steps, rebalance, sync_phase
 from .consumer import machine as consumer
 from .group import Group
+from .states import GroupState
 
 
 def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     """Return the outcome of an event. `now_ms` is the wall clock, which only dates records and history."""
     do = STEPS.get(event.__class__)
+    if group.state is GroupState.DEAD and isinstance(event, FOUNDERS):
+        # It waited for the end of this group. The client looks again, and finds none.
+        return events.Outcome(replies=[events.rejection(event, ErrorCode.COORDINATOR_NOT_AVAILABLE)])
     if group.share is not None or event.__class__ in SHARE_EVENTS:
         return _share_step()(group, event, now_ms)
     if group.consumer is not None or do is None:
@@ -62,9 +67,19 @@ def _share_step() -> Callable[[Group, events.Event, int], events.Outcome]:
     return share.step
 
 
+# What makes a group of the newer kinds. The guards know those of classic groups.
+FOUNDERS = (events.ConsumerHeartbeat, events.ShareHeartbeat, events.AlterStates)
+
 # What makes a share group of a group that is none, or finds none.
 SHARE_EVENTS = frozenset(
-    {events.ShareHeartbeat, events.AlterStates, events.StatesInitialized, events.StatesDeleted, events.ForgetTopic}
+    {
+        events.ShareHeartbeat,
+        events.AlterStates,
+        events.DeleteStates,
+        events.StatesInitialized,
+        events.StatesDeleted,
+        events.ForgetTopic,
+    }
 )
 
 # All others are of consumer groups: they make one of a group that is none, or find none.

@@ -145,6 +145,9 @@ def _join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
 
 def _check(group: Group, body: ConsumerGroup, event: Join) -> None:
     limits = group.limits.consumer
+    if not body.members:
+        # An empty group becomes a classic one before a join, and that could not be written.
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if event.protocol_type != migration.CONSUMER or not event.protocols:
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not limits.may_upgrade and not limits.may_downgrade:

@@ -79,8 +79,3 @@ class RegexesResolved:
     """The topics that regular expressions of the group match."""
 
     found: dict[str, Resolved]
-
-
-@dataclass(slots=True)
-class BecomeClassic:
-    """A member of the classic protocol joins an empty consumer group: its records go, and its offsets stay."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from .. import events, offset_steps
-from ..group import Group
+from ..group import Group, empty_record
 from ..modern.events import MemberSilent, TargetComputed
 from . import changes, classic_members, departure, heartbeat, offsets, regexes
-from .events import BecomeClassic, ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from .events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
 from .state import MemberState
 from .target import CONSUMER_TARGET
 
@@ -24,9 +24,11 @@ def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
     return outcome
 
 
-def _become_classic(group: Group, event: BecomeClassic, outcome: events.Outcome, now_ms: int) -> None:
+def _become_classic(group: Group, event: events.Create, outcome: events.Outcome, now_ms: int) -> None:
+    """Make a classic group of one without members, for the member that is about to join. The offsets stay."""
     if group.consumer is not None and not group.consumer.members:
         outcome.records += changes.group_gone(group.group_id, group.consumer)
+        outcome.records.append(empty_record(group, now_ms))
 
 
 def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms: int) -> None:
@@ -56,13 +58,13 @@ def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms:
 
 
 STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
-    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Create), _nothing),
+    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Rebalance), _nothing),
     ConsumerHeartbeat: heartbeat.heartbeat,
     MemberSilent: departure.silent,
     RevocationLate: departure.late_to_revoke,
     RegexesResolved: regexes.resolved,
     TargetComputed: CONSUMER_TARGET.computed,
-    BecomeClassic: _become_classic,
+    events.Create: _become_classic,
     RejoinLate: departure.late_to_join,
     SyncLate: departure.late_to_sync,
     events.Join: classic_members.join,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .....protocol.errors import ErrorCode
-from .state import Place, Targets
+from .state import ModernGroup, Place, Targets
 
 # The epoch of a heartbeat with which a member leaves.
 LEAVE_EPOCH = -1
@@ -40,6 +40,8 @@ class MemberSilent(NamedTuple):
 class TargetComputed:
     """The target of a large group for an epoch. `work` computes it, in a thread, and `targets` are what came of it."""
 
+    # The group that it is of: another one may have its id by then.
+    body: ModernGroup[Any]
     epoch: int
     work: Callable[[], Targets]
     targets: Targets = field(default_factory=dict[str, set[Place]])

@@ -71,7 +71,7 @@ class TargetOf(Generic[BodyT]):
         if body is None or not body.wants_target or body.assignment_epoch >= body.epoch:
             return None
         body.wants_target = False
-        return TargetComputed(body.epoch, self.assignment(group, body, told(body)))
+        return TargetComputed(body, body.epoch, self.assignment(group, body, told(body)))
 
     def computed(self, group: Group, event: TargetComputed, outcome: Outcome, now_ms: int) -> None:
         """Take a target that was computed in a thread, also where members came or left meanwhile: the next is due then.
@@ -79,7 +79,7 @@ class TargetOf(Generic[BodyT]):
         A static member that came back under another id raises no epoch. The target is computed again.
         """
         body = self.body(group)
-        if body is None or not body.assignment_epoch < event.epoch <= body.epoch:
+        if body is None or body is not event.body or not body.assignment_epoch < event.epoch <= body.epoch:
             return
         if event.epoch == body.epoch and event.targets.keys() != body.members.keys():
             body.wants_target = True

@@ -33,7 +33,7 @@ from ..modern import responses
 from ..modern.events import Rejection
 from ..modern.responses import describe, heartbeat_response
 from ..modern.target import TargetOf
-from . import offsets, requests
+from . import offsets, requests, states
 from .events import AlterStates, DeleteStates, ShareHeartbeat, StatesDeleted, StatesWanted
 from .state_work import StateWork
 from .target import SHARE_TARGET
@@ -128,19 +128,17 @@ class ShareGroups:
             if error is not ErrorCode.NONE:
                 return AlterShareGroupOffsetsResponse(error_code=error, error_message=error.text)
             actor = self._groups.groups.get(group_id)
-            if actor is not None and not actor.state.is_new() and (why := requests.not_share(group_id, actor.state)):
-                return AlterShareGroupOffsetsResponse(error_code=why.error, error_message=why.message)
             errors: dict[tuple[bytes, int], KafkaError] = {}
             if starts.places or actor is not None:
                 actor = actor or self._groups.add(group_id)
                 answer = await _fed(actor, lambda call: AlterStates(call, starts.topics))
                 if not isinstance(answer, StatesWanted):
                     return AlterShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
-                epoch, places = answer
+                epoch = answer.state_epoch
                 errors = await self._work.each(
-                    places, lambda place: self._work.alter(group_id, place, epoch, starts.places[place])
+                    answer.places, lambda place: self._work.alter(group_id, place, epoch, starts.places[place])
                 )
-                self._work.tell(group_id, places, errors)
+                self._work.tell(group_id, answer.places, errors)
         return offsets.altered(request, self._topics, errors)
 
     def delete_offsets(
@@ -156,39 +154,46 @@ class ShareGroups:
             if error is not ErrorCode.NONE:
                 return DeleteShareGroupOffsetsResponse(error_code=error, error_message=error.text)
             actor = self._groups.groups.get(group_id)
-            missing = requests.not_share(group_id, None if actor is None else actor.state)
-            if actor is None or missing is not None:
-                assert missing is not None
-                return DeleteShareGroupOffsetsResponse(error_code=missing.error, error_message=missing.message)
-            ids = offsets.ids_of(request, self._topics, actor.state)
-            answer = await _fed(actor, lambda call: DeleteStates(call, frozenset(ids.values())))
+            ids = offsets.ids_of(request, self._topics)
+            answer = states.not_share(group_id, None)
+            if actor is not None:
+                answer = await _fed(actor, lambda call: DeleteStates(call, frozenset(ids.values())))
             if not isinstance(answer, StatesWanted):
+                assert answer is not None
                 return DeleteShareGroupOffsetsResponse(error_code=answer.error, error_message=answer.message)
-            errors = await self._delete_states(actor, answer, frozenset(ids.values()))
-        return offsets.deleted(request, ids, self._topics, errors)
+            errors = await self._delete_states(group_id, answer)
+        known = {name: topic_id for name, topic_id in ids.items() if topic_id in answer.topics}
+        return offsets.deleted(request, known, self._topics, errors)
 
-    async def _delete_states(
-        self, actor: GroupActor, wanted: StatesWanted, topics: frozenset[bytes]
-    ) -> dict[tuple[bytes, int], KafkaError]:
+    async def _delete_states(self, group_id: str, wanted: StatesWanted) -> dict[tuple[bytes, int], KafkaError]:
         """Delete states, and note of which topics all are deleted. Return the errors."""
-        errors = await self._work.each(wanted.places, lambda place: self._work.delete(actor.key, place))
-        actor.feed(StatesDeleted(topics - {topic_id for topic_id, _ in errors}))
+        errors = await self._work.each(wanted.places, lambda place: self._work.delete(group_id, place))
+        actor = self._groups.groups.get(group_id)
+        if actor is not None:
+            actor.feed(StatesDeleted(wanted.topics - {topic_id for topic_id, _ in errors}))
         return errors
 
     # -- The ends of groups and topics
 
     def delete(self, actor: GroupActor, respond: Callable[[ErrorCode], Any]) -> asyncio.Future[Any]:
-        """Delete a group that has no members, with the states of its partitions. Return what `respond` makes of it."""
+        """Delete a group that has no members, with the states of a share group's partitions.
+
+        Return what `respond` makes of it.
+        """
         return asyncio.ensure_future(self._delete(actor, respond))
 
     async def _delete(self, actor: GroupActor, respond: Callable[[ErrorCode], Any]) -> Any:
         async with self._work.turn(actor.key):
             answer = await _fed(actor, lambda call: DeleteStates(call, None))
-            if not isinstance(answer, StatesWanted):
+            if isinstance(answer, StatesWanted):
+                errors = await self._work.each(answer.places, lambda place: self._work.delete(actor.key, place))
+                if errors:
+                    return respond(next(iter(errors.values())).code)
+            elif answer.error is not ErrorCode.GROUP_ID_NOT_FOUND:
                 return respond(answer.error)
-            errors = await self._work.each(answer.places, lambda place: self._work.delete(actor.key, place))
-            if errors:
-                return respond(next(iter(errors.values())).code)
+            # It is a share group without states, a group of another kind, or none.
+            if self._groups.groups.get(actor.key) is not actor:
+                return respond(self._groups.check(actor.key) or ErrorCode.GROUP_ID_NOT_FOUND)
             call: Call[Any, Any] = Call(respond)
             actor.feed(Delete(call))
             return await _answer(call)

@@ -19,6 +19,8 @@ class StatesWanted(NamedTuple):
 
     state_epoch: int
     places: frozenset[Place]
+    # The topics whose states are to be deleted.
+    topics: frozenset[bytes] = frozenset()
 
 
 @dataclass(slots=True)

@@ -81,7 +81,7 @@ _REJECTIONS: dict[type[Any], ErrorCode] = {
 }
 
 _STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
-    **dict.fromkeys((*get_args(events.TimerEvent), events.RegexesResolved, events.BecomeClassic), _nothing),
+    **dict.fromkeys((*get_args(events.TimerEvent), events.RegexesResolved), _nothing),
     **dict.fromkeys((events.ExpireOffsets, events.Unload, events.Create, events.Rebalance), _nothing),
     ShareHeartbeat: heartbeat.heartbeat,
     MemberSilent: heartbeat.silent,

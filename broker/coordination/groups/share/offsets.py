@@ -15,7 +15,6 @@ from ...interfaces import Topics
 from ...share.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, Persister, ShareKey
 from ..group import Group
 from ..modern.state import Place, by_topic
-from . import states
 from .state import united
 
 _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -162,12 +161,10 @@ def altered(
 # -- Delete
 
 
-def ids_of(request: delete_api.DeleteShareGroupOffsetsRequest, topics: Topics, group: Group) -> dict[str, bytes]:
-    """Return the ids of the topics of a DeleteShareGroupOffsets of which the group has states, by name."""
-    assert group.share is not None
-    known = states.known_topics(group.share)
+def ids_of(request: delete_api.DeleteShareGroupOffsetsRequest, topics: Topics) -> dict[str, bytes]:
+    """Return the ids of the topics of a DeleteShareGroupOffsets that exist, by name."""
     found = {each.topic_name: topics.get(each.topic_name) for each in request.topics}
-    return {name: topic.id for name, topic in found.items() if topic is not None and topic.id in known}
+    return {name: topic.id for name, topic in found.items() if topic is not None}
 
 
 def deleted(

@@ -6,10 +6,10 @@ from .....protocol.errors import ErrorCode
 from .....protocol.messages import share_group_describe as describe_api
 from .....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ...interfaces import Topics
-from ..group import Group
 from ..modern.events import LEAVE_EPOCH, Rejection
 from ..modern.responses import Description, assignment
 from .state import Member
+from .states import not_share
 
 # A member id is a UUID that the client has made, or as long.
 MAX_MEMBER_ID = 36
@@ -36,15 +36,6 @@ def _invalid(request: ShareGroupHeartbeatRequest) -> str | None:
 
 
 # -- Descriptions
-
-
-def not_share(group_id: str, group: Group | None) -> Rejection | None:
-    """Return why a group is no share group, None if it is one."""
-    if group is not None and group.share is not None:
-        return None
-    is_other = group is not None and not group.is_new()
-    why = f"Group {group_id} is not a share group." if is_other else f"Group {group_id} not found."
-    return Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
 
 def _described(member: Member, topics: Topics) -> describe_api.Member:

@@ -64,6 +64,8 @@ class ShareGroup(ModernGroup[Member]):
         self.initializing: States = {}
         self.initialized: States = {}
         self.deleting: dict[bytes, str] = {}
+        # Whether the log has a record of these, which may be empty.
+        self.states_recorded = False
         # Not kept: the number of changes of topics for which all that is subscribed was ready and in the target.
         self.complete_changes = -1
 
@@ -74,7 +76,7 @@ class ShareGroup(ModernGroup[Member]):
 
     def is_blank(self) -> bool:
         """Return whether nothing would be lost without this group."""
-        return not (self.members or self.recorded or self.initializing or self.initialized or self.deleting)
+        return not (self.members or self.recorded or self.states_recorded)
 
     def places(self) -> set[Place]:
         """Return every partition of which there is a state, or may be."""
@@ -97,6 +99,7 @@ class ShareGroup(ModernGroup[Member]):
             case kafka.ShareGroupCurrentMemberAssignmentKey(member_id=member_id):
                 self._apply_current(member_id, record.value)
             case kafka.ShareGroupStatePartitionMetadataKey():
+                self.states_recorded = record.value is not None
                 self._apply_states(record.value or kafka.ShareGroupStatePartitionMetadataValue())
             case _:
                 raise AssertionError(record)

@@ -18,6 +18,15 @@ from .state import ShareGroup, States, TopicStates, places_of, united, without
 NON_EMPTY = Rejection(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
 
+def not_share(group_id: str, group: Group | None) -> Rejection | None:
+    """Return why a group is no share group, None if it is one."""
+    if group is not None and group.share is not None:
+        return None
+    is_other = group is not None and not group.is_new()
+    why = f"Group {group_id} is not a share group." if is_other else f"Group {group_id} not found."
+    return Rejection(ErrorCode.GROUP_ID_NOT_FOUND, why)
+
+
 def are_unassigned(draft: Draft, names: set[str]) -> bool:
     """Return whether a subscribed partition is ready, and no member has it though no target is due."""
     body, topics = draft.body, draft.group.topics
@@ -77,6 +86,9 @@ def alter(group: Group, event: AlterStates, outcome: Outcome, now_ms: int) -> No
 
     States that are begun again have a new epoch: leaders that have read them before cannot write over them.
     """
+    if not group.is_new() and (why := not_share(group.group_id, group)) is not None:
+        outcome.reply(event.token, why)
+        return
     body = group.share or ShareGroup()
     if body.members:
         outcome.reply(event.token, NON_EMPTY)
@@ -95,9 +107,8 @@ def alter(group: Group, event: AlterStates, outcome: Outcome, now_ms: int) -> No
 def delete(group: Group, event: DeleteStates, outcome: Outcome, now_ms: int) -> None:
     """Take topics from the group, and ask for the deletion of their states, also of those that are being deleted."""
     body = group.share
-    assert body is not None
-    if body.members:
-        outcome.reply(event.token, NON_EMPTY)
+    if body is None or body.members:
+        outcome.reply(event.token, not_share(group.group_id, group) or NON_EMPTY)
         return
     topics = known_topics(body) if event.topics is None else known_topics(body) & event.topics
     names = {topic_id: each.name for topic_id, each in united(body.initializing, body.initialized).items()}
@@ -107,7 +118,7 @@ def delete(group: Group, event: DeleteStates, outcome: Outcome, now_ms: int) -> 
         gone |= {(topic_id, index) for index in range(0 if topic is None else topic.partition_count)}
     deleting = {**body.deleting, **{topic_id: names[topic_id] for topic_id in topics if topic_id in names}}
     _write(group, body, without(body.initializing, gone), without(body.initialized, gone), deleting, outcome)
-    outcome.reply(event.token, StatesWanted(body.epoch, frozenset(gone)))
+    outcome.reply(event.token, StatesWanted(body.epoch, frozenset(gone), topics))
 
 
 def deleted(group: Group, event: StatesDeleted, outcome: Outcome, now_ms: int) -> None:
