@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
+from ..protocol.errors import ErrorCode, KafkaError
+
 # The version that matches every version of a znode.
 ANY_VERSION = -1
+# ZooKeeper drops the connection of a client that sends more than 1,048,575 bytes at once (jute.maxbuffer).
+MAX_WRITE_BYTES = 1_000_000
+# What a change has besides its path and data: the chroot, an ACL and lengths.
+_CHANGE_BYTES = 128
 # Partitions that steps look at in one turn of the event loop: some 10 microseconds each.
 PARTITIONS_A_TURN = 1000
 
@@ -96,6 +102,18 @@ class Refused(Exception):
     """ZooKeeper refuses a change for a reason that no step knows, an ACL say: nothing was written."""
 
 
+class Dropped(Refused):
+    """ZooKeeper has dropped the connection each time that it got this write. Nobody knows whether it was done."""
+
+
+class TooLarge(KafkaError):
+    """A write has more bytes than ZooKeeper takes. It was not sent."""
+
+    def __init__(self, path: str, size: int) -> None:
+        why = f"the znode {path} would take {size} bytes, and ZooKeeper takes {MAX_WRITE_BYTES} at once"
+        super().__init__(ErrorCode.POLICY_VIOLATION, why)
+
+
 class Fenced(Exception):
     """The znode of the fence has another version: nothing of the write was done."""
 
@@ -156,9 +174,22 @@ def children(path: str, *, watch: bool = False) -> Steps[list[str]]:
 
 
 def write(*changes: Change) -> Steps[Failure | None]:
-    """Do all changes or none. Returns why none was done, or None."""
-    failures: list[Failure | None] = yield WriteAll((changes,))
-    return failures[0]
+    """Do all changes or none. Returns why none was done, or None. Raises TooLarge."""
+    return (yield from write_all((changes,)))[0]
+
+
+def check_size(*changes: Change) -> None:
+    """Raise TooLarge where ZooKeeper does not take these changes at once."""
+    sizes = [(size_of(each), each.path) for each in changes]
+    size = sum(each for each, _ in sizes)
+    if size > MAX_WRITE_BYTES:
+        raise TooLarge(max(sizes)[1], size)
+
+
+def size_of(change: Change) -> int:
+    """Return about how many bytes a change has on its way to ZooKeeper."""
+    data = b"" if isinstance(change, (Check, Delete)) else change.data
+    return len(change.path) + len(data) + _CHANGE_BYTES
 
 
 def create(change: Create) -> Steps[Failure | None]:
@@ -173,8 +204,13 @@ def create(change: Create) -> Steps[Failure | None]:
 
 
 def write_all(groups: Iterable[tuple[Change, ...]]) -> Steps[list[Failure | None]]:
-    """Do each group of changes, all of it or nothing. Returns for each why it was not done, or None."""
+    """Do each group of changes, all of it or nothing. Returns for each why it was not done, or None.
+
+    Raises TooLarge for one that ZooKeeper would not take; then nothing is done.
+    """
     wanted = tuple(groups)
+    for each in wanted:
+        check_size(*each)
     return (yield WriteAll(wanted)) if wanted else []
 
 

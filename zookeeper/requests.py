@@ -33,6 +33,7 @@ from .operations import (
     Check,
     Create,
     Delete,
+    Dropped,
     Failure,
     Fenced,
     Pause,
@@ -44,6 +45,7 @@ from .operations import (
     WriteAll,
     Znode,
     portions,
+    size_of,
 )
 from .security import OPEN, ZooKeeperSecurity
 
@@ -76,6 +78,10 @@ class Requests:
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self.has_ended = False
+        # The number of the present connection. A request that is lost together with two of them is suspect.
+        self._connection = 0
+        # Held by the one write that is repeated.
+        self._repeating = asyncio.Lock()
         # Every path that is watched. No path is watched for its content and for its children.
         self._watched: set[str] = set()
 
@@ -121,24 +127,46 @@ class Requests:
     # -- Writes
 
     async def _write(self, group: tuple[Change, ...], fence: Check | None) -> Failure | None:
-        lost = False
-        while True:
-            transaction = self._transaction(group if fence is None else (fence, *group))
-            try:
-                results = await self._once(transaction.commit_async)
-            except _LOST:
-                lost = True
+        whole, connection = group if fence is None else (fence, *group), self._connection
+        try:
+            return _outcome(group, fence, await self._commit(whole))
+        except _LOST:
+            return await self._write_again(group, fence, whole, connection)
+
+    async def _write_again(
+        self, group: tuple[Change, ...], fence: Check | None, whole: tuple[Change, ...], connection: int
+    ) -> Failure | None:
+        """Repeat a write that was lost with this connection. Raises Dropped where ZooKeeper drops it for the write.
+
+        ZooKeeper does so with a request that is too large for it, each time. One write at a time is repeated, so that
+        those that shared the connection are not blamed.
+        """
+        async with self._repeating:
+            while True:
                 await self._wait_for_connection()
-                continue
-            if fence is not None:
-                if isinstance(results[0], (BadVersionError, NoNodeError)):
-                    raise Fenced
-                results = results[1:]
-            failure = _failure(group, results)
-            if failure is not None and lost and await self._is_done(group):
-                # The answer to an earlier try was lost, not the try.
-                return None
-            return failure
+                is_other = self._connection > connection
+                try:
+                    results = await self._commit(whole)
+                    break
+                except _LOST:
+                    if is_other:
+                        await self._wait_for_connection()
+                        if await self._is_done(group):
+                            return None
+                        raise self._dropped(whole) from None
+        failure = _outcome(group, fence, results)
+        if failure is not None and await self._is_done(group):
+            # The answer to an earlier try was lost, not the try.
+            return None
+        return failure
+
+    async def _commit(self, changes: tuple[Change, ...]) -> list[Any]:
+        return await self._once(self._transaction(changes).commit_async)
+
+    def _dropped(self, changes: tuple[Change, ...]) -> Dropped:
+        size = sum(map(size_of, changes))
+        why = f"ZooKeeper has dropped the connection twice for a write of {size} bytes to {changes[-1].path}"
+        return Dropped(f"{why}: is its jute.maxbuffer smaller?")
 
     def _transaction(self, group: tuple[Change, ...]) -> Any:
         transaction = self._client.transaction()
@@ -221,11 +249,13 @@ class Requests:
 
     # -- Watches
 
-    def note_lost_watches(self) -> None:
-        """Report every watched path as changed: a watch ends with its connection, and kazoo does not set it again.
+    def note_connection(self) -> None:
+        """Take note of a new connection, and report every watched path as changed.
 
-        A receiver of a change reads the path and watches it again.
+        A watch ends with its connection, and kazoo does not set it again. A receiver of a change reads the path and
+        watches it again.
         """
+        self._connection += 1
         for path in sorted(self._watched):
             self._note_change(path)
 
@@ -260,6 +290,15 @@ def _resolve(future: asyncio.Future[Any], result: Any) -> None:
         future.set_exception(result.exception)
     else:
         future.set_result(result.value)
+
+
+def _outcome(group: tuple[Change, ...], fence: Check | None, results: list[Any]) -> Failure | None:
+    """Return why a transaction was not done. Raises Fenced."""
+    if fence is None:
+        return _failure(group, results)
+    if isinstance(results[0], (BadVersionError, NoNodeError)):
+        raise Fenced
+    return _failure(group, results[1:])
 
 
 def _failure(group: tuple[Change, ...], results: list[Any]) -> Failure | None:

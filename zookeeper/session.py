@@ -208,7 +208,7 @@ class Session:
                 self._on_contact(Contact.RENEWED)
                 return
             self._on_contact(Contact.CONNECTED)
-            self._requests.note_lost_watches()
+            self._requests.note_connection()
         elif state == KazooState.LOST:
             self._requests.end()
             is_refused = self._client.client_state == KeeperState.AUTH_FAILED

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...zookeeper.operations import Create, Put, Steps, portions, read, write, write_all
+from ...zookeeper.operations import Create, Put, Steps, check_size, portions, read, write, write_all
 from .znodes import (
     Assignment,
     LeaderAndIsr,
@@ -38,10 +38,12 @@ def adopt_topic(
     """Make the znodes of a topic whose only replicas are on this broker, which leads them in `leader_epoch`.
 
     The topic gets its partitions once their states are there: a controller would begin them at epoch 0. ZooKeeper takes
-    no more than 1 MB at once. Returns whether the topic was made.
+    no more than 1 MB at once. Returns whether the topic was made. Raises TooLarge.
     """
-    yield from write(Create(config_path("topics", name), encode_config(dict(configs))))
     replicas = Replicas((broker_id,))
+    whole = encode_assignment(Assignment(topic_id, dict.fromkeys(range(partitions), replicas)))
+    check_size(Put(topic_path(name), whole))
+    yield from write(Create(config_path("topics", name), encode_config(dict(configs))))
     state = encode_state(LeaderAndIsr(broker_id, leader_epoch, (broker_id,), controller_epoch=0))
     yield from write(Create(topic_path(name), encode_assignment(Assignment(topic_id, {}))))
     made = yield from read(topic_path(name))
@@ -52,7 +54,6 @@ def adopt_topic(
         # Those that an interrupted start has made stay.
         yield from write_all((Create(partition_path(each)),) for each in some)
         yield from write_all((Create(state_path(each), state),) for each in some)
-    whole = encode_assignment(Assignment(topic_id, dict.fromkeys(range(partitions), replicas)))
     return (yield from write(Put(topic_path(name), whole, made.version))) is None
 
 

@@ -166,7 +166,8 @@ def read_configs(entity: str, names: list[str]) -> Steps[dict[str, dict[str, str
 def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[None]:
     """Replace the configs of a topic or broker, and announce the change: both or neither, also where this is cut short.
 
-    Otherwise brokers would have different configs until their next start.
+    Otherwise brokers would have different configs until their next start. Raises UNKNOWN_SERVER_ERROR where neither can
+    be written, TooLarge.
     """
     path = config_path(entity, name)
     put = Put(path, encode_config(dict(configs)))
@@ -175,7 +176,10 @@ def write_config(entity: str, name: str, configs: Mapping[str, str]) -> Steps[No
     if failure is not None and failure.missing:
         for each in (path, CONFIG_CHANGES):
             yield from create(Create(each))
-        yield from write(put, notice)
+        failure = yield from write(put, notice)
+    if failure is not None:
+        why = f"the znode {failure.path} is removed by others all the time: try again"
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
     old = (yield from children(CONFIG_CHANGES))[:-CHANGES_KEPT]
     yield from write_all((Delete(f"{CONFIG_CHANGES}/{each}"),) for each in old)
 

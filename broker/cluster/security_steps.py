@@ -48,8 +48,6 @@ CONFIGS = "/config"
 PATTERNS_A_TURN = 500
 # How often a change is worked out again because the znode has changed meanwhile. Kafka tries as often.
 MAX_TRIES = 10
-# ZooKeeper drops the connection of a client that sends 1 MB at once (jute.maxbuffer).
-MAX_ZNODE_BYTES = 1_000_000
 # The last so many notifications stay, for a broker that was cut off for a moment. Kafka keeps those of 15 minutes.
 CHANGES_KEPT = 1000
 
@@ -172,9 +170,6 @@ def change_entity(place: str, alter: Callable[[Mapping[str, str]], Configs]) -> 
 
 
 def _put(path: str, content: bytes, version: int | None) -> Change:
-    if len(content) > MAX_ZNODE_BYTES:
-        why = f"the znode {path} would have {len(content)} bytes, and ZooKeeper takes {MAX_ZNODE_BYTES}"
-        raise KafkaError(ErrorCode.POLICY_VIOLATION, why)
     return Create(path, content) if version is None else Put(path, content, version)
 
 

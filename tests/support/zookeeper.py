@@ -40,12 +40,20 @@ def why_missing() -> str:
 class ZooKeeperProcess:
     """One ZooKeeper. Its data survive `kill` and `start`."""
 
-    def __init__(self, directory: Path, port: int | None = None, more: str = "", jaas: Path | None = None) -> None:
-        """`more` are lines of its settings, `jaas` a file with a section Server."""
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        more: str = "",
+        jaas: Path | None = None,
+        options: tuple[str, ...] = (),
+    ) -> None:
+        """`more` are lines of its settings, `jaas` a file with a section Server, `options` are Java's."""
         self.directory = directory
         self.port = port if port is not None else free_port()
         self.more = more
         self.jaas = jaas
+        self.options = options
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -59,9 +67,11 @@ class ZooKeeperProcess:
         # A tick bounds session time-outs from below: 2 ticks.
         settings = self.directory / "zoo.cfg"
         settings.write_text(
-            f"tickTime=500\ndataDir={self.directory}\nclientPort={self.port}\nadmin.enableServer=false\n{self.more}"
+            # A tick bounds session time-outs, too: 20 of them are less than a new start may take under load.
+            f"tickTime=500\nmaxSessionTimeout=60000\ndataDir={self.directory}\nclientPort={self.port}\n"
+            f"admin.enableServer=false\n{self.more}"
         )
-        command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false"]
+        command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dzookeeper.admin.enableServer=false", *self.options]
         if self.jaas is not None:
             command.append(f"-Djava.security.auth.login.config={self.jaas}")
         with (self.directory / "zookeeper.log").open("ab") as log:
@@ -109,9 +119,9 @@ class ZooKeeperProcess:
 
 
 @contextmanager
-def zookeeper(directory: Path) -> Iterator[ZooKeeperProcess]:
-    """Yield a running ZooKeeper."""
-    process = ZooKeeperProcess(directory)
+def zookeeper(directory: Path, *options: str) -> Iterator[ZooKeeperProcess]:
+    """Yield a running ZooKeeper; `options` are Java's."""
+    process = ZooKeeperProcess(directory, options=options)
     try:
         yield process.start()
     finally:

@@ -12,7 +12,22 @@ import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, NodeExistsError, NoNodeError, RuntimeInconsistency
 from kazoo.protocol.states import KazooState
 from odradek.zookeeper import session as sessions
-from odradek.zookeeper.operations import Check, Create, Failure, Put, Refused, SessionExpired, read, write
+from odradek.zookeeper.operations import (
+    MAX_WRITE_BYTES,
+    Check,
+    Create,
+    Delete,
+    Dropped,
+    Failure,
+    Put,
+    Refused,
+    SessionExpired,
+    TooLarge,
+    check_size,
+    read,
+    write,
+    write_all,
+)
 from odradek.zookeeper.session import Contact, Session
 
 
@@ -36,6 +51,8 @@ class FakeKazoo:
     sent: int = 0
     client_id: tuple[int, bytes] = (7, b"")
     client_state: str = "CONNECTED"
+    # Answers the transactions instead.
+    on_commit: Callable[[], Answer] | None = None
 
     def transaction(self) -> Any:
         """Take any change."""
@@ -47,7 +64,7 @@ class FakeKazoo:
 
     def _commit(self) -> Answer:
         self.sent += 1
-        return self.commits.pop(0)
+        return self.commits.pop(0) if self.on_commit is None else self.on_commit()
 
     def get_async(self, path: str) -> Answer:
         return self.reads.pop(0)
@@ -129,3 +146,47 @@ async def test_an_answer_that_no_step_knows_is_an_error(kazoo: FakeKazoo) -> Non
     kazoo.commits = [Answer([NoAuthError()])]
     with pytest.raises(Refused, match="refuses to change /a: NoAuthError"):
         await connected().run(write(Create("/a")))
+
+
+# -- What is too large
+
+
+@pytest.mark.parametrize("change", [Create("/topic", bytes(MAX_WRITE_BYTES)), Put("/topic", bytes(MAX_WRITE_BYTES))])
+async def test_a_write_that_zookeeper_would_not_take_is_refused_and_never_sent(
+    kazoo: FakeKazoo, change: Create | Put
+) -> None:
+    with pytest.raises(TooLarge, match=r"the znode /topic would take \d+ bytes, and ZooKeeper takes 1000000"):
+        await connected().run(write(Create("/a"), change))
+    with pytest.raises(TooLarge):
+        await connected().run(write_all([(Create("/a"),), (change,)]))
+    assert kazoo.sent == 0
+
+
+def test_many_small_changes_are_too_large_together() -> None:
+    check_size(*(Delete(f"/{number}") for number in range(5000)))
+    with pytest.raises(TooLarge):
+        check_size(*(Delete(f"/{number}") for number in range(10_000)))
+
+
+async def test_a_write_for_which_zookeeper_drops_two_connections_is_given_up(kazoo: FakeKazoo) -> None:
+    made = connected()
+    note = made._note_state  # pyright: ignore[reportPrivateUsage]
+
+    def lose() -> Answer:
+        """Lose the connection, and let another come."""
+        note(KazooState.SUSPENDED)
+        note(KazooState.CONNECTED)
+        return LOST
+
+    kazoo.on_commit = lose
+    kazoo.reads = [Answer(exception=NoNodeError())]
+    with pytest.raises(Dropped, match=r"dropped the connection twice for a write of \d+ bytes to /a"):
+        await made.run(write(Create("/a", b"1")))
+    assert kazoo.sent == 2
+
+
+async def test_a_write_that_is_lost_several_times_with_one_connection_is_tried_again(kazoo: FakeKazoo) -> None:
+    """kazoo knows that the connection is gone before it says so."""
+    kazoo.commits = [LOST, LOST, LOST, Answer([True])]
+    assert await connected().run(write(Create("/a", b"1"))) is None
+    assert kazoo.sent == 4

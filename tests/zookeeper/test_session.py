@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from kazoo.exceptions import WriterNotClosedException
@@ -13,11 +14,12 @@ from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, s
 from odradek.broker.cluster.registration import Registered, Taken, join_cluster, register, take_broker_id
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, PERSISTENT, Registration
 from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing
+from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 from odradek.zookeeper.operations import (
     Check,
     Create,
     Delete,
+    Dropped,
     Fenced,
     Put,
     SessionExpired,
@@ -225,3 +227,16 @@ async def test_a_start_that_is_cancelled_leaves_no_session_behind(ensemble: ZooK
     async with asyncio.timeout(20):
         while set(threading.enumerate()) - before:
             await asyncio.sleep(0.001)
+
+
+async def test_a_write_that_this_zookeeper_never_takes_is_told_and_all_others_are_made(tmp_path: Path) -> None:
+    """It takes less than others do. Each connection is dropped with what is under way in it."""
+    with zookeeper(tmp_path, "-Djute.maxbuffer=4096") as small:
+        async with session(small, "small") as made:
+            run = made.zookeeper.run
+            large = asyncio.ensure_future(run(write(Create("/large", bytes(5000)))))
+            others = [asyncio.ensure_future(run(write(Create(f"/other-{number}")))) for number in range(20)]
+            with pytest.raises(Dropped, match=r"for a write of 5\d+ bytes to /large: is its jute.maxbuffer smaller"):
+                await large
+            assert await asyncio.gather(*others) == [None] * 20
+            assert await run(write(Create("/afterwards"))) is None

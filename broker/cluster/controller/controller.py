@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.schema import Message as ProtocolMessage
-from ....zookeeper.operations import Check, Fenced, SessionExpired, Steps
+from ....zookeeper.operations import Check, Fenced, Refused, SessionExpired, Steps
 from ....zookeeper.session import Session
 from ...clock import Clock
 from ...replication.controller_door import OwnBroker
@@ -254,8 +254,7 @@ class Controller:
                 asked.outcome.set_exception(error)
         except Exception as error:
             if not asked.outcome.done():
-                has_moved = isinstance(error, (SessionExpired, Fenced))
-                asked.outcome.set_exception(_not_controller() if has_moved else KafkaError(_FAILED, _FAILED.text))
+                asked.outcome.set_exception(_told(error))
             raise
         else:
             if not asked.outcome.done():
@@ -347,6 +346,13 @@ class Controller:
 
 def _not_controller() -> KafkaError:
     return KafkaError(ErrorCode.NOT_CONTROLLER, "This broker is not the controller.")
+
+
+def _told(error: Exception) -> KafkaError:
+    """Return what is told to those who wait for an event that this error has ended."""
+    if isinstance(error, (SessionExpired, Fenced)):
+        return _not_controller()
+    return KafkaError(_FAILED, str(error) if isinstance(error, Refused) else _FAILED.text)
 
 
 def _log_errors(level: int, broker: int, errors: Mapping[TopicPartition, int]) -> None:

@@ -17,7 +17,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....zookeeper import operations
-from ....zookeeper.operations import Delete, Put, Steps, children, portions, read, read_all, select, write, write_all
+from ....zookeeper.operations import (
+    Delete,
+    Put,
+    Steps,
+    TooLarge,
+    children,
+    portions,
+    read,
+    read_all,
+    select,
+    write,
+    write_all,
+)
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -144,7 +156,10 @@ class ControllerMachine:
         if topic_id is None:
             topic_id = secrets.token_bytes(16)
             given = Assignment(topic_id, assignment.partitions)
-            yield from write(Put(topic_path(topic), encode_assignment(given), version))
+            try:
+                yield from write(Put(topic_path(topic), encode_assignment(given), version))
+            except TooLarge as error:
+                _log.error("topic %s gets another id with each controller: %s", topic, error.message)
         self.cluster.topic_ids[topic] = topic_id
         places = [TopicPartition(topic, index) for index in sorted(assignment.partitions)]
         self.cluster.replicas.update((each, assignment.partitions[each.partition]) for each in places)

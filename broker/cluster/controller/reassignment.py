@@ -71,15 +71,13 @@ class Reassignment:
         for place, target in wanted.items():
             try:
                 changed = self._phase_a(place, target, may_change_factor=may_change_factor)
+                if changed is None:
+                    continue
+                yield from self._begin_one(place, changed)
             except KafkaError as error:
                 errors[place] = error
-                continue
-            if changed is None:
-                continue
-            if (yield from self._begin_one(place, changed)):
-                begun.append(place)
             else:
-                errors[place] = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The replicas could not be written.")
+                begun.append(place)
         yield from self.complete(begun)
         return errors
 
@@ -113,11 +111,11 @@ class Reassignment:
         if dead:
             raise KafkaError(code, f"Replica assignment has brokers that are not alive: {dead}.")
 
-    def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[bool]:
-        """Write the replicas of phase A. Return whether they are there."""
+    def _begin_one(self, place: TopicPartition, changed: Replicas) -> Steps[None]:
+        """Write the replicas of phase A. Raises UNKNOWN_SERVER_ERROR, TooLarge."""
         before = self._cluster.replicas[place]
         if not (yield from self._write(place, changed)):
-            return False
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The replicas could not be written.")
         _log.info("%s moves from the brokers %s to %s", place, before.replicas, changed.target)
         # Replicas of an earlier reassignment that nobody wants any more.
         for broker in set(before.replicas) - set(changed.replicas):
@@ -126,7 +124,6 @@ class Reassignment:
         for broker in changed.adding:
             if self._cluster.is_alive(broker, place):
                 self._outbox.tell_role([broker], place, is_new=True)
-        return True
 
     def complete(self, places: Iterable[TopicPartition]) -> Steps[None]:
         """Do phase B for the partitions whose new replicas are all in sync."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from ....protocol.errors import ErrorCode, KafkaError
-from ....zookeeper.operations import Create, Put, Steps, create, read, write
+from ....zookeeper.operations import Create, Put, Steps, check_size, create, read, write
 from ..znodes import (
     Assignment,
     Replicas,
@@ -32,7 +32,10 @@ from ..znodes import (
 )
 from .cluster_state import ClusterState
 from .machine import ControllerMachine
+from .partition_states import MAX_TRIES
 
+# How many unknown brokers an error names: a client may have chosen thousands.
+UNKNOWN_NAMED = 10
 # The replicas of each partition, the preferred leader first.
 Placement = dict[int, tuple[int, ...]]
 
@@ -58,7 +61,7 @@ class CreatedTopic:
 
 
 def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only: bool) -> Steps[CreatedTopic]:
-    """Create a topic. Raises KafkaError."""
+    """Create a topic. Raises KafkaError, of which TooLarge where ZooKeeper cannot hold its assignment."""
     cluster = machine.cluster
     if wanted.name in cluster.topic_ids:
         why = "is being deleted" if wanted.name in cluster.deletions else "already exists"
@@ -67,14 +70,16 @@ def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only:
     if placement is None:
         start, shift = secrets.randbelow(1 << 16), secrets.randbelow(1 << 16)
         placement = place(_racks(cluster), wanted.partitions, wanted.factor, start, shift)
-    _check(placement, first=0)
+    _check(cluster, placement, first=0)
     factor = len(placement[0])
+    topic_id = _new_topic_id()
+    assignment = Assignment(topic_id, {index: Replicas(to) for index, to in placement.items()})
+    made = Create(topic_path(wanted.name), encode_assignment(assignment))
+    check_size(made)
     if validate_only:
         return CreatedTopic(bytes(16), len(placement), factor)
-    topic_id = _new_topic_id()
     yield from _write_configs(wanted.name, wanted.configs)
-    assignment = Assignment(topic_id, {index: Replicas(to) for index, to in placement.items()})
-    failure = yield from create(Create(topic_path(wanted.name), encode_assignment(assignment)))
+    failure = yield from create(made)
     if failure is not None:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
     yield from machine.topics_changed()
@@ -96,16 +101,18 @@ def add_partitions(
         why = f"The topic {topic} currently has {first} partition(s); {count} would not be an increase."
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, why)
     placement = _placement_of_new(cluster, places[0], first, count, chosen)
-    _check(placement, first)
-    if validate_only:
-        return
+    _check(cluster, placement, first)
     path = topic_path(topic)
     znode = yield from read(path)
     if znode is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{topic}' does not exist.")
     known = decode_assignment(topic, znode.data)
     partitions = known.partitions | {index: Replicas(to) for index, to in placement.items()}
-    failure = yield from write(Put(path, encode_assignment(Assignment(known.topic_id, partitions)), znode.version))
+    put = Put(path, encode_assignment(Assignment(known.topic_id, partitions)), znode.version)
+    check_size(put)
+    if validate_only:
+        return
+    failure = yield from write(put)
     if failure is not None:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The replicas of '{topic}' were changed by hand: try again.")
     yield from machine.partitions_changed(topic)
@@ -132,16 +139,17 @@ def _placement_of_new(
     if len(chosen) != count - first:
         why = f"{count - first} new partitions were asked for, and replicas of {len(chosen)} are assigned."
         raise KafkaError(code, why)
-    unknown = sorted({broker for each in chosen for broker in each} - cluster.live.keys())
-    if unknown:
-        raise KafkaError(code, f"Unknown broker(s) in replica assignment: {', '.join(map(str, unknown))}.")
     if any(len(each) != len(replicas) for each in chosen):
         raise KafkaError(code, f"Every partition of this topic has {len(replicas)} replicas.")
     return dict(enumerate(chosen, first))
 
 
-def _check(placement: Placement, first: int) -> None:
+def _check(cluster: ClusterState, placement: Placement, first: int) -> None:
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    unknown = sorted({broker for each in placement.values() for broker in each} - cluster.live.keys())
+    if unknown:
+        named = ", ".join(map(str, unknown[:UNKNOWN_NAMED])) + ("" if len(unknown) <= UNKNOWN_NAMED else ", ...")
+        raise KafkaError(code, f"Unknown broker(s) in replica assignment: {named}.")
     if sorted(placement) != list(range(first, first + len(placement))):
         raise KafkaError(code, f"partitions are numbered from {first}, without gaps: not {sorted(placement)}")
     for index, brokers in placement.items():
@@ -166,9 +174,13 @@ def _new_topic_id() -> bytes:
 def _write_configs(topic: str, configs: Mapping[str, str]) -> Steps[None]:
     """Write the configs of a new topic. Those that an earlier one of its name may have left are replaced."""
     path, content = config_path("topics", topic), encode_config(dict(configs))
-    failure = yield from create(Create(path, content))
-    if failure is not None and failure.exists:
-        yield from write(Put(path, content))
+    for _ in range(MAX_TRIES):
+        failure = yield from create(Create(path, content))
+        if failure is not None and failure.exists:
+            failure = yield from write(Put(path, content))
+        if failure is None:
+            return
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"The configs of '{topic}' are changed by hand: try again.")
 
 
 def place(

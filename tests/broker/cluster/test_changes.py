@@ -93,6 +93,11 @@ async def test_topics_are_created_grown_and_deleted_on_every_broker(cluster: Mem
     assert (await raw.create_topic("t")).error_code == int(ErrorCode.TOPIC_ALREADY_EXISTS)
     assert (await raw.create_topic("wide", 1, 3)).error_code == int(ErrorCode.INVALID_REPLICATION_FACTOR)
     assert (await assign(raw, [[1, 1]], "twice")).error_code == int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    # Their assignment would be more than ZooKeeper takes.
+    refused = await assign(raw, [range(1000 * index, 1000 * index + 300) for index in range(325)], "unknown")
+    assert refused.error_code == int(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
+    assert refused.error_message.startswith("Unknown broker(s) in replica assignment: 0, 3, 4,")
+    assert (await assign(raw, [[1]], "afterwards")).error_code == 0
     grown = await raw.ask(ApiKey.CREATE_PARTITIONS, 3, grow_to(3))
     assert grown.results[0].error_code == 0 and len(view(first, "t", 2).isr) == 2
     less = await raw.ask(ApiKey.CREATE_PARTITIONS, 3, grow_to(2))
