@@ -2,7 +2,7 @@
 answer come out, or a RegistryError. The shell writes the records and applies them.
 
 Promise: an id never changes its content, and a content has one id. Ids only go up; those of removed versions are not
-given again while the records that had them are in the topic. The next version of a subject follows the last one that
+given again, because a removal writes down the highest one. The next version of a subject follows the last one that
 it has, also softly deleted: as in Confluent's registry, the number of a last version that was removed is given again.
 """
 
@@ -184,7 +184,7 @@ def delete_version(state: Subjects, subject: str, number: int, *, permanent: boo
     if permanent and not version.deleted:
         raise errors.version_not_soft_deleted(subject, version.version)
     if permanent:
-        return Change(version.version, (records.removal_record(subject, version.version),))
+        return Change(version.version, _removal(state, subject, [version.version]))
     return Change(version.version, (records.schema_record(replace(version, deleted=True)),))
 
 
@@ -198,13 +198,19 @@ def delete_subject(state: Subjects, subject: str, *, permanent: bool) -> Change:
         raise errors.subject_not_soft_deleted(subject)
     if permanent:
         numbers = [each.version for each in versions]
-        return Change(numbers, tuple(records.removal_record(subject, each) for each in numbers))
+        return Change(numbers, _removal(state, subject, numbers))
     if not live:
         raise errors.subject_soft_deleted(subject)
     made = [records.soft_deletion_record(subject, live[-1].version)]
     made += [records.mode_record(subject, None)] if subject in state.modes else []
     made += [records.level_record(subject, None)] if subject in state.levels else []
     return Change([each.version for each in live], tuple(made))
+
+
+def _removal(state: Subjects, subject: str, numbers: list[int]) -> tuple[Record, ...]:
+    """Return the records that remove versions for good. Compaction takes the ids of these out of the topic."""
+    removals = tuple(records.removal_record(subject, each) for each in numbers)
+    return (*removals, records.max_id_record(state.max_id))
 
 
 def _check_unreferenced(state: Subjects, version: Version) -> None:
@@ -281,7 +287,10 @@ def check_subject(subject: str) -> None:
 def references_of(values: Any) -> tuple[Reference, ...]:
     """Return the references of a request. Raises InvalidSchema."""
     try:
-        return tuple(records.read_reference(each) for each in values or ())
+        found = tuple(records.read_reference(each) for each in values or ())
+        for each in found:
+            f"{each.name}{each.subject}".encode()  # half a surrogate pair is no character, and no record takes it
+        return found
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidSchema(f"a reference needs a name, a subject and a version: {error}") from None
 

@@ -62,7 +62,9 @@ class Door:
             _log.exception("a request failed")
             return _error(500, 50001, "Error in the registry: its log says more")
         kind = _PLAIN_TYPE if request.headers.get("accept") == _PLAIN_TYPE else CONTENT_TYPE
-        return Response(200, answer.encode() if isinstance(answer, Text) else _json_bytes(answer), kind)
+        # Older registries stored texts with half a surrogate pair, which JSON can name.
+        content = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Text) else _json_bytes(answer)
+        return Response(200, content, kind)
 
     def _check(self, request: Request) -> None:
         """Raise RegistryError for a request that does not come in."""

@@ -5,11 +5,15 @@ The status is what the code begins with: 40401 goes out as 404. A code of three 
 
 from __future__ import annotations
 
+# An error tells what is wrong with a request, and does not repeat it.
+MAX_CHARACTERS = 2_000
+
 
 class RegistryError(Exception):
-    """A request that the registry refuses."""
+    """A request that the registry refuses. A text of more than MAX_CHARACTERS is cut."""
 
     def __init__(self, code: int, message: str) -> None:
+        message = message if len(message) <= MAX_CHARACTERS else f"{message[:MAX_CHARACTERS]}..."
         super().__init__(message)
         self.code = code
         self.message = message

@@ -7,7 +7,9 @@ Keys and values are JSON without spaces. A key has its fields in this order, bec
     {"keytype":"MODE","subject":"s","magic":0}                     a mode; subject null: of all
     {"keytype":"DELETE_SUBJECT","subject":"s","magic":0}           versions up to the value's one are soft deleted
     {"keytype":"CLEAR_SUBJECT","subject":"s","magic":0}            soft deleted versions are removed for good
-    {"keytype":"NOOP","magic":0}                                   nothing: Confluent finds the topic's end by it
+    {"keytype":"NOOP","magic":0}                                   nothing: Confluent finds the topic's end by it. Ours
+                                                                   has the highest id as its value, which Confluent's
+                                                                   registry does not read: compaction keeps it
 """
 
 from __future__ import annotations
@@ -80,6 +82,11 @@ def schema_record(version: Version) -> Record:
 
 def removal_record(subject: str, version: int) -> Record:
     return schema_key(subject, version), None
+
+
+def max_id_record(max_id: int) -> Record:
+    """Return the record that tells the highest id that was ever given, when the record that had it goes."""
+    return _bytes({"keytype": "NOOP", "magic": 0}), _bytes({"maxId": max_id})
 
 
 def soft_deletion_record(subject: str, version: int) -> Record:

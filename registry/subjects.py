@@ -131,7 +131,10 @@ class Subjects:
         _set(self.modes, key.get("subject"), None if value is None else value.get("mode"), MODES)
 
     def _apply_nothing(self, key: dict[str, Any], value: dict[str, Any] | None) -> None:
-        """NOOP tells something to its writer alone."""
+        """NOOP tells something to its writer alone, and the highest id to every registry of this kind."""
+        max_id = (value or {}).get("maxId")
+        if is_number(max_id):
+            self.max_id = max(self.max_id, max_id)
 
     # -- Look-ups
 

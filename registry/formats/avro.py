@@ -152,7 +152,7 @@ class _Parser:
             raise InvalidSchema(f"{made.name} is defined twice")
         if made.name in PRIMITIVES:
             raise InvalidSchema(f"{made.name} is a primitive type and cannot be defined")
-        made.aliases = tuple(_full(each, made.namespace) for each in _names(value, "aliases"))
+        made.aliases = tuple(dict.fromkeys(_full(each, made.namespace) for each in _names(value, "aliases")))
         # A record can hold itself, so its name is known before its fields.
         self._named[made.name] = made
         own = _OF_TYPES | {"default"} if kind == "enum" else _OF_TYPES
@@ -188,7 +188,8 @@ class _Parser:
         if order not in _ORDERS:
             raise InvalidSchema(f"field {name} of {record.name} has the unknown order {compact(order)}")
         properties = {key: each for key, each in given.items() if key not in _OF_FIELDS}
-        return Field(name, kind, default, _text(given, "doc"), order, tuple(_names(given, "aliases")), properties)
+        aliases = tuple(dict.fromkeys(_names(given, "aliases")))
+        return Field(name, kind, default, _text(given, "doc"), order, aliases, properties)
 
     def _fill_enum(self, made: AvroType, value: dict[str, Any]) -> None:
         if not isinstance(value.get("symbols"), list):
@@ -216,7 +217,9 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _name_of(value: Mapping[str, Any], outer: str) -> str:
-    name, namespace = value.get("name"), value.get("namespace", outer)
+    name, namespace = value.get("name"), value.get("namespace")
+    # As for Java's library, null is as if it were not there.
+    namespace = outer if namespace is None else namespace
     if not isinstance(name, str) or not isinstance(namespace, str):
         raise InvalidSchema(f"no name in {compact(value)[:200]}")
     full = _full(name, namespace).removeprefix(".")
@@ -331,7 +334,7 @@ class _Writer:
 
     def _named(self, kind: AvroType, namespace: str) -> Any:
         if kind.is_referenced or kind.name in self._written:
-            return kind.short_name if kind.namespace == namespace else kind.name
+            return _short(kind.name, namespace)
         self._written.add(kind.name)
         made: dict[str, Any] = {"type": kind.kind, "name": kind.short_name}
         if kind.namespace != namespace:
@@ -364,6 +367,11 @@ class _Writer:
         return made | self._kept(one.properties)
 
 
+# What a name without a namespace would mean before any type that has it.
+_TYPES = PRIMITIVES | NAMED | {"array", "map", "union"}
+
+
 def _short(name: str, namespace: str) -> str:
+    """Return a name as it is written inside of a namespace: whole where the short one would mean a type of Avro."""
     outer, _, short = name.rpartition(".")
-    return short if outer == namespace else name
+    return short if outer == namespace and short not in _TYPES else name

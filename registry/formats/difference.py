@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from ..errors import RegistryError
 
+# Of each part of a reason: a path can be as long as the schema.
+MAX_CHARACTERS = 500
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -20,7 +23,7 @@ class Difference:
         reader, writer = ("new", "old") if reader_is_new else ("old", "new")
         text = self.text.replace("READER", reader).replace("WRITER", writer)
         info = f", additionalInfo:'{self.info}'" if self.info else ""
-        return f"{{errorType:'{self.kind}', description:'{text}'{info}}}"
+        return f"{{errorType:'{self.kind}', description:'{text[:MAX_CHARACTERS]}'{info[:MAX_CHARACTERS]}}}"
 
 
 class Steps:

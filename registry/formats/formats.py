@@ -31,9 +31,9 @@ class Source:
     def canonical(self, *, normalize: bool = False) -> str:
         """Return the text that the registry stores. Raises InvalidSchema."""
         if self.type == PROTOBUF:
-            return protobuf.canonical(self.text)
-        module = _module(self.type)
-        text: str = module.canonical(_parsed(self, is_new=True), normalize=normalize)
+            text = protobuf.canonical(self.text)
+        else:
+            text: str = _module(self.type).canonical(_parsed(self, is_new=True), normalize=normalize)
         if not is_unicode(text):
             raise InvalidSchema("half of a surrogate pair is no character")
         return text

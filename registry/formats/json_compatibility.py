@@ -1,15 +1,19 @@
 """Compatibility of JSON Schemas: does a reader's schema take every value that the writer's schema allows, and why not.
 
+A schema is the sum of what it says: its keywords, what its `$ref` leads to, its `allOf`, `anyOf` and `oneOf`. The
+reader takes all of the writer's values if each of these things follows from one that the writer says. What this cannot
+prove counts as a difference, so a registry may refuse more than it must, but never less. One exception is Confluent's
+rule: a required property that has a default counts as optional.
+
 The kinds of differences have Confluent's names. An open object (no `additionalProperties`) may have held any property,
 so a property with a schema of its own cannot be added to it; to a closed one (`false`) an optional property can. A
-required property that has a default counts as optional. A keyword without a rule here must be the same on both sides,
-or be missing in the reader.
+keyword without a rule here must be the same on both sides, with all that its `$ref`s lead to, or be missing in the
+reader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -17,43 +21,10 @@ import re2
 
 from ..errors import RegistryError
 from .difference import Difference, Steps
-from .json_schema import TYPES, JsonSchema, Node, as_list
-from .json_text import compact
+from .json_keywords import FIXED, bounds, difference, enums, multiples, required, types, types_of
+from .json_sameness import are_disjoint, are_same
+from .json_schema import JsonSchema, Node, as_list
 
-# Keyword -> (whether a larger number takes more values, the first part of the difference's name).
-_BOUNDS = {
-    "maxLength": (True, "MAX_LENGTH"),
-    "minLength": (False, "MIN_LENGTH"),
-    "maximum": (True, "MAXIMUM"),
-    "minimum": (False, "MINIMUM"),
-    "exclusiveMaximum": (True, "EXCLUSIVE_MAXIMUM"),
-    "exclusiveMinimum": (False, "EXCLUSIVE_MINIMUM"),
-    "maxItems": (True, "MAX_ITEMS"),
-    "minItems": (False, "MIN_ITEMS"),
-    "maxProperties": (True, "MAX_PROPERTIES"),
-    "minProperties": (False, "MIN_PROPERTIES"),
-}
-# What says something about values, and has no rule but to stay the same.
-_FIXED = {
-    "pattern": "PATTERN",
-    "multipleOf": "MULTIPLE_OF",
-    "not": "NOT_TYPE",
-    "if": "CONDITION",
-    "then": "CONDITION",
-    "else": "CONDITION",
-    "contains": "CONTAINS",
-    "minContains": "CONTAINS",
-    "maxContains": "CONTAINS",
-    "propertyNames": "PROPERTY_NAMES",
-    "dependencies": "DEPENDENCY",
-    "dependentRequired": "DEPENDENCY_ARRAY",
-    "dependentSchemas": "DEPENDENCY_SCHEMA",
-    "unevaluatedProperties": "UNEVALUATED_PROPERTIES",
-    "unevaluatedItems": "UNEVALUATED_ITEMS",
-    "$dynamicRef": "REFERENCE",
-    "$recursiveRef": "REFERENCE",
-    "format": "FORMAT",
-}
 # Of searches with patterns of RE2: a step is so many characters times instructions, and each search costs some more.
 _STEP_COST, _SEARCH_COST = 2_000, 200
 # What `true` allows. One object, because pairs are known by address.
@@ -73,17 +44,15 @@ class _Comparison:
         # Pairs without a difference, in the order in which that was found.
         self._equal: list[tuple[int, int]] = []
         self._steps = steps
-        # Schemas that only the comparison has made: `_seen` knows them by their addresses, which must stay theirs.
-        self._made: list[dict[str, Any]] = []
-        # Of readers with combined schemas, by address: what stands beside those.
-        self._besides: dict[int, dict[str, Any]] = {}
+        # What the comparison made of schemas, by their addresses and names: pairs are known by address, so these stay.
+        self._made: dict[tuple[int, str], Any] = {}
 
     def compare(self, reader: Node, writer: Node, path: str) -> list[Difference]:
-        reader, writer = reader.resolved(), writer.resolved()
+        reader, writer = reader.resolved(), self._said(writer.resolved())
         if reader.value in ({}, True) or writer.value is False:
             return []
         if reader.value is False:
-            return [_difference("TYPE_NARROWED", path)]
+            return [difference("TYPE_NARROWED", path)]
         pair = (id(reader.value), id(writer.value))
         if pair in self._seen:
             return self._seen[pair]
@@ -101,41 +70,69 @@ class _Comparison:
         self._seen[pair] = found
         return found
 
+    def _said(self, writer: Node) -> Node:
+        """Return what the writer's schema says by the rules of its draft, resolved."""
+        if isinstance(writer.value, bool):
+            return writer.inner(_ANYTHING) if writer.value else writer
+        found = self._once(writer, "said", writer.said)
+        return found if found.value is writer.value else self._said(found.resolved())
+
+    def _once(self, node: Node, name: str, make: Callable[[], Any]) -> Any:
+        key = (id(node.value), name)
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
     def _different(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
-        writer = writer.inner(_ANYTHING if writer.value is True else writer.value)
-        beside = reader.inner(self._beside(reader.value))
+        if "unevaluatedProperties" in reader.value or "unevaluatedItems" in reader.value:
+            # They depend on all that stands beside them.
+            if not self._are_same(reader, writer) and not self._follows_from_part(reader, writer, path):
+                yield difference("UNEVALUATED_PROPERTIES_CHANGED", path)
+            return
+        beside = self._once(reader, "beside", lambda: reader.inner(_without(reader.value, _COMBINED)))
         found = list(islice(self._keywords(beside, writer, path), Steps.MAX_DIFFERENCES))
         # What stands beside the writer's combined schemas may allow more than those do.
-        if found and not self._reads_combined(beside, writer, path):
+        if found and not self._follows_from_part(beside, writer, path):
             yield from found
         yield from self._sums(reader, writer, path)
         yield from self._products(reader, writer, path)
 
     def _keywords(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Compare all but combined schemas."""
-        yield from _types(reader.value, writer.value, path)
-        yield from _enums(reader.value, writer.value, path)
-        yield from _bounds(reader.value, writer.value, path)
-        yield from _fixed(reader.value, writer.value, path)
-        types = _types_of(writer.value)
-        if "object" in types:
+        for rule in (types, enums, bounds, multiples):
+            yield from rule(reader.value, writer.value, path)
+        yield from self._fixed(reader, writer, path)
+        kinds = types_of(writer.value)
+        if "object" in kinds:
             yield from self._objects(reader, writer, path)
-        if "array" in types:
+        if "array" in kinds:
             yield from self._arrays(reader, writer, path)
+
+    def _fixed(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
+        for keyword, (name, others) in FIXED.items():
+            if keyword not in reader.value:
+                continue
+            # With the keyword, for a target of its own may stand behind `$dynamicRef`.
+            ours, theirs = (
+                each.inner({word: each.value[word] for word in (keyword, *others) if word in each.value})
+                for each in (reader, writer)
+            )
+            if not self._are_same(ours, theirs):
+                yield difference(f"{name}_{'CHANGED' if keyword in writer.value else 'ADDED'}", path)
+
+    def _are_same(self, one: Node, other: Node) -> bool:
+        return are_same(one, other, self._steps.take)
 
     # -- Combined schemas
 
-    def _beside(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return a schema without its combined ones: always the same object."""
-        if not _COMBINED & schema.keys():
-            return schema
-        if id(schema) not in self._besides:
-            self._besides[id(schema)] = {key: each for key, each in schema.items() if key not in _COMBINED}
-        return self._besides[id(schema)]
+    def _musts(self, node: Node) -> list[Node]:
+        """Return the schemas whose values all values of this one are: its `allOf`, and what its `$ref` leads to."""
+        target = node.target()
+        return [*map(node.inner, node.value.get("allOf", ())), *([] if target is None else [target])]
 
-    def _reads_combined(self, reader: Node, writer: Node, path: str) -> bool:
+    def _follows_from_part(self, reader: Node, writer: Node, path: str) -> bool:
         """Tell whether the reader takes one of the writer's allOf, or each of its oneOf or anyOf."""
-        if any(not self.compare(reader, writer.inner(each), path) for each in writer.value.get("allOf", [])):
+        if any(not self.compare(reader, each, path) for each in self._musts(writer)):
             return True
         sums = [writer.value[name] for name in ("oneOf", "anyOf") if name in writer.value]
         return any(all(not self.compare(reader, writer.inner(each), path) for each in branches) for branches in sums)
@@ -143,68 +140,93 @@ class _Comparison:
     def _sums(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Each branch of the writer must be read by one of the reader's; one that has none is a branch itself."""
         for keyword in ("oneOf", "anyOf"):
-            branches = reader.value.get(keyword)
-            if branches is None:
+            if keyword not in reader.value or self._is_kept(reader, writer, keyword):
                 continue
-            written = next((writer.value[name] for name in (keyword, "oneOf", "anyOf") if name in writer.value), None)
-            for index, each in enumerate([writer.value] if written is None else written):
-                if not self._reads_one(reader, branches, writer.inner(each), path):
-                    kind = "COMBINED_TYPE_CHANGED" if written is None else "SUM_TYPE_NARROWED"
-                    yield _difference(kind, f"{path}/{keyword}/{index}")
+            branches = [reader.inner(each) for each in reader.value[keyword]]
+            used = next((name for name in (keyword, "oneOf", "anyOf") if name in writer.value), "")
+            written = [self._typed(writer, each) for each in writer.value[used]] if used else [writer]
+            for index, each in enumerate(written):
+                others = written[:index] + written[index + 1 :] if used == "oneOf" else []
+                if not self._reads_one(branches, each, others, path, alone=keyword == "oneOf"):
+                    kind = "SUM_TYPE_NARROWED" if used else "COMBINED_TYPE_CHANGED"
+                    yield difference(kind, f"{path}/{keyword}/{index}")
 
-    def _reads_one(self, reader: Node, branches: list[Any], writer: Node, path: str) -> bool:
-        return any(not self.compare(reader.inner(each), writer, path) for each in branches)
+    def _typed(self, writer: Node, branch: Any) -> Node:
+        """Return a branch of the writer with the type that stands beside it, if it has none of its own."""
+        if not isinstance(branch, dict) or "type" in branch or "type" not in writer.value:
+            return writer.inner(branch)
+        return self._once(writer.inner(branch), "typed", lambda: writer.inner({"type": writer.value["type"]} | branch))
+
+    def _is_kept(self, reader: Node, writer: Node, keyword: str) -> bool:
+        ours, theirs = reader.value[keyword], writer.value.get(keyword)
+        return theirs is not None and self._are_same(reader.inner(ours), writer.inner(theirs))
+
+    def _reads_one(self, branches: list[Node], writer: Node, others: list[Node], path: str, *, alone: bool) -> bool:
+        """Tell whether a branch takes the writer's values, and, `alone`, no other one takes any.
+
+        The values are of none of the writer's `others`.
+        """
+        return any(
+            not self.compare(branch, writer, path)
+            and (
+                not alone
+                or all(self._excludes(each, writer, others, path) for each in branches[:at] + branches[at + 1 :])
+            )
+            for at, branch in enumerate(branches)
+        )
+
+    def _excludes(self, branch: Node, writer: Node, others: list[Node], path: str) -> bool:
+        """Tell whether no value of the writer, which is of none of the others, is one of the branch."""
+        if are_disjoint(branch, writer, self._steps.take):
+            return True
+        return any(not self.compare(other, branch, path) for other in others)
 
     def _products(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         """Each schema of the reader's allOf must read one of the writer's, or the writer's schema around them."""
-        if "allOf" not in reader.value:
+        musts = self._musts(reader)
+        if not musts:
             return
-        around = {key: each for key, each in writer.value.items() if key != "allOf"}
-        self._made.append(around)
-        written = [*writer.value.get("allOf", []), around]
-        for index, each in enumerate(reader.value.get("allOf", [])):
-            if all(self.compare(reader.inner(each), writer.inner(other), path) for other in written):
-                yield _difference("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}")
+        around = self._once(writer, "around", lambda: writer.inner(_without(writer.value, _PRODUCTS)))
+        written = [*self._musts(writer), around]
+        for index, each in enumerate(musts):
+            if all(self.compare(each, other, path) for other in written):
+                yield difference("PRODUCT_TYPE_EXTENDED", f"{path}/allOf/{index}")
 
     # -- Objects
 
     def _objects(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         ours, theirs = reader.value.get("properties", {}), writer.value.get("properties", {})
-        our_covers = self._covers(reader, [name for name in theirs if name not in ours])
-        their_covers = self._covers(writer, [name for name in ours if name not in theirs])
-        for name, each in theirs.items():
+        names = [*theirs, *(name for name in ours if name not in theirs)]
+        our_covers, their_covers = self._covers(reader, names), self._covers(writer, names)
+        for name in names:
             place = f"{path}/properties/{name}"
-            if name in ours:
-                yield from self.compare(reader.inner(ours[name]), writer.inner(each), place)
-            elif self.compare(our_covers[name], writer.inner(each), place):
-                model = "FROM_CLOSED_CONTENT_MODEL" if our_covers[name].value is False else _NOT_COVERED
-                yield _difference(f"PROPERTY_REMOVED_{model}", place)
-        for name, cover in their_covers.items():
-            place = f"{path}/properties/{name}"
-            if self.compare(reader.inner(ours[name]), cover, place):
-                model = "TO_OPEN_CONTENT_MODEL" if cover.value in ({}, True) else _NOT_COVERED
-                yield _difference(f"PROPERTY_ADDED_{model}", place)
-        yield from _required(reader.value, writer.value, path)
+            for cover in our_covers[name]:
+                found = [self.compare(cover, other, place) for other in their_covers[name]]
+                if not all(found):
+                    continue
+                if name in ours and name in theirs and cover.value is ours[name]:
+                    yield from found[0]
+                else:
+                    yield difference(_kind_of(cover, their_covers[name], is_removed=name in theirs), place)
+        yield from required(reader.value, writer.value, path)
         yield from self._patterns(reader, writer, path)
         closed = _additional(reader).value is False
         if self.compare(_additional(reader), _additional(writer), path):
-            yield _difference(f"ADDITIONAL_PROPERTIES_{'REMOVED' if closed else 'NARROWED'}", path)
+            yield difference(f"ADDITIONAL_PROPERTIES_{'REMOVED' if closed else 'NARROWED'}", path)
 
-    def _covers(self, node: Node, names: list[str]) -> dict[str, Node]:
-        """Return the schemas of properties that have none of their own, by name: of the first pattern that matches."""
-        found: dict[str, Node] = {}
-        left = names
+    def _covers(self, node: Node, names: list[str]) -> dict[str, list[Node]]:
+        """Return the schemas that a property must have, by name: its own, and those of all patterns that match."""
+        own = node.value.get("properties", {})
+        found = {name: [node.inner(own[name])] if name in own else [] for name in names}
         for pattern, each in node.value.get("patternProperties", {}).items():
-            if not left:
-                break
-            matching = self._matching(pattern, left)
-            found |= dict.fromkeys(matching, node.inner(each))
-            left = [name for name in left if name not in found]
-        rest = _additional(node)
-        return {name: found.get(name, rest) for name in names}
+            for name in self._matching(pattern, names):
+                found[name].append(node.inner(each))
+        return {name: covers or [_additional(node)] for name, covers in found.items()}
 
     def _matching(self, pattern: str, names: list[str]) -> list[str]:
         """Return the names in which a pattern is found, in linear time: both are somebody else's."""
+        if not names:
+            return []
         compiled = _compiled(pattern)
         cost = compiled.programsize * sum(map(len, names)) + _SEARCH_COST * len(names)
         self._steps.take(1 + cost // _STEP_COST)
@@ -216,16 +238,16 @@ class _Comparison:
             # Another pattern of the writer may cover the same names: nothing here compares two patterns.
             covers = [theirs[pattern]] if pattern in theirs else [*theirs.values(), _additional(writer).value]
             if any(self.compare(reader.inner(each), writer.inner(cover), path) for cover in covers):
-                yield _difference("PATTERN_PROPERTY_NARROWED", f"{path}/patternProperties/{pattern}")
+                yield difference("PATTERN_PROPERTY_NARROWED", f"{path}/patternProperties/{pattern}")
         for pattern, each in theirs.items():
             if pattern not in ours and self.compare(_additional(reader), writer.inner(each), path):
-                yield _difference("PATTERN_PROPERTY_REMOVED", f"{path}/patternProperties/{pattern}")
+                yield difference("PATTERN_PROPERTY_REMOVED", f"{path}/patternProperties/{pattern}")
 
     # -- Arrays
 
     def _arrays(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         if reader.value.get("uniqueItems") is True and writer.value.get("uniqueItems") is not True:
-            yield _difference("UNIQUE_ITEMS_ADDED", path)
+            yield difference("UNIQUE_ITEMS_ADDED", path)
         (ours, our_rest), (theirs, their_rest) = _items(reader.value), _items(writer.value)
         for index in range(max(len(ours), len(theirs))):
             one = ours[index] if index < len(ours) else our_rest
@@ -234,82 +256,25 @@ class _Comparison:
         yield from self.compare(reader.inner(our_rest), writer.inner(their_rest), f"{path}/items")
 
 
-_COMBINED = frozenset({"oneOf", "anyOf", "allOf"})
+_PRODUCTS = frozenset({"allOf", "$ref"})
+_COMBINED = frozenset({"oneOf", "anyOf"}) | _PRODUCTS
+
+
+def _without(schema: dict[str, Any], keywords: frozenset[str]) -> dict[str, Any]:
+    """Return a schema without keywords: the same object where it has none of them."""
+    return {key: each for key, each in schema.items() if key not in keywords} if keywords & schema.keys() else schema
+
+
+def _kind_of(cover: Node, their_covers: list[Node], *, is_removed: bool) -> str:
+    """Return the difference of a property whose schema the reader takes from a pattern, or which it adds."""
+    if is_removed:
+        model = "FROM_CLOSED_CONTENT_MODEL" if cover.value is False else _NOT_COVERED
+        return f"PROPERTY_REMOVED_{model}"
+    is_open = their_covers[0].value in ({}, True)
+    return f"PROPERTY_ADDED_{'TO_OPEN_CONTENT_MODEL' if is_open else _NOT_COVERED}"
+
+
 _NOT_COVERED = "NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-
-
-def _difference(kind: str, path: str) -> Difference:
-    text = f"The READER schema does not take every value of the WRITER schema at path '{path}'"
-    return Difference(kind, text)
-
-
-def _types_of(schema: dict[str, Any]) -> set[str]:
-    types = set(as_list(schema.get("type", list(TYPES))))
-    return types | {"integer"} if "number" in types else types
-
-
-def _types(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    if "type" not in reader:
-        return
-    ours, theirs = _types_of(reader), _types_of(writer)
-    if not theirs <= ours:
-        yield _difference("TYPE_NARROWED" if theirs & ours else "TYPE_CHANGED", path)
-
-
-def _enums(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    ours, theirs = _values_of(reader), _values_of(writer)
-    if ours is not None and (theirs is None or not theirs <= ours):
-        yield _difference("ENUM_ARRAY_CHANGED" if theirs is None else "ENUM_ARRAY_NARROWED", path)
-
-
-def _values_of(schema: dict[str, Any]) -> set[str] | None:
-    if "const" in schema:
-        return {compact(schema["const"], sort_keys=True)}
-    return {compact(each, sort_keys=True) for each in schema["enum"]} if "enum" in schema else None
-
-
-def _bounds(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    for keyword, (larger_takes_more, name) in _BOUNDS.items():
-        ours, theirs = reader.get(keyword), writer.get(keyword)
-        if ours is None or ours == theirs:
-            continue
-        if not _is_number(ours) or not _is_number(theirs):
-            yield _difference(f"{name}_ADDED", path)
-        elif (ours < theirs) == larger_takes_more:
-            yield _difference(f"{name}_{'DECREASED' if larger_takes_more else 'INCREASED'}", path)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _fixed(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    for keyword, name in _FIXED.items():
-        if keyword in reader and reader[keyword] != writer.get(keyword, _FIXED):
-            if keyword == "multipleOf" and _divides(reader[keyword], writer.get(keyword)):
-                continue
-            yield _difference(f"{name}_{'CHANGED' if keyword in writer else 'ADDED'}", path)
-
-
-def _divides(divisor: Any, value: Any) -> bool:
-    # Exactly: an integer may be larger than any float.
-    return _is_number(divisor) and _is_number(value) and divisor > 0 and Fraction(value) % Fraction(divisor) == 0
-
-
-def _required(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
-    theirs, ours = _names(writer), reader.get("properties", {})
-    for name in _names(reader):
-        own = ours.get(name)
-        if name in theirs or (isinstance(own, dict) and "default" in own):
-            continue
-        known = name in writer.get("properties", {})
-        kind = "REQUIRED_ATTRIBUTE_ADDED" if known else "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
-        yield _difference(kind, f"{path}/required/{name}")
-
-
-def _names(schema: dict[str, Any]) -> list[str]:
-    required: Any = schema.get("required", [])
-    return [] if isinstance(required, bool) else required
 
 
 def _additional(node: Node) -> Node:
@@ -329,7 +294,7 @@ def _compiled(pattern: str) -> Any:
     try:
         return re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
     except (re2.error, UnicodeEncodeError):  # pyright: ignore[reportUnknownMemberType]
-        raise RegistryError(42201, f"The pattern {pattern!r} cannot be compared: RE2 does not know it") from None
+        raise RegistryError(42201, f"The pattern {pattern[:200]!r} cannot be compared: RE2 does not know it") from None
 
 
 def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:

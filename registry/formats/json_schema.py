@@ -1,14 +1,15 @@
 """JSON Schemas: read, checked as far as the registry relies on them, and found behind a `$ref`.
 
 A `$ref` leads into the schema itself or into one of its references; nothing is ever fetched from elsewhere. Drafts 4 to
-2020-12 are read by the same rules.
+2020-12 are read by the same rules. A schema that leads back to itself without a step into the value is none: to follow
+it would never end.
 """
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import unquote
@@ -31,7 +32,27 @@ _SCHEMAS = (
     "else",
     "propertyNames",
     "items",
+    "unevaluatedProperties",
+    "unevaluatedItems",
 )
+# What applies to the value itself, and not to a part of it.
+_IN_PLACE, _LISTS_IN_PLACE = ("not", "if", "then", "else"), ("allOf", "anyOf", "oneOf")
+# What says something about values. Anything else may stand beside a `$ref` and changes nothing.
+_ASSERTIONS = frozenset(
+    (
+        *_SCHEMAS, *_LISTS_OF_SCHEMAS, "properties", "patternProperties", "dependentSchemas", "dependentRequired",
+        "dependencies", "type", "enum", "const", "required", "pattern", "format", "multipleOf", "uniqueItems",
+        "minContains", "maxContains", "maxLength", "minLength", "maximum", "minimum", "exclusiveMaximum",
+        "exclusiveMinimum", "maxItems", "minItems", "maxProperties", "minProperties", "$dynamicRef", "$recursiveRef",
+    )
+)  # fmt: skip
+# Keyword -> the first draft that has it.
+_SINCE = {"const": 6, "contains": 6, "propertyNames": 6, "if": 7, "then": 7, "else": 7, "prefixItems": 2020} | (
+    dict.fromkeys(("dependentRequired", "dependentSchemas", "minContains", "maxContains"), 2019)
+    | dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), 2019)
+)
+_DRAFT = re.compile(r"draft[-/](?:0?)(\d+)")
+_LAST_WITH_DEPENDENCIES, _LATEST = 7, 2020
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +79,58 @@ class Node:
         return Node(value, self.document, self.schema)
 
     def resolved(self) -> Node:
-        """Return what stands behind the `$ref`, if it has one. Raises InvalidSchema if nothing does."""
+        """Return what stands behind the `$ref`, if nothing beside it says more. Raises InvalidSchema."""
         node = self
         for _ in range(MAX_DEPTH):
-            reference = mapping(node.value).get("$ref")
-            if not isinstance(reference, str):
+            found = node.target()
+            if found is None or _ASSERTIONS & node.value.keys():
                 return node
-            node = node._target(reference)
-        raise InvalidSchema(f"{mapping(self.value)['$ref']} refers to itself")
+            node = found
+        raise InvalidSchema(f"{mapping(self.value)['$ref']:.200} refers to itself")
+
+    def target(self) -> Node | None:
+        """Return what the `$ref` names, None if there is none. Raises InvalidSchema if it leads nowhere."""
+        reference = mapping(self.value).get("$ref")
+        return self._target(reference) if isinstance(reference, str) else None
+
+    def said(self) -> Node:
+        """Return this node without the keywords that its draft does not know, or that stand beside a `$ref` there."""
+        draft = self._draft()
+        if draft <= _LAST_WITH_DEPENDENCIES and "$ref" in mapping(self.value):
+            return self.inner({"$ref": self.value["$ref"]})
+        unknown = {name for name, since in _SINCE.items() if since > draft and name in self.value}
+        unknown |= {"dependencies"} & self.value.keys() if draft > _LAST_WITH_DEPENDENCIES else set()
+        return self.inner({name: each for name, each in self.value.items() if name not in unknown}) if unknown else self
+
+    def _draft(self) -> int:
+        """Return the draft that the document names; the latest one where it names none that is known."""
+        named = mapping(self.schema.documents[self.document]).get("$schema")
+        found = _DRAFT.search(named) if isinstance(named, str) else None
+        return int(found[1]) if found else _LATEST
+
+    def in_place(self) -> Iterator[Node]:
+        """Yield the schemas that apply to the same value as this one."""
+        schema = mapping(self.value)
+        target = self.target()
+        if target is not None:
+            yield target
+        parts = [schema[name] for name in _IN_PLACE if name in schema]
+        parts += [each for name in _LISTS_IN_PLACE for each in schema.get(name, ())]
+        for name in ("dependentSchemas", "dependencies"):
+            parts += mapping(schema.get(name)).values()
+        yield from map(self.inner, parts)
 
     def _target(self, reference: str) -> Node:
         name, _, fragment = reference.partition("#")
         if not name or mapping(self.schema.documents[self.document]).get("$id") == name:
             name = self.document
         if name not in self.schema.documents:
-            raise InvalidSchema(f"{reference} is neither in the schema nor in its references")
+            raise InvalidSchema(f"{reference:.200} is neither in the schema nor in its references")
         value = self.schema.documents[name]
         for part in fragment.split("/")[1:]:
             value = _child(value, unquote(part).replace("~1", "/").replace("~0", "~"), reference)
         if fragment and not fragment.startswith("/"):
-            raise InvalidSchema(f"{reference}: only fragments that begin with / are supported")
+            raise InvalidSchema(f"{reference:.200}: only fragments that begin with / are supported")
         return Node(value, name, self.schema)
 
 
@@ -86,7 +139,7 @@ def _child(value: Any, name: str, reference: str) -> Any:
         return cast("dict[str, Any]", value)[name]
     if isinstance(value, list) and name.isdecimal() and int(name) < len(cast("list[Any]", value)):
         return cast("list[Any]", value)[int(name)]
-    raise InvalidSchema(f"{reference} leads nowhere")
+    raise InvalidSchema(f"{reference:.200} leads nowhere")
 
 
 def parse(text: str, references: Mapping[str, str]) -> JsonSchema:
@@ -104,12 +157,33 @@ def canonical(schema: JsonSchema, *, normalize: bool = False) -> str:
 
 def _check_all(root: Node) -> None:
     """Raise InvalidSchema for what makes the schema none: in it, below it, and wherever a `$ref` leads."""
-    left, seen = [root], set[int]()
+    left, seen = [root], dict[int, Node]()
     while left:
         node = left.pop()
         if id(node.value) not in seen:
-            seen.add(id(node.value))
+            seen[id(node.value)] = node
             left += _checked(node)
+    _check_ends(seen.values())
+
+
+def _check_ends(nodes: Iterable[Node]) -> None:
+    """Raise InvalidSchema where a schema leads back to itself in place."""
+    ended, around = set[int](), set[int]()
+    for first in nodes:
+        path = [(id(first.value), first.in_place())] if id(first.value) not in ended else []
+        around.update(at for at, _ in path)
+        while path:
+            at, parts = path[-1]
+            part = next((each for each in parts if mapping(each.value) and id(each.value) not in ended), None)
+            if part is None:
+                ended.add(at)
+                around.discard(at)
+                path.pop()
+            elif id(part.value) in around:
+                raise InvalidSchema(f"a schema refers to itself: {compact(part.value)[:200]}")
+            else:
+                around.add(id(part.value))
+                path.append((id(part.value), part.in_place()))
 
 
 def _checked(node: Node) -> list[Node]:
@@ -122,7 +196,8 @@ def _checked(node: Node) -> list[Node]:
     schema = cast("dict[str, Any]", value)
     _check_types(schema)
     _check_keywords(schema)
-    return [node.resolved(), *map(node.inner, _schemas_in(schema))]
+    target = node.target()
+    return [*map(node.inner, _schemas_in(schema)), *([] if target is None else [target])]
 
 
 def _check_types(schema: Mapping[str, Any]) -> None:

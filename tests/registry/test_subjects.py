@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from odradek.registry import changes
 from odradek.registry.errors import RegistryError
 from odradek.registry.records import (
     Content,
@@ -40,6 +41,23 @@ def test_an_id_is_shared_and_never_given_again() -> None:
     assert subjects.max_id == 5
     with pytest.raises(RegistryError, match="Schema 5 not found"):
         subjects.content(5)
+
+
+def test_an_id_is_not_given_again_after_compaction() -> None:
+    """Compaction leaves the last record of each key, and in the end no tombstone."""
+    log = dict([schema_record(Version("s", 1, 1, NUMBER)), schema_record(Version("t", 2, 5, TEXT, True))])
+    before = state(Version("s", 1, 1, NUMBER), Version("t", 2, 5, TEXT, True))
+    for change in (
+        changes.delete_version(before, "t", 2, permanent=True),
+        changes.delete_subject(before, "t", permanent=True),
+    ):
+        log |= dict(change.records)
+        after = Subjects()
+        for key, value in log.items():
+            if value is not None:
+                after.apply(key, value)
+        assert after.max_id == 5 and list(after.versions) == ["s"]
+        assert changes.register(after, "u", changes.Schema("AVRO", '"long"')).answer == {"id": 6}
 
 
 def test_a_deleted_subject_is_still_there_for_those_who_ask() -> None:

@@ -28,6 +28,26 @@ from odradek.registry.formats.avro import canonical, parse
             '{"type":"record","name":"R","namespace":"n","fields":[{"name":"next","type":["null","R"],'
             '"default":null,"order":"ignore"}]}',
         ),
+        # A short name that is a type's would mean that type.
+        (
+            '{"type":"record","name":"R","namespace":"x","fields":[{"name":"a","type":{"type":"fixed","name":"int",'
+            '"size":1}},{"name":"b","type":"x.int"},{"name":"c","type":"int"}]}',
+            '{"type":"record","name":"R","namespace":"x","fields":[{"name":"a","type":{"type":"fixed","name":"int",'
+            '"size":1}},{"name":"b","type":"x.int"},{"name":"c","type":"int"}]}',
+        ),
+        (
+            '{"type":"record","name":"x.R","fields":[{"name":"a","type":{"type":"enum","name":"map","symbols":["A"]}},'
+            '{"name":"b","type":"x.map","aliases":["c","c"]}],"aliases":["S","x.S","x.long"]}',
+            '{"type":"record","name":"R","namespace":"x","fields":[{"name":"a","type":{"type":"enum","name":"map",'
+            '"symbols":["A"]}},{"name":"b","type":"x.map","aliases":["c"]}],"aliases":["S","x.long"]}',
+        ),
+        # Null is no namespace of its own.
+        (
+            '{"type":"record","name":"R","namespace":"n","fields":[{"name":"f","type":{"type":"fixed","name":"F",'
+            '"namespace":null,"size":1}}]}',
+            '{"type":"record","name":"R","namespace":"n","fields":[{"name":"f","type":{"type":"fixed","name":"F",'
+            '"size":1}}]}',
+        ),
     ],
 )
 def test_the_canonical_text(given: str, text: str) -> None:
