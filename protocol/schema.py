@@ -243,6 +243,11 @@ class Message(Struct):
     __slots__ = ()
 
 
+def has_field(struct: type[Struct], name: str, version: int) -> bool:
+    """Return whether a struct has a field in a version."""
+    return any(each.name == name and version in span(each.versions) for each in struct.FIELDS)
+
+
 @cache
 def shared_default(cls: type[Struct]) -> Struct:
     """Return the default value of cls, which all share and whose fields cannot be set."""

@@ -170,7 +170,7 @@ class Door:
 
     def _is_about(self, fault: Fault, arrived: _Arrived) -> bool:
         try:
-            return is_about(fault, arrived.request(), self._name_of_id)
+            return is_about(fault, arrived.request(), arrived.header.api_version, self._name_of_id)
         except (ProtocolError, KeyError):
             return False
 
@@ -217,7 +217,7 @@ class Door:
                 fault.fired, fault.left = fault.fired - 1, None if fault.left is None else fault.left + 1
                 return _encoded(header, _session_lost(request))
             rejected = rejections.rejection(request, version, fault.error, fault, self._name_of_id)
-            rest = rejections.rest_of(request, fault, self._name_of_id) if fault.names_place else None
+            rest = rejections.rest_of(request, version, fault, self._name_of_id) if fault.names_place else None
             if rest is None:
                 _check_is_answered(request, fault)
                 return _encoded(header, rejected)
@@ -228,7 +228,7 @@ class Door:
             raise CloseConnection(f"{fault.what} of the test, to a request without an answer")
         if rejected is None:
             rejections.put_error(response, version, fault.error, fault, self._name_of_id)
-        return _encoded(header, response if rejected is None else rejections.join(response, rejected))
+        return _encoded(header, response if rejected is None else rejections.join(response, rejected, version))
 
     async def _respond(self, dispatch: Dispatch, arrived: _Arrived, request: Message | None) -> Message | None:
         """Have the broker carry out a request in place of the one that arrived; return its decoded response."""

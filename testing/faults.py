@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..broker.configs.definition import nearest
-from ..protocol.apis import ApiKey, message
+from ..protocol.apis import ApiKey, key_of
 from ..protocol.errors import ErrorCode
-from ..protocol.schema import Field, Message, Struct
+from ..protocol.schema import Message, has_field
+from ..protocol.shapes.shape import Items
+from ..protocol.shapes.table import SHAPES
 from .errors import NeverFired, Unavailable
 
-# The fields by which requests name a topic.
-_NAMES = ("name", "topic", "topic_name")
-_TOPIC_NAMES = ("topic", "topic_name", "topic_id")
+# The topic of an id; None where there is none.
+Names = Callable[[bytes], str | None]
+
 _LOGIN = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
-_INDEXES = ("index", "partition_index", "partition")
 
 
 @dataclass(slots=True, eq=False)
@@ -55,7 +56,7 @@ class Fault:
             raise Unavailable(f"{self.what}: nothing can be delayed by less than 0 seconds")
         if self.api in _LOGIN:
             raise Unavailable(f"{self.what} would meet no request: the broker's connections handle logins themselves")
-        if self.api is not None and self.names_place and not _names_topics(message(self.api, "request")):
+        if self.api is not None and self.names_place and not _names_topics(SHAPES[self.api].lists):
             raise Unavailable(f"{self.what} would meet no request: {api_name(self.api)} names no topic")
 
     def __enter__(self) -> Fault:
@@ -138,60 +139,43 @@ def _plain(name: str) -> str:
 # -- The topics of a request
 
 
-def places(message: Struct, name_of_id: Callable[[bytes], str | None]) -> Generator[tuple[str, int | None]]:
+def is_about(fault: Fault, request: Message, version: int, names: Names) -> bool:
+    """Tell whether a request names the topic and partition of a fault."""
+    return any(fault.is_at(*place) for place in places(request, version, names))
+
+
+def places(request: Message, version: int, names: Names) -> Generator[tuple[str, int | None]]:
     """Yield the topics that a request names, each with each of its partitions, or None where it names none."""
-    for items in _arrays(message):
-        for item in items:
-            topic = topic_of(item, name_of_id)
-            if topic is None:
-                if isinstance(item, Struct):
-                    yield from places(item, name_of_id)
-                continue
-            partitions = [partition_of(each) for inner in _arrays(item) for each in inner]
+    assert request.KEY is not None
+    for items in SHAPES[key_of(request.KEY)].lists:
+        if has_field(type(request), items.within or items.items, version):
+            yield from _places(items, items.of(request), names)
+
+
+def _places(items: Items, all_items: list[Any], names: Names) -> Generator[tuple[str, int | None]]:
+    inner = items.inner
+    for item in all_items:
+        if items.kind != "topic":
+            yield from _places(inner, inner.of(item), names) if inner is not None else ()
+            continue
+        topic = topic_of(items, item, names)
+        if topic is not None:
+            partitions = [] if inner is None else [inner.identity(each) for each in inner.of(item)]
             yield from ((topic, each) for each in partitions or [None])
 
 
-def _names_topics(cls: type[Struct]) -> bool:
-    """Tell whether such a message, or an entry in it, names topics."""
-    return any(_is_of_topics(each) for each in cls.FIELDS if each.kind == "array" and each.of is None)
+def _names_topics(lists: Iterable[Items]) -> bool:
+    """Tell whether a request with these lists names topics."""
+    return any(each.kind == "topic" or (each.inner is not None and _names_topics([each.inner])) for each in lists)
 
 
-def _is_of_topics(array: Field) -> bool:
-    entry = array.struct()
-    names = {each.name for each in entry.FIELDS}
-    # Users, protocols and configs have a `name`, too.
-    return not names.isdisjoint(_TOPIC_NAMES) or ("name" in names and "topic" in array.name) or _names_topics(entry)
-
-
-def topic_of(item: object, name_of_id: Callable[[bytes], str | None]) -> str | None:
-    """Return the topic that an entry of a request is about; None where it is about something else."""
-    if not isinstance(item, Struct):
-        return None
-    for name in _NAMES:
-        if getattr(item, name, None):
-            return str(getattr(item, name))
-    topic_id = getattr(item, "topic_id", None)
-    return name_of_id(topic_id) if topic_id and any(topic_id) else None
-
-
-def partition_of(item: object) -> int | None:
-    """Return the partition that an entry below a topic is about."""
-    if isinstance(item, int):
-        return item
-    return next((getattr(item, name) for name in _INDEXES if hasattr(item, name)), None)
-
-
-def _arrays(item: object) -> list[list[Any]]:
-    if not isinstance(item, Struct):
-        return []
-    return [items_of(item, each.name) for each in type(item).FIELDS if each.kind == "array"]
-
-
-def items_of(item: Struct, name: str) -> list[Any]:
-    """Return the entries of a list in a message; none where it is null."""
-    return getattr(item, name) or []
-
-
-def is_about(fault: Fault, request: Message, name_of_id: Callable[[bytes], str | None]) -> bool:
-    """Tell whether a request names the topic and partition of a fault."""
-    return any(fault.is_at(*place) for place in places(request, name_of_id))
+def topic_of(items: Items, item: Any, names: Names, *, is_result: bool = False) -> str | None:
+    """Return the topic that an item of a request is about, or a result of its response; None where none has its id."""
+    for mine, theirs in items.names:
+        field = theirs if is_result else mine
+        value = getattr(item, field) if field else item
+        if isinstance(value, bytes):
+            value = names(value) if any(value) else None
+        if value:
+            return str(value)
+    return None

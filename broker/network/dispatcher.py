@@ -19,7 +19,8 @@ from ...protocol.apis import AnyKey, ApiKey, key_of, message
 from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
-from ...protocol.schema import Message, span
+from ...protocol.schema import Message
+from ...protocol.shapes.answers import rejection, whole_rejection
 from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
 from ..services import Services
 from ..turns import LargeResponse
@@ -118,14 +119,14 @@ class Dispatcher:
         context = self._new_context(key, version, correlation_id, client_id or "", connection, size)
         if end != size or self._logs_requests:
             _log_request(context, data, end)
-        if size > route.large_bytes and route.portions:
+        if size > route.large_bytes and route.is_cut:
             return self._handle_large(context, served, request)
         try:
             response = handle(context, request)
         except CloseConnection:
             raise
         except Exception as error:  # noqa: BLE001 - becomes a response or a closed connection, and is logged
-            response = _error_response(context, error, counts)
+            response = _error_response(context, error, counts, request)
         if not isinstance(response, Message):
             return self._respond_otherwise(context, served, response, began_ns)
         # As `_encode` does, whose call would be one in thirty.
@@ -179,7 +180,7 @@ class Dispatcher:
             response = self._routes[int(request.KEY)].handler(self._services)(context, request)
             return await response if isinstance(response, asyncio.Future) else cast(Message, response)
         except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
-            return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))))
+            return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))), request)
 
     def _handle_many(
         self, connection: Connection, served: _Served, data: memoryview, error: TooManyValues
@@ -187,19 +188,20 @@ class Dispatcher:
         """Handle a request that has more values than one turn may handle."""
         header, route = frame.decode_request_header(data)[0], served.route
         context = self._new_context(*header[:3], header.client_id or "", connection, len(data))
-        if not route.portions and not route.is_whole:
+        if not route.is_cut and not route.is_whole:
             return _encode(
                 context, served, _error_response(context, _too_many(context, route.max_values, error), served.counts)
             )
         decode_all = partial(_decode_many, context, served, connection.keep(data))
         handle, encode = partial(served.handle, context), partial(_encode, context, served)
-        done = self._large.handle(decode_all, route.portions, route.max_values, handle, encode)
+        cut = route.cut(context.api_version) if route.is_cut else None
+        done = self._large.handle(decode_all, cut, handle, encode)
         return _later(context, served, done)
 
     def _handle_large(self, context: RequestContext, served: _Served, request: Message) -> Pending:
         """Handle a request of few values and very many bytes."""
-        handle, encode, route = partial(served.handle, context), partial(_encode, context, served), served.route
-        done = self._large.handle_decoded(request, route.portions, route.max_values, handle, encode)
+        handle, encode = partial(served.handle, context), partial(_encode, context, served)
+        done = self._large.handle_decoded(request, served.route.cut(context.api_version), handle, encode)
         return _later(context, served, done)
 
     def _respond_large(self, context: RequestContext, served: _Served, response: LargeResponse[Any]) -> Pending:
@@ -324,10 +326,12 @@ def _unencodable(context: RequestContext, error: EncodeError) -> CloseConnection
     return CloseConnection(f"the response to {_name_of(context)} could not be encoded: {error}")
 
 
-def _error_response(context: RequestContext, error: BaseException, counts: RequestCounts) -> Message:
-    """Count an error, and return the response that carries it for a whole request.
+def _error_response(
+    context: RequestContext, error: BaseException, counts: RequestCounts, request: Message | None = None
+) -> Message:
+    """Count an error, and return the response that carries it: for the whole request, or for each of its items.
 
-    Raises CloseConnection where the API's response has no field for one.
+    Raises CloseConnection where the API's response has no place for one, or the client expects none.
     """
     if isinstance(error, CloseConnection):
         raise error
@@ -335,18 +339,21 @@ def _error_response(context: RequestContext, error: BaseException, counts: Reque
     counts.reject(code)
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log.error("%s failed", _name_of(context), exc_info=error, extra=context.log_fields)
-    response = message(key_of(context.api_key), "response")()
-    field = next((each for each in response.FIELDS if each.name == "error_code"), None)
-    # ApiVersions has one in every version, also in those that are unknown here.
-    is_told = response.KEY == ApiKey.API_VERSIONS or (field and context.api_version in span(field.versions))
-    if not is_told:
+    text = KafkaError(code, str(error)).message
+    if request is None:
+        response = whole_rejection(key_of(context.api_key), context.api_version, int(code), text)
+    else:
+        response = None if _expects_none(request) else rejection(request, context.api_version, int(code), text)
+    if response is None:
         raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
-    response.error_code = int(code)  # type: ignore[attr-defined]
-    if hasattr(response, "error_message"):
-        response.error_message = KafkaError(code, str(error)).message  # type: ignore[attr-defined]
     if context.connection is not None and context.connection.muted_ms:  # pyright: ignore[reportUnnecessaryComparison]
         context.throttle(response, context.connection.muted_ms)
     return response
+
+
+def _expects_none(request: Message) -> bool:
+    """Return whether the client waits for no response."""
+    return request.KEY == ApiKey.PRODUCE and request.acks == 0  # type: ignore[attr-defined]
 
 
 def _name_of(context: RequestContext) -> str:

@@ -9,22 +9,22 @@ one with more than `MAX_VALUES`, is rejected. So is a response made that has man
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from ...protocol.errors import ErrorCode, KafkaError
-from ...protocol.schema import Message, Struct
+from ...protocol.schema import Message
+from ...protocol.shapes.portions import Weights, join, portions
+from ...protocol.shapes.shape import Items
 from ..threads import DiskThreads, Work
 from ..turns import LargeResponse
 from .connection_memory import ConnectionMemory
 from .send_queue import EncodedResponse
 
 Result = TypeVar("Result")
-Shaped = TypeVar("Shaped", bound=Struct)
 # What a handler returns: the response, one that is made in turns, or a future of either.
 Handled = Message | LargeResponse[Any] | None
 Encode = Callable[[Message | None], EncodedResponse]
@@ -38,74 +38,14 @@ _NO_DIRECTORY = Path()
 
 
 @dataclass(frozen=True, slots=True)
-class Portions:
-    """How a request is cut: its list of elements, and the list inside each. The response has the same shape."""
+class Cut:
+    """How requests of an API in one version are cut into portions."""
 
-    # Fields of the request and of its response.
-    items: str
-    results: str
-    # The lists inside the elements.
-    inner: Portions | None = None
-    # The identity of an element, for an API that answers a repeated element once.
-    identity: Callable[[Any], Hashable] | None = None
-    # How many values an element counts for, beside those inside it.
-    weight: Callable[[Any], int] | None = None
-
-    def split(self, request: Shaped, max_values: int) -> Iterator[Shaped]:
-        """Yield requests of at most `max_values` values each, which together are `request`."""
-        for portion, _ in self._cut(request, max_values):
-            yield portion
-
-    def _cut(self, struct: Shaped, max_values: int) -> Iterator[tuple[Shaped, int]]:
-        """Yield (copy with some of the elements, its number of values)."""
-        items = self._items(struct)
-        portion: list[Any] = []
-        size = 0
-        for item, values in self._parts(items, max_values - 1):
-            if portion and size + values > max_values:
-                yield _with(struct, self.items, portion), size
-                portion, size = [], 0
-            portion.append(item)
-            size += values
-        # Null says something else than an empty list.
-        yield (_with(struct, self.items, portion), size) if items else (struct, 0)
-
-    def _items(self, struct: Struct) -> Iterable[Any]:
-        items: list[Any] = getattr(struct, self.items) or []
-        return items if self.identity is None else {self.identity(each): each for each in items}.values()
-
-    def _parts(self, items: Iterable[Any], room: int) -> Iterator[tuple[Any, int]]:
-        """Yield (element, its number of values). An element with a long list comes in several parts."""
-        weigh = self.weight
-        for item in items:
-            own = 1 if weigh is None else weigh(item)
-            if self.inner is None:
-                yield item, own
-                continue
-            for part, values in self.inner._cut(item, room):
-                yield part, values + own
-
-    def join(self, whole: Struct, part: Struct) -> None:
-        """Add the results of a portion to those of the portions before it."""
-        results: list[Struct] = getattr(whole, self.results)
-        more: list[Struct] = getattr(part, self.results)
-        if self.inner is not None and results and more and self._is_same(results[-1], more[0]):
-            self.inner.join(results[-1], more[0])
-            more = more[1:]
-        results.extend(more)
-
-    def _is_same(self, one: Struct, other: Struct) -> bool:
-        """Return whether two results are parts of the same element, which was cut."""
-        assert self.inner is not None
-        names = [field.name for field in one.FIELDS if field.name != self.inner.results]
-        return all(getattr(one, name) == getattr(other, name) for name in names)
-
-
-def _with(struct: Shaped, name: str, value: list[Any]) -> Shaped:
-    """Return a copy with one field replaced."""
-    changed = copy(struct)
-    setattr(changed, name, value)
-    return changed
+    # The lists that may be cut: the first that a request fills.
+    lists: tuple[Items, ...]
+    # How many values a portion has at most, and its items count for.
+    max_values: int
+    weights: Weights
 
 
 class LargeMessages:
@@ -121,8 +61,7 @@ class LargeMessages:
     async def handle(
         self,
         decode: Callable[[], Message],
-        portions: tuple[Portions, ...],
-        max_values: int,
+        cut: Cut | None,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
         encode: Encode,
     ) -> EncodedResponse:
@@ -130,19 +69,18 @@ class LargeMessages:
         async with self._requests:
             await self._unread.room()
             request = await self._in_thread(decode)
-            response = await self._in_portions(request, portions, max_values, handle)
+            response = await self._in_portions(request, cut, handle)
             return await self._in_thread(partial(encode, response))
 
     async def handle_decoded(
         self,
         request: Message,
-        portions: tuple[Portions, ...],
-        max_values: int,
+        cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
         encode: Encode,
     ) -> EncodedResponse:
         """Return the encoded response to a request of few values, which are too much work for one turn."""
-        response = await self._in_portions(request, portions, max_values, handle)
+        response = await self._in_portions(request, cut, handle)
         return await self._in_thread(partial(encode, response))
 
     async def respond(self, large: LargeResponse[Any], encode: Encode) -> EncodedResponse:
@@ -155,23 +93,22 @@ class LargeMessages:
     async def _in_portions(
         self,
         request: Message,
-        portions: tuple[Portions, ...],
-        max_values: int,
+        cut: Cut | None,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
     ) -> Message | None:
-        """Handle a request a portion a turn; without `portions` as a whole. Return the joined response."""
-        if not portions:
-            return await _handled(handle(request))
-        cut = next((each for each in portions if getattr(request, each.items)), None)
+        """Handle a request a portion a turn; without `cut` as a whole. Return the joined response."""
         if cut is None:
+            return await _handled(handle(request))
+        items = next((each for each in cut.lists if getattr(request, each.items)), None)
+        if items is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
         response: Message | None = None
-        for portion in cut.split(request, max_values):
+        for portion in portions(request, items, cut.max_values, cut.weights):
             result = await _handled(handle(portion))
             if response is None:
                 response = result
             elif result is not None:
-                cut.join(response, result)
+                join(response, result, items)
             await asyncio.sleep(0)
         return response
 

@@ -19,12 +19,13 @@ from typing import Any
 
 from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
+from ...protocol.shapes.portions import Weights
+from ...protocol.shapes.table import lists_in
 from ..security.acls import Operation
 from ..services import Services
-from .access import cluster as cluster_access
-from .access import groups, share_groups, topics, transactions
+from .access import configs, groups, share_groups, topics, transactions
 from .access.access import Access, by_handler, cluster, open_to_all
-from .large_messages import MAX_VALUES, Handled, Portions
+from .large_messages import MAX_VALUES, Cut, Handled
 from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
 
@@ -70,9 +71,11 @@ class Route:
     max_version: int | None = None
     # The most values (array elements) of a request that is decoded and handled in one turn of the event loop.
     max_values: int = 2_000
-    # How a request with more is cut, by the first list that it fills. Without any it is rejected: with INVALID_REQUEST
-    # where its response has an error of its own, otherwise its connection is closed.
-    portions: tuple[Portions, ...] = ()
+    # Whether a request with more is cut into portions, at the lists of its shape. Otherwise it is rejected: with
+    # INVALID_REQUEST where its response has an error of its own, otherwise its connection is closed.
+    is_cut: bool = False
+    # By the name of a list in the request: how many values one of its items counts for, beside those inside it.
+    weights: Weights | None = None
     # Whether a request with more is handled as a whole, by a handler that takes turns itself.
     is_whole: bool = False
     # A request of more bytes is cut into portions too, however few values it has. The frame of a Produce with so many
@@ -95,6 +98,10 @@ class Route:
         """The handler module that it shares with others; empty where it has one of its own, or none."""
         return _MODULE_OF.get(self.key.name.lower(), "")
 
+    def cut(self, version: int) -> Cut:
+        """Return how a request of a version is cut into portions."""
+        return Cut(lists_in(self.key, version), self.max_values, self.weights or {})
+
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
         if self.method:
@@ -109,25 +116,9 @@ def _started(handle: Callable[[RequestContext, Any], Coroutine[Any, Any, Handled
     return lambda context, request: asyncio.ensure_future(handle(context, request))
 
 
-def _by_name_and_id(topic: Any) -> tuple[str, bytes]:
-    return topic.name, topic.topic_id
-
-
-def _by_resource(resource: Any) -> tuple[int, str]:
-    return resource.resource_type, resource.resource_name
-
-
-def _by_name(name: str) -> str:
-    return name
-
-
 def _batch_values(sent: Any) -> int:
     """Return how many values a batch counts for: a turn writes 4 MiB, which takes some milliseconds."""
     return 1 + len(sent.records or b"") // VALUE_BYTES
-
-
-def _by_group(group: Any) -> str:
-    return group.group_id
 
 
 def _id_values(name: str) -> int:
@@ -144,41 +135,11 @@ def _group_values(group: Any) -> int:
     return _id_values(group.group_id)
 
 
-_TOPICS = (Portions("topics", "topics", Portions("partitions", "partitions")),)
-_BATCHES = Portions("partition_data", "partition_responses", weight=_batch_values)
-_INDEXES = Portions("topics", "topics", Portions("partition_indexes", "partitions"))
-_PRODUCED = Portions("topic_data", "responses", _BATCHES)
-_MARKERS = Portions("markers", "markers", _INDEXES)
-_VERIFIED = Portions(
-    "transactions",
-    "results_by_transaction",
-    Portions("topics", "topic_results", Portions("partitions", "results_by_partition")),
-    weight=lambda each: _id_values(each.transactional_id),
-)
-_ADDED = Portions(
-    "v3_and_below_topics", "results_by_topic_v3_and_below", Portions("partitions", "results_by_partition")
-)
-_DESCRIBED_GROUPS = Portions("groups", "groups", identity=_by_name, weight=_id_values)
-_DESCRIBED_CONSUMER_GROUPS = Portions("group_ids", "groups", identity=_by_name, weight=_id_values)
-_DELETED_GROUPS = Portions("groups_names", "results", identity=_by_name, weight=_id_values)
-_DESCRIBED_TRANSACTIONS = Portions("transactional_ids", "transaction_states", identity=_by_name, weight=_id_values)
-_DESCRIBED_CONFIGS = Portions("resources", "results", identity=_by_resource)
-_ALTERED_CONFIGS = Portions("resources", "responses", weight=_altered_values)
-_SHARE_STATES = (Portions("topics", "results", Portions("partitions", "partitions")),)
-_DESCRIBED_OFFSETS = Portions(
-    "groups", "groups", Portions("topics", "topics", Portions("partitions", "partitions")), weight=_group_values
-)
-_ALTERED_OFFSETS = Portions("topics", "responses", Portions("partitions", "partitions"))
-_DELETED_OFFSETS = Portions("topics", "responses")
+_BATCHES = {"partition_data": _batch_values}
+_GROUPS = {"groups": _group_values}
 # A batch costs about a twentieth of what its partition does.
-_WRITTEN_STATES = (
-    Portions(
-        "topics", "results", Portions("partitions", "partitions", weight=lambda part: 1 + len(part.state_batches) // 20)
-    ),
-)
-_NEW_PARTITIONS = Portions("topics", "results")
-_ELECTED = Portions("topic_partitions", "replica_election_results", Portions("partitions", "partition_result"))
-_REASSIGNED = Portions("topics", "responses", Portions("partitions", "partitions"))
+_STATE_BATCHES: Weights = {"partitions": lambda partition: 1 + len(partition.state_batches) // 20}
+_CONFIGS = {"resources": _altered_values}
 # The bytes of a batch that count as one of the 2,000 values of a turn.
 VALUE_BYTES = 2048
 # And the characters of an id.
@@ -195,107 +156,109 @@ _STATES = 200
 
 
 _AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
-_STATES_AMONG_BROKERS = share_groups.states(_SHARE_STATES[0])
 # Share groups (KIP-932).
 SHARE_ROUTES = (
-    Route(ApiKey.SHARE_GROUP_HEARTBEAT, groups.consumer_member(), "groups.share.heartbeat", max_values=_MANY),
+    Route(ApiKey.SHARE_GROUP_HEARTBEAT, groups.consumer_member, "groups.share.heartbeat", max_values=_MANY),
     Route(
         ApiKey.SHARE_GROUP_DESCRIBE,
-        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members,
         "groups.share.describe",
-        portions=(_DESCRIBED_CONSUMER_GROUPS,),
+        is_cut=True,
+        weights={"group_ids": _id_values},
     ),
     Route(
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        share_groups.describe_offsets(),
+        share_groups.describe_offsets,
         max_values=500,
-        portions=(_DESCRIBED_OFFSETS,),
+        is_cut=True,
+        weights=_GROUPS,
     ),
     Route(
         ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-        share_groups.change_offsets(_ALTERED_OFFSETS, Operation.READ),
+        share_groups.change_offsets(Operation.READ),
         "groups.share.alter_offsets",
         max_values=500,
-        portions=(_ALTERED_OFFSETS,),
+        is_cut=True,
     ),
     Route(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
-        share_groups.change_offsets(_DELETED_OFFSETS, Operation.DELETE),
+        share_groups.change_offsets(Operation.DELETE),
         "groups.share.delete_offsets",
         max_values=500,
-        portions=(_DELETED_OFFSETS,),
+        is_cut=True,
     ),
     Route(ApiKey.SHARE_FETCH, groups.share_member, max_values=_MANY, is_whole=True),
     Route(ApiKey.SHARE_ACKNOWLEDGE, groups.share_member, max_values=_MANY, is_whole=True),
-    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
-    Route(ApiKey.READ_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_FEW, portions=_SHARE_STATES),
-    Route(ApiKey.WRITE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_WRITTEN_STATES),
-    Route(ApiKey.DELETE_SHARE_GROUP_STATE, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
-    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, _STATES_AMONG_BROKERS, max_values=_STATES, portions=_SHARE_STATES),
+    Route(ApiKey.INITIALIZE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
+    Route(ApiKey.READ_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_FEW, is_cut=True),
+    Route(ApiKey.WRITE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True, weights=_STATE_BATCHES),
+    Route(ApiKey.DELETE_SHARE_GROUP_STATE, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
+    Route(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, _AMONG_BROKERS, max_values=_STATES, is_cut=True),
 )
 
 # Only an API in this table is served. tests/broker/network/test_dispatcher.py sends every version of every route.
 ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
-    Route(ApiKey.PRODUCE, topics.produce(_PRODUCED), portions=(_PRODUCED,)),
+    Route(ApiKey.PRODUCE, topics.produce, is_cut=True, weights=_BATCHES),
     Route(
         ApiKey.FETCH, by_handler("READ on each TOPIC; CLUSTER_ACTION on the cluster for followers"), max_values=_MANY
     ),
-    Route(ApiKey.LIST_OFFSETS, topics.each_topic(_TOPICS[0], Operation.DESCRIBE), portions=_TOPICS),
+    Route(ApiKey.LIST_OFFSETS, topics.each_topic(Operation.DESCRIBE), is_cut=True),
     Route(
         ApiKey.METADATA,
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for; CREATE to create one"),
-        portions=(Portions("topics", "topics", identity=_by_name_and_id),),
+        is_cut=True,
     ),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
-    Route(ApiKey.OFFSET_COMMIT, groups.commit(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
+    Route(ApiKey.OFFSET_COMMIT, groups.commit, max_values=1_000, is_cut=True),
     Route(
         ApiKey.OFFSET_FETCH,
-        groups.fetch_offsets(_INDEXES),
-        portions=(Portions("groups", "groups", _INDEXES, identity=_by_group, weight=_group_values), _INDEXES),
+        groups.fetch_offsets,
+        is_cut=True,
+        weights=_GROUPS,
     ),
     Route(
         ApiKey.FIND_COORDINATOR,
         groups.coordinators,
-        portions=(Portions("coordinator_keys", "coordinators", identity=_by_name, weight=_id_values),),
+        is_cut=True,
+        weights={"coordinator_keys": _id_values},
     ),
-    Route(ApiKey.JOIN_GROUP, groups.join, "groups.join"),
+    Route(ApiKey.JOIN_GROUP, groups.member, "groups.join"),
     Route(ApiKey.HEARTBEAT, groups.member, "groups.heartbeat"),
-    Route(ApiKey.LEAVE_GROUP, groups.member, "groups.leave", portions=(Portions("members", "members"),)),
+    Route(ApiKey.LEAVE_GROUP, groups.member, "groups.leave", is_cut=True),
     Route(ApiKey.SYNC_GROUP, groups.member, "groups.sync", max_values=_MANY),
-    Route(ApiKey.DESCRIBE_GROUPS, groups.describe(_DESCRIBED_GROUPS), "groups.describe", portions=(_DESCRIBED_GROUPS,)),
-    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, groups.consumer_member(), "groups.consumer_heartbeat", max_values=_MANY),
+    Route(ApiKey.DESCRIBE_GROUPS, groups.describe, "groups.describe", is_cut=True, weights={"groups": _id_values}),
+    Route(ApiKey.CONSUMER_GROUP_HEARTBEAT, groups.consumer_member, "groups.consumer_heartbeat", max_values=_MANY),
     Route(
         ApiKey.CONSUMER_GROUP_DESCRIBE,
-        groups.describe_members(_DESCRIBED_CONSUMER_GROUPS),
+        groups.describe_members,
         "groups.describe_consumers",
-        portions=(_DESCRIBED_CONSUMER_GROUPS,),
+        is_cut=True,
+        weights={"group_ids": _id_values},
     ),
     Route(ApiKey.LIST_GROUPS, groups.list_all, "groups.list"),
     Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
-    Route(ApiKey.CREATE_TOPICS, topics.create(Portions("topics", "topics")), max_values=_MANY, is_whole=True),
+    Route(ApiKey.CREATE_TOPICS, topics.create, max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
         topics.delete,
         max_values=_FEW,
-        portions=(
-            Portions("topics", "responses", identity=_by_name_and_id),
-            Portions("topic_names", "responses", identity=_by_name),
-        ),
+        is_cut=True,
     ),
-    Route(ApiKey.DELETE_RECORDS, topics.each_topic(_TOPICS[0], Operation.DELETE), max_values=500, portions=_TOPICS),
+    Route(ApiKey.DELETE_RECORDS, topics.each_topic(Operation.DELETE), max_values=500, is_cut=True),
     # Kafka 4.3.1 declares version 6 and does not serve it yet.
     Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize, max_version=5),
-    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs(_TOPICS[0]), portions=_TOPICS),
-    Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers(_MARKERS), portions=(_MARKERS,)),
-    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets(_TOPICS[0]), max_values=1_000, portions=_TOPICS),
+    Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs, is_cut=True),
+    Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers, is_cut=True),
+    Route(ApiKey.TXN_OFFSET_COMMIT, transactions.commit_offsets, max_values=1_000, is_cut=True),
     Route(
         ApiKey.ADD_PARTITIONS_TO_TXN,
-        transactions.add_partitions(_ADDED),
+        transactions.add_partitions,
         "transactions.add_partitions",
-        portions=(_VERIFIED, _ADDED),
+        is_cut=True,
+        weights={"transactions": lambda each: _id_values(each.transactional_id)},
     ),
     Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets, "transactions.add_offsets"),
     Route(ApiKey.END_TXN, transactions.end, "transactions.end"),
@@ -305,41 +268,43 @@ ROUTES = (
     Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
     Route(
         ApiKey.DESCRIBE_CONFIGS,
-        cluster_access.configs(_DESCRIBED_CONFIGS, Operation.DESCRIBE_CONFIGS),
+        configs.configs(Operation.DESCRIBE_CONFIGS),
         max_values=_FEW,
-        portions=(_DESCRIBED_CONFIGS,),
+        is_cut=True,
     ),
     Route(
         ApiKey.ALTER_CONFIGS,
-        cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
+        configs.configs(Operation.ALTER_CONFIGS),
         max_values=_FEW,
-        portions=(_ALTERED_CONFIGS,),
+        is_cut=True,
+        weights=_CONFIGS,
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
     Route(ApiKey.SASL_AUTHENTICATE, open_to_all("it is how a client says who it is")),
     Route(
         ApiKey.CREATE_PARTITIONS,
-        topics.each_topic(_NEW_PARTITIONS, Operation.ALTER),
+        topics.each_topic(Operation.ALTER),
         max_values=_MANY,
-        portions=(_NEW_PARTITIONS,),
+        is_cut=True,
     ),
     Route(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        cluster_access.configs(_ALTERED_CONFIGS, Operation.ALTER_CONFIGS),
+        configs.configs(Operation.ALTER_CONFIGS),
         max_values=_FEW,
-        portions=(_ALTERED_CONFIGS,),
+        is_cut=True,
+        weights=_CONFIGS,
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
-    Route(ApiKey.ELECT_LEADERS, cluster_access.alter_replicas(_ELECTED), max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster_access.alter_replicas(_REASSIGNED), max_values=_MANY),
-    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster_access.list_reassignments(_INDEXES), max_values=_MANY),
+    Route(ApiKey.ELECT_LEADERS, cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster(Operation.DESCRIBE), max_values=_MANY),
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster_access.log_dirs, max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster(Operation.DESCRIBE), max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
     Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
     Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
@@ -347,24 +312,26 @@ ROUTES = (
     Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(
         ApiKey.DELETE_GROUPS,
-        groups.each_group(_DELETED_GROUPS, Operation.DELETE),
+        groups.each_group(Operation.DELETE),
         "groups.delete",
         max_values=_FEW,
-        portions=(_DELETED_GROUPS,),
+        is_cut=True,
+        weights={"groups_names": _id_values},
     ),
-    Route(ApiKey.OFFSET_DELETE, groups.delete_offsets(_TOPICS[0]), "groups.delete_offsets", portions=_TOPICS),
+    Route(ApiKey.OFFSET_DELETE, groups.delete_offsets, "groups.delete_offsets", is_cut=True),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS)),
-    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster_access.alter_quotas, portions=(Portions("entries", "entries"),)),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster_access.describe_credentials),
-    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster_access.alter_credentials),
+    Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster(Operation.ALTER_CONFIGS), is_cut=True),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, cluster(Operation.DESCRIBE)),
+    Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster(Operation.ALTER)),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
     Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
-    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers(_INDEXES), portions=(_INDEXES,)),
+    Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers, is_cut=True),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
-        transactions.describe(_DESCRIBED_TRANSACTIONS),
+        transactions.describe,
         "transactions.describe",
-        portions=(_DESCRIBED_TRANSACTIONS,),
+        is_cut=True,
+        weights={"transactional_ids": _id_values},
     ),
     Route(ApiKey.LIST_TRANSACTIONS, transactions.list_all, "transactions.list"),
     *SHARE_ROUTES,
@@ -385,7 +352,7 @@ OWN_ROUTES: tuple[Route, ...] = (
     Route(OwnApiKey.ODRADEK_JOIN_QUERY, transactions.join_query, "transactions.queries.join"),
     Route(
         OwnApiKey.ODRADEK_END_QUERY_BATCH,
-        transactions.end_query_batch(),
+        transactions.end_query_batch,
         "transactions.queries.end",
         max_values=MAX_PARTICIPANTS,
     ),

@@ -114,7 +114,7 @@ async def test_a_request_of_as_many_values_as_one_turn_handles(measured: Measure
 
 
 @pytest.mark.parametrize(
-    "route", [each for each in ALONE_ROUTES if each.portions or each.is_whole], ids=lambda route: route.key.name
+    "route", [each for each in ALONE_ROUTES if each.is_cut or each.is_whole], ids=lambda route: route.key.name
 )
 async def test_a_request_of_more_values_is_handled_in_portions(measured: MeasuredBroker, route: Route) -> None:
     turns: dict[str, int] = {}

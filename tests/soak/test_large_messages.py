@@ -89,7 +89,7 @@ async def make_topic(address: str) -> None:
 
 def at_the_limit(route: Route, version: int) -> Iterator[tuple[str, Message]]:
     """Yield the largest requests that are decoded: as many values as may be, or as many bytes."""
-    values = MAX_VALUES - 10 if route.portions else route.max_values
+    values = MAX_VALUES - 10 if route.is_cut else route.max_values
     for shape, request in fitting(route, version, values):
         if sum(map(len, frame.encode_request(route.key, version, 1, "", request))) <= MAX_VALUES_BYTES:
             yield shape, request

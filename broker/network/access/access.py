@@ -1,25 +1,28 @@
 """Access: what an API requires, as a value that stands beside its route.
 
 A check gets the caller, the request and the way on, which takes what is allowed of the request to the handler. It
-returns the response, with an error for each thing that is denied. A check that leaves the question to the handler
-passes everything on: the handler asks its context.
+returns the response, with an error for each thing that is denied. The shape of the API says where the things are that
+a check asks about, and where their errors go. Where everything is denied the handler has nothing to do.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar, cast
 
 from ....protocol.apis import key_of, message
-from ....protocol.errors import ErrorCode, KafkaError
-from ....protocol.schema import Message, Struct
+from ....protocol.errors import ErrorCode
+from ....protocol.primitives import ZERO_UUID
+from ....protocol.shapes import answers
+from ....protocol.shapes.portions import with_field
+from ....protocol.shapes.shape import Items
+from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...turns import LargeResponse
-from ..large_messages import Handled, Portions
+from ..large_messages import Handled
 from .caller import Caller, Proceed
 
 # The bits of operations that nobody asked for, or of what has an error.
@@ -27,8 +30,9 @@ NOT_ASKED = -(2**31)
 
 Result = Handled | asyncio.Future[Any]
 Check = Callable[[Caller, Any, Proceed], Result]
-Changed = TypeVar("Changed", bound=Struct)
 Item = TypeVar("Item")
+# Names the resource of an item. None: the handler rejects the item, or everyone may ask for it.
+NameOf = Callable[[Caller, Items, Any], str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,89 +55,49 @@ def by_handler(needs: str) -> Access:
     return Access(needs, lambda caller, request, proceed: proceed(request))
 
 
-def _reject(caller: Caller, request: Any) -> Any:
-    raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+def refuse(caller: Caller, request: Any, code: ErrorCode, text: str | None = None) -> Any:
+    """Return the response that denies everything that a request asks for."""
+    response = answers.rejection(request, caller.api_version, int(code), text)
+    # DescribeLogDirs below version 3 has no place for an error: no directories are told.
+    return message(key_of(caller.api_key), "response")() if response is None else response
 
 
-def cluster(operation: Operation, deny: Callable[[Caller, Any], Any] = _reject) -> Access:
-    """Return the access of an API that needs one operation on the cluster.
+def refused(caller: Caller, items: Items, denied: list[Any], code: ErrorCode, text: str | None = None) -> list[Any]:
+    """Return the results that deny items, or all that is in them."""
+    return answers.rejected(caller.api_key, items, denied, caller.api_version, int(code), text)
 
-    `deny` returns the response that is a denial, or raises its error.
-    """
+
+def cluster(operation: Operation) -> Access:
+    """Return the access of an API that needs one operation on the cluster."""
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        return proceed(request) if caller.may_cluster(operation) else deny(caller, request)
+        return proceed(request) if caller.may_cluster(operation) else refuse(caller, request, code, code.text)
 
     return Access(f"{operation.name} on the cluster", check)
-
-
-def with_field(struct: Changed, name: str, value: Any) -> Changed:
-    """Return a copy of a request with one field replaced."""
-    changed = copy(struct)
-    setattr(changed, name, value)
-    return changed
 
 
 def split(items: list[Item], is_allowed: Callable[[Item], bool]) -> tuple[list[Item], list[Item]]:
     """Return the items that are allowed, and those that are denied."""
     allowed: list[Item] = []
-    refused: list[Item] = []
+    denied: list[Item] = []
     for item in items:
-        (allowed if is_allowed(item) else refused).append(item)
-    return allowed, refused
+        (allowed if is_allowed(item) else denied).append(item)
+    return allowed, denied
 
 
-def denied(caller: Caller, portions: Portions, items: list[Any], code: ErrorCode, message_text: str = "") -> list[Any]:
-    """Return results of the caller's API that say `code` for each of the items and all that is in them."""
-    return _denied(message(key_of(caller.api_key), "response"), portions, items, code, message_text)
-
-
-def all_denied(caller: Caller, request: Message, portions: Portions, code: ErrorCode, text: str = "") -> Any:
-    """Return the response that says `code` for everything that a request names."""
-    response = message(key_of(caller.api_key), "response")()
-    setattr(response, portions.results, denied(caller, portions, getattr(request, portions.items) or [], code, text))
-    return response
-
-
-def _denied(owner: type[Struct], portions: Portions, items: list[Any], code: ErrorCode, text: str) -> list[Any]:
-    made = next(field for field in owner.FIELDS if field.name == portions.results).struct()
-    results: list[Any] = []
-    for item in items:
-        result = made()
-        _name_as(result, item)
-        if portions.inner is None:
-            error = next((field.name for field in made.FIELDS if field.name.endswith("error_code")), None)
-            if error is not None:
-                setattr(result, error, int(code))
-            if hasattr(result, "error_message"):
-                setattr(result, "error_message", text or None)  # noqa: B010 - a struct whose class has the field
-        else:
-            inner = _denied(made, portions.inner, getattr(item, portions.inner.items) or [], code, text)
-            setattr(result, portions.inner.results, inner)
-        results.append(result)
-    return results
-
-
-# Fields that name what a result is about.
-_IDENTITIES = frozenset(
-    "name topic topic_id topic_name group_id index partition partition_index producer_id".split()  # noqa: SIM905
-) | frozenset({"resource_type", "resource_name"})
-# Offsets that a denied partition does not have.
-_UNKNOWN_OFFSETS = frozenset({"base_offset", "committed_offset", "low_watermark"})
-
-
-def _name_as(result: Struct, item: Any) -> None:
-    """Let a result name what a request's item names."""
-    names = [field.name for field in result.FIELDS]
-    for name in _UNKNOWN_OFFSETS.intersection(names):
-        setattr(result, name, -1)
-    if not isinstance(item, Struct):
-        first = next(name for name in names if "error" not in name)
-        setattr(result, first, item)
-        return
-    for field in item.FIELDS:
-        if field.name in _IDENTITIES and field.name in names:
-            setattr(result, field.name, getattr(item, field.name))
+def answered(caller: Caller, request: Any, items: Items, rest: list[Any], results: list[Any], proceed: Proceed) -> Any:
+    """Return what the handler answers for the rest of the items, and the results of those that are denied."""
+    if not results:
+        return proceed(request)
+    if not rest:
+        response = message(key_of(caller.api_key), "response")()
+        setattr(response, items.results, results)
+        return response
+    return amended(
+        proceed(with_field(request, items.items, rest)),
+        lambda response: getattr(response, items.results).extend(results),
+    )
 
 
 def amended(result: Any, amend: Callable[[Any], Iterator[int] | None]) -> Any:
@@ -194,20 +158,17 @@ def keep_allowed(items: list[Any], may: Callable[[Any], bool]) -> Iterator[int]:
     items[:] = kept
 
 
-def whole(
-    operation: Operation, resource_type: ResourceType, field: str, code: ErrorCode, portions: Portions | None = None
-) -> Access:
+def whole(operation: Operation, resource_type: ResourceType, field: str, code: ErrorCode) -> Access:
     """Return the access of an API that needs one operation on the resource that a field of the request names.
 
-    A denial is an error of the response; with `portions` one of everything that the request names.
+    A request without a name is invalid; its handler says so.
     """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may(operation, resource_type, getattr(request, field)):
+        name = getattr(request, field)
+        if name is None or caller.may(operation, resource_type, name):
             return proceed(request)
-        if portions is None:
-            raise KafkaError(code)
-        return all_denied(caller, request, portions, code)
+        return refuse(caller, request, code, code.text)
 
     return Access(f"{operation.name} on the {resource_type.name} of the request", check)
 
@@ -223,32 +184,38 @@ def both(first: Access, second: Access) -> Access:
     return Access(f"{first.needs}; {second.needs}", check)
 
 
+def named(caller: Caller, items: Items, item: Any) -> str | None:
+    """Return what an item is called: a topic by its id, too. None for an id that no topic has."""
+    name = items.names[0][0]
+    if items.kind == "topic" and len(items.names) > 1:
+        topic_id: bytes = getattr(item, items.names[1][0])
+        if topic_id != ZERO_UUID:
+            topic = caller.services.topics.by_id(topic_id)
+            return None if topic is None else topic.name
+    return getattr(item, name) if name else item
+
+
 def each(
-    portions: Portions,
     operation: Operation,
     resource_type: ResourceType,
     code: ErrorCode,
-    name_of: Callable[[Caller, Any], str | None],
-    text: str = "",
+    name_of: NameOf = named,
+    text: str | None = None,
 ) -> Access:
-    """Return the access of an API that needs one operation on each resource of a list.
+    """Return the access of an API that needs one operation on each resource of its list.
 
-    `name_of` names the resource of an item. None: the handler rejects the item, or everyone may ask for it.
     `text` is the message of a denial, where Kafka has one.
     """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        items = lists_in(caller.api_key, caller.api_version)[0]
+
         def is_allowed(item: Any) -> bool:
-            name = name_of(caller, item)
+            name = name_of(caller, items, item)
             return name is None or caller.may(operation, resource_type, name)
 
-        rest, refused = split(getattr(request, portions.items) or [], is_allowed)
-        if not refused:
-            return proceed(request)
-        results = denied(caller, portions, refused, code, text)
-        return amended(
-            proceed(with_field(request, portions.items, rest)),
-            lambda response: getattr(response, portions.results).extend(results),
-        )
+        rest, denied = split(getattr(request, items.items) or [], is_allowed)
+        results = refused(caller, items, denied, code, text) if denied else []
+        return answered(caller, request, items, rest, results, proceed)
 
     return Access(f"{operation.name} on each {resource_type.name}", check)

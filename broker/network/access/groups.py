@@ -6,65 +6,57 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.errors import ErrorCode
+from ....protocol.shapes.portions import with_field
+from ....protocol.shapes.shape import Items
+from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from ..large_messages import Portions
 from .access import (
     NOT_ASKED,
     Access,
     Result,
-    all_denied,
     amended,
     amending,
+    answered,
     both,
-    denied,
     each,
     keep_allowed,
+    named,
+    refuse,
+    refused,
     split,
     whole,
-    with_field,
 )
 from .caller import Caller, Proceed
-from .topics import each_topic, topic_of
+from .topics import each_topic
 
 _DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _GROUP = ResourceType.GROUP
-# From which version of OffsetFetch on a group has an error of its own, and a request several groups.
-_FIRST_WITH_ERROR = 2
-_FIRST_WITH_GROUPS = 8
-# From this version on a JoinGroup that failed names no protocol.
-_FIRST_WITHOUT_PROTOCOL = 7
 
 
 # Access to what a member of a group does.
 member = whole(Operation.READ, _GROUP, "group_id", _DENIED)
+# Access to what a member of a share group fetches and acknowledges. Its handler asks about the topics.
+share_member = Access(f"{member.needs}; READ on each TOPIC", member.check)
+# Access to OffsetCommit.
+commit = both(member, each_topic(Operation.READ))
+# Access to OffsetDelete.
+delete_offsets = both(whole(Operation.DELETE, _GROUP, "group_id", _DENIED), each_topic(Operation.READ))
 
 
-@partial(Access, "READ on the GROUP of the request")
-def join(caller: Caller, request: Any, proceed: Proceed) -> Result:
-    """Access to JoinGroup."""
-    if caller.may(Operation.READ, _GROUP, request.group_id):
-        return proceed(request)
-    from ....protocol.messages.join_group import JoinGroupResponse
-
-    protocol = None if caller.api_version >= _FIRST_WITHOUT_PROTOCOL else ""
-    return JoinGroupResponse(error_code=int(_DENIED), protocol_name=protocol)
-
-
-def each_group(portions: Portions, operation: Operation) -> Access:
+def each_group(operation: Operation) -> Access:
     """Return the access of an API that needs one operation on each group of its list."""
-    return each(portions, operation, _GROUP, _DENIED, lambda caller, group: group)
+    return each(operation, _GROUP, _DENIED)
 
 
-def describe(portions: Portions) -> Access:
-    """Return the access of DescribeGroups, which tells what else the client may do to a group."""
+def _describe(caller: Caller, request: Any, response: Any) -> None:
+    for group in response.groups:
+        _tell_operations(caller, request, group)
 
-    def amend(caller: Caller, request: Any, response: Any) -> None:
-        for group in response.groups:
-            _tell_operations(caller, request, group)
 
-    return amending(each_group(portions, Operation.DESCRIBE), amend)
+# Access to DescribeGroups, which tells what else the client may do to a group.
+describe = amending(each_group(Operation.DESCRIBE), _describe)
 
 
 def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
@@ -72,39 +64,26 @@ def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
         group.authorized_operations = caller.operations(_GROUP, group.group_id)
 
 
-def consumer_member() -> Access:
-    """Return the access of ConsumerGroupHeartbeat. One topic that is denied denies the whole subscription."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        for topic in request.subscribed_topic_names or ():
-            if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic):
-                raise KafkaError(_TOPIC_DENIED)
-        return proceed(request)
-
-    return both(member, Access("DESCRIBE on each TOPIC that it subscribes by name", check))
-
-
-@partial(Access, "READ on the GROUP; READ on each TOPIC")
-def share_member(caller: Caller, request: Any, proceed: Proceed) -> Result:
-    """Access to what a member of a share group fetches and acknowledges. Its handler checks the topics."""
-    # A request without a group is invalid; the handler says so.
-    if request.group_id is not None and not caller.may(Operation.READ, _GROUP, request.group_id):
-        raise KafkaError(_DENIED)
+@partial(Access, "DESCRIBE on each TOPIC that it subscribes by name")
+def _subscriber(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    for topic in request.subscribed_topic_names or ():
+        if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic):
+            return refuse(caller, request, _TOPIC_DENIED, _TOPIC_DENIED.text)
     return proceed(request)
 
 
-def describe_members(portions: Portions) -> Access:
-    """Return the access of ConsumerGroupDescribe and ShareGroupDescribe.
+# Access to ConsumerGroupHeartbeat and ShareGroupHeartbeat. One topic that is denied denies the whole subscription.
+consumer_member = both(member, _subscriber)
 
-    A group with a topic that is denied is denied as a whole.
-    """
 
-    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
-        for group in response.groups:
-            yield from _hide_members(caller, group)
-            _tell_operations(caller, request, group)
+def _hide(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+    for group in response.groups:
+        yield from _hide_members(caller, group)
+        _tell_operations(caller, request, group)
 
-    return amending(each_group(portions, Operation.DESCRIBE), amend, "; DESCRIBE on each TOPIC of its members")
+
+# Access to ConsumerGroupDescribe and ShareGroupDescribe. A group with a topic that is denied is denied as a whole.
+describe_members = amending(each_group(Operation.DESCRIBE), _hide, "; DESCRIBE on each TOPIC of its members")
 
 
 def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
@@ -116,22 +95,14 @@ def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
             topics |= {topic.topic_name for topic in assignment.topic_partitions} if assignment is not None else set()
         for name in topics:
             if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
-                group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
-                group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
+                _deny_group(group)
                 return
         yield 1 + len(topics)
 
 
-def commit(portions: Portions) -> Access:
-    """Return the access of OffsetCommit."""
-    group = whole(Operation.READ, _GROUP, "group_id", _DENIED, portions)
-    return both(group, each_topic(portions, Operation.READ))
-
-
-def delete_offsets(portions: Portions) -> Access:
-    """Return the access of OffsetDelete."""
-    group = whole(Operation.DELETE, _GROUP, "group_id", _DENIED)
-    return both(group, each_topic(portions, Operation.READ))
+def _deny_group(group: Any) -> None:
+    group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
+    group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
 
 
 @partial(Access, "DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")
@@ -146,115 +117,87 @@ def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
 
 
-def fetch_offsets(portions: Portions) -> Access:
-    """Return the access of OffsetFetch: the group, then its topics.
+@partial(Access, "DESCRIBE on the GROUP; DESCRIBE on each TOPIC, others are left out where all are asked for")
+def fetch_offsets(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to OffsetFetch: each group, then its topics."""
+    items = lists_in(caller.api_key, caller.api_version)[0]
+    if items.kind == "group":
+        return _fetch_of_groups(caller, items, request, proceed)
+    if not caller.may(Operation.DESCRIBE, _GROUP, request.group_id):
+        return refuse(caller, request, _DENIED)
+    allowed, denied = _split(caller, items, request)
+    results = refused(caller, items, denied, _TOPIC_DENIED)
 
-    `portions` are those of the versions that ask for one group.
-    """
+    def amend(response: Any) -> None:
+        _leave_out(caller, items, response, request.topics is None)
+        response.topics.extend(results)
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.api_version >= _FIRST_WITH_GROUPS:
-            return _fetch_of_groups(caller, request, proceed)
-        if not caller.may(Operation.DESCRIBE, _GROUP, request.group_id):
-            if caller.api_version >= _FIRST_WITH_ERROR:
-                raise KafkaError(_DENIED)
-            return all_denied(caller, request, portions, _DENIED)
-        allowed, refused = _split(caller, request)
-        results = denied(caller, portions, refused, _TOPIC_DENIED)
-
-        def amend(response: Any) -> None:
-            _hide(caller, response, request.topics is None)
-            response.topics.extend(results)
-
-        return amended(proceed(allowed), amend)
-
-    return Access("DESCRIBE on the GROUP; DESCRIBE on each TOPIC, others are left out where all are asked for", check)
+    return amended(proceed(allowed), amend)
 
 
-def _fetch_of_groups(caller: Caller, request: Any, proceed: Proceed) -> Result:
+def _fetch_of_groups(caller: Caller, items: Items, request: Any, proceed: Proceed) -> Result:
     """Check a request for several groups."""
-    from ....protocol.messages.offset_fetch import OffsetFetchResponseGroup
-
-    groups: list[Any] = []
-    results: list[Any] = []
-    # By group: what is denied of it, and whether all of its topics are asked for.
-    denials: dict[str, list[Any]] = {}
-    whole_groups: set[str] = set()
-    for group in request.groups:
-        if not caller.may(Operation.DESCRIBE, _GROUP, group.group_id):
-            results.append(OffsetFetchResponseGroup(group.group_id, [], int(_DENIED)))
-            continue
-        allowed, refused = _split(caller, group)
-        groups.append(allowed)
-        if group.topics is None:
-            whole_groups.add(group.group_id)
-        elif refused:
-            denials[group.group_id] = _topics_denied(refused)
+    inner = items.inner
+    assert inner is not None
+    named_groups, denied = split(request.groups, lambda group: caller.may(Operation.DESCRIBE, _GROUP, group.group_id))
+    asked = {group.group_id: _split(caller, inner, group) for group in named_groups}
+    results = refused(caller, items, denied, _DENIED)
+    rest = [group for group, _ in asked.values()]
 
     def amend(response: Any) -> None:
         for group in response.groups:
-            _hide(caller, group, group.group_id in whole_groups)
+            allowed, hidden = asked[group.group_id]
+            _leave_out(caller, inner, group, allowed.topics is None)
             if not group.error_code:
-                group.topics.extend(denials.get(group.group_id, ()))
-        response.groups.extend(results)
+                group.topics.extend(refused(caller, inner, hidden, _TOPIC_DENIED))
 
-    return amended(proceed(with_field(request, "groups", groups)), amend)
-
-
-def _topics_denied(topics: list[Any]) -> list[Any]:
-    from ....protocol.messages.offset_fetch import OffsetFetchResponsePartitions, OffsetFetchResponseTopics
-
-    def partition(index: int) -> Any:
-        return OffsetFetchResponsePartitions(index, -1, -1, "", int(_TOPIC_DENIED))
-
-    return [
-        OffsetFetchResponseTopics(each.name, each.topic_id, list(map(partition, each.partition_indexes)))
-        for each in topics
-    ]
+    allowed = with_field(request, "groups", rest)
+    return answered(caller, allowed, items, rest, results, lambda asked: amended(proceed(asked), amend))
 
 
-def _split(caller: Caller, struct: Any) -> tuple[Any, list[Any]]:
+def _split(caller: Caller, items: Items, struct: Any) -> tuple[Any, list[Any]]:
     """Return a request or its group with the topics that are allowed, and the others."""
     if struct.topics is None:
         return struct, []
 
     def is_allowed(topic: Any) -> bool:
-        name = topic_of(caller, topic)
+        name = named(caller, items, topic)
         return name is None or caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
-    allowed, refused = split(struct.topics, is_allowed)
-    return with_field(struct, "topics", allowed), refused
+    allowed, denied = split(struct.topics, is_allowed)
+    return with_field(struct, "topics", allowed), denied
 
 
-def _hide(caller: Caller, struct: Any, are_all: bool) -> None:
+def _leave_out(caller: Caller, items: Items, struct: Any, are_all: bool) -> None:
     """Leave topics out of a group's offsets where the client has asked for all, and may not see them."""
     if are_all:
-        for _ in keep_allowed(struct.topics, lambda topic: _may_see(caller, topic)):
+        for _ in keep_allowed(struct.topics, lambda topic: _may_see(caller, items, topic)):
             pass
 
 
-def _may_see(caller: Caller, topic: Any) -> bool:
-    name = topic_of(caller, topic)
+def _may_see(caller: Caller, items: Items, topic: Any) -> bool:
+    name = named(caller, items, topic)
     return name is not None and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
 
 
 @partial(Access, "DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups")
 def coordinators(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to FindCoordinator: DESCRIBE on the group or transactional id, CLUSTER_ACTION for shares."""
-    is_list = caller.api_version >= 4
-    keys = request.coordinator_keys if is_list else [request.key]
-    refused = {key: code for key in keys if (code := _coordinator_error(caller, request.key_type, key))}
-    if not refused:
-        return proceed(request)
-    if not is_list:
-        return _no_coordinator(refused[request.key])
-    results = _no_coordinators(refused)
-    rest = [key for key in keys if key not in refused]
-    if not rest:
-        # Nothing is to be looked for, and no topic of coordinators to be created.
-        return _response_of(results)
-    allowed = with_field(request, "coordinator_keys", rest)
-    return amended(proceed(allowed), lambda response: response.coordinators.extend(results))
+    lists = lists_in(caller.api_key, caller.api_version)
+    if not lists:
+        code = _coordinator_error(caller, request.key_type, request.key)
+        return proceed(request) if code is None else refuse(caller, request, code, code.text)
+    rest: list[str] = []
+    results: list[Any] = []
+    for key in request.coordinator_keys:
+        code = _coordinator_error(caller, request.key_type, key)
+        if code is None:
+            rest.append(key)
+        else:
+            # Kafka says in words only that share groups are for brokers.
+            text = code.text if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+            results += refused(caller, lists[0], [key], code, text)
+    return answered(caller, request, lists[0], rest, results, proceed)
 
 
 def _coordinator_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:
@@ -266,23 +209,3 @@ def _coordinator_error(caller: Caller, key_type: int, key: str) -> ErrorCode | N
     if key_type == 2 and not caller.may_cluster(Operation.CLUSTER_ACTION):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return None
-
-
-def _no_coordinator(code: ErrorCode) -> Any:
-    from ....protocol.messages.find_coordinator import FindCoordinatorResponse
-
-    return FindCoordinatorResponse(error_code=int(code), error_message=code.text, node_id=-1, host="", port=-1)
-
-
-def _no_coordinators(refused: dict[str, ErrorCode]) -> list[Any]:
-    from ....protocol.messages.find_coordinator import Coordinator
-
-    # Kafka says in words only that share groups are for brokers.
-    texts = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED.text}
-    return [Coordinator(key, -1, "", -1, int(code), texts.get(code, "")) for key, code in refused.items()]
-
-
-def _response_of(coordinators: list[Any]) -> Any:
-    from ....protocol.messages.find_coordinator import FindCoordinatorResponse
-
-    return FindCoordinatorResponse(coordinators=coordinators)

@@ -14,11 +14,13 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.primitives import ZERO_UUID
+from ....protocol.shapes.portions import with_field
+from ....protocol.shapes.shape import Items
+from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import check_name
 from ..connection import CloseConnection
-from ..large_messages import Portions
-from .access import Access, Result, all_denied, amended, denied, each, split, with_field
+from .access import Access, Result, amended, answered, each, refuse, refused, split
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -29,50 +31,38 @@ _MAGIC_AT, _ATTRIBUTES_AT = 16, 22
 _TRANSACTIONAL = 0x10
 
 
-def topic_of(caller: Caller, item: Any) -> str | None:
-    """Return the name of a topic that a request names, also by its id; None for an id that no topic has."""
-    topic_id: bytes = getattr(item, "topic_id", ZERO_UUID)
-    if topic_id == ZERO_UUID:
-        return item.name if hasattr(item, "name") else item.topic
-    topic = caller.services.topics.by_id(topic_id)
-    return None if topic is None else topic.name
-
-
-def each_topic(portions: Portions, operation: Operation) -> Access:
+def each_topic(operation: Operation) -> Access:
     """Return the access of an API that needs one operation on each topic of its list."""
-    return each(portions, operation, _TOPIC, _DENIED, topic_of)
+    return each(operation, _TOPIC, _DENIED)
 
 
 # -- Produce
 
 
-def produce(portions: Portions) -> Access:
-    """Return the access of Produce. Transactional batches need a transactional id, too."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        # Without a transactional id a partition rejects transactional batches itself.
-        transactional_id = request.transactional_id
-        if transactional_id is not None and _is_transactional(request) and not _may_use(caller, transactional_id):
-            if request.acks == 0:
-                raise CloseConnection("acks=0 without WRITE on the transactional id")
-            return all_denied(caller, request, portions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        # Without `split`, whose calls would be one in forty of a small request.
-        are_allowed = [
-            caller.may(_WRITE, _TOPIC, data.name) if data.name else _may_write_by_id(caller, data)
-            for data in request.topic_data
-        ]
-        if all(are_allowed):
-            return proceed(request)
-        rest: list[Any] = list(compress(request.topic_data, are_allowed))
-        refused: list[Any] = list(compress(request.topic_data, map(not_, are_allowed)))
-        result = proceed(with_field(request, "topic_data", rest))
+@partial(Access, "WRITE on each TOPIC; WRITE on the TRANSACTIONAL_ID for transactional batches")
+def produce(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to Produce. Transactional batches need a transactional id, too."""
+    # Without a transactional id a partition rejects transactional batches itself.
+    transactional_id = request.transactional_id
+    if transactional_id is not None and _is_transactional(request) and not _may_use(caller, transactional_id):
         if request.acks == 0:
-            # The batches of the other topics are appended.
-            raise CloseConnection("acks=0 without WRITE on a topic")
-        results = denied(caller, portions, refused, _DENIED)
-        return amended(result, lambda response: response.responses.extend(results))
-
-    return Access("WRITE on each TOPIC; WRITE on the TRANSACTIONAL_ID for transactional batches", check)
+            raise CloseConnection("acks=0 without WRITE on the transactional id")
+        return refuse(caller, request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    # Without `split`, whose calls would be one in forty of a small request.
+    are_allowed = [
+        caller.may(_WRITE, _TOPIC, data.name) if data.name else _may_write_by_id(caller, data)
+        for data in request.topic_data
+    ]
+    if all(are_allowed):
+        return proceed(request)
+    rest: list[Any] = list(compress(request.topic_data, are_allowed))
+    if request.acks == 0:
+        # The batches of the other topics are appended.
+        proceed(with_field(request, "topic_data", rest))
+        raise CloseConnection("acks=0 without WRITE on a topic")
+    (items,) = lists_in(caller.api_key, caller.api_version)
+    results = refused(caller, items, list(compress(request.topic_data, map(not_, are_allowed))), _DENIED)
+    return answered(caller, request, items, rest, results, proceed)
 
 
 def _is_transactional(request: Any) -> bool:
@@ -92,35 +82,31 @@ def _may_use(caller: Caller, transactional_id: str) -> bool:
 
 
 def _may_write_by_id(caller: Caller, data: Any) -> bool:
-    name = topic_of(caller, data)
-    return name is None or caller.may(_WRITE, _TOPIC, name)
+    topic = caller.services.topics.by_id(data.topic_id)
+    return topic is None or caller.may(_WRITE, _TOPIC, topic.name)
 
 
 # -- Creation and deletion
 
 
-def create(portions: Portions) -> Access:
-    """Return the access of CreateTopics: the cluster, or each topic."""
+@partial(Access, "CREATE on the cluster, or on each TOPIC; DESCRIBE_CONFIGS on a TOPIC to see its configs")
+def create(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to CreateTopics: the cluster, or each topic."""
+    may_all = caller.may_cluster(Operation.CREATE, audited=False)
+    times = Counter(topic.name for topic in request.topics)
 
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        may_all = caller.may_cluster(Operation.CREATE, audited=False)
-        times = Counter(topic.name for topic in request.topics)
+    def is_allowed(topic: Any) -> bool:
+        # The handler rejects a name that comes twice.
+        return may_all or times[topic.name] > 1 or caller.may(Operation.CREATE, _TOPIC, topic.name)
 
-        def is_allowed(topic: Any) -> bool:
-            # The handler rejects a name that comes twice.
-            return may_all or times[topic.name] > 1 or caller.may(Operation.CREATE, _TOPIC, topic.name)
+    def amend(response: Any) -> None:
+        for result in response.topics:
+            _hide_configs(caller, result)
 
-        rest, refused = split(request.topics, is_allowed)
-        results = denied(caller, portions, refused, _DENIED, "Authorization failed.")
-
-        def amend(response: Any) -> None:
-            for result in response.topics:
-                _hide_configs(caller, result)
-            response.topics.extend(results)
-
-        return amended(proceed(with_field(request, "topics", rest)), amend)
-
-    return Access("CREATE on the cluster, or on each TOPIC; DESCRIBE_CONFIGS on a TOPIC to see its configs", check)
+    (items,) = lists_in(caller.api_key, caller.api_version)
+    rest, denied = split(request.topics, is_allowed)
+    results = refused(caller, items, denied, _DENIED, "Authorization failed.")
+    return answered(caller, request, items, rest, results, lambda allowed: amended(proceed(allowed), amend))
 
 
 def _hide_configs(caller: Caller, result: Any) -> None:
@@ -137,20 +123,23 @@ def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
     if caller.may_cluster(Operation.DELETE, audited=False):
         return proceed(request)
-    by_state = caller.api_version >= 6
-    field = "topics" if by_state else "topic_names"
+    (items,) = lists_in(caller.api_key, caller.api_version)
     rest: list[Any] = []
-    refused: list[tuple[str | None, bytes]] = []
-    for item in getattr(request, field):
-        name, topic_id = (item.name, item.topic_id) if by_state else (item, ZERO_UUID)
+    results: list[Any] = []
+    for item in getattr(request, items.items):
+        name, topic_id = (item.name, item.topic_id) if items.items == "topics" else (item, ZERO_UUID)
         shown = _shown_if_denied(caller, name, topic_id)
-        rest.append(item) if shown is None else refused.append(shown)
-    results = _deletion_results(refused)
-    return amended(proceed(with_field(request, field, rest)), lambda response: response.responses.extend(results))
+        if shown is None:
+            rest.append(item)
+            continue
+        (result,) = refused(caller, items, [item], _DENIED, _DENIED.text)
+        result.name = shown[0]
+        results.append(result)
+    return answered(caller, request, items, rest, results, proceed)
 
 
-def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple[str | None, bytes] | None:
-    """Return the name and id that a client sees of a topic that it may not delete; None where the handler goes on."""
+def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple[str | None] | None:
+    """Return the name that a client sees of a topic that it may not delete; None where the handler goes on."""
     if (name is None) == (topic_id == ZERO_UUID):
         return None
     topic = caller.services.topics.by_id(topic_id) if name is None else caller.services.topics.get(name)
@@ -159,36 +148,28 @@ def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple
     found = topic.name if topic is not None else name or ""
     may_describe = caller.may(Operation.DESCRIBE, _TOPIC, found, audited=name is not None)
     if not may_describe:
-        return name, topic_id
+        return (name,)
     if topic is None or caller.may(Operation.DELETE, _TOPIC, found):
         return None
-    return found, topic_id
-
-
-def _deletion_results(refused: list[tuple[str | None, bytes]]) -> list[Any]:
-    from ....protocol.messages.delete_topics import DeletableTopicResult
-
-    return [DeletableTopicResult(name, topic_id, int(_DENIED), _DENIED.text) for name, topic_id in refused]
+    return (found,)
 
 
 # -- Descriptions
 
 
-def leader_epochs(portions: Portions) -> Access:
-    """Return the access of OffsetForLeaderEpoch: a broker's, or DESCRIBE on each topic."""
-    by_topic = each_topic(portions, Operation.DESCRIBE)
-    check_topics = by_topic.check
-    assert check_topics is not None
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.CLUSTER_ACTION, audited=False):
-            return proceed(request)
-        return check_topics(caller, request, proceed)
-
-    return Access(f"CLUSTER_ACTION on the cluster, or {by_topic.needs}", check)
+_each_described = each_topic(Operation.DESCRIBE)
 
 
-def _named_well(caller: Caller, item: Any) -> str | None:
+@partial(Access, f"CLUSTER_ACTION on the cluster, or {_each_described.needs}")
+def leader_epochs(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to OffsetForLeaderEpoch: a broker's, or DESCRIBE on each topic."""
+    if caller.may_cluster(Operation.CLUSTER_ACTION, audited=False):
+        return proceed(request)
+    assert _each_described.check is not None
+    return _each_described.check(caller, request, proceed)
+
+
+def _named_well(caller: Caller, items: Items, item: Any) -> str | None:
     try:
         check_name(item.name)
     except KafkaError:
@@ -196,15 +177,15 @@ def _named_well(caller: Caller, item: Any) -> str | None:
     return item.name
 
 
-def producers(portions: Portions) -> Access:
-    """Return the access of DescribeProducers, which rejects invalid names first."""
-    return each(portions, Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
+# Access to DescribeProducers, which rejects invalid names first.
+producers = each(Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
 
 
 @partial(Access, "READ on the TOPIC")
 def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Future[Any]:
     """Access to a lease of segments: what a Fetch needs."""
-    name = topic_of(caller, request)
+    topic = caller.services.topics.by_id(request.topic_id)
+    name = request.topic if request.topic_id == ZERO_UUID else topic and topic.name
     if name is not None and not caller.may(Operation.READ, _TOPIC, name):
-        raise KafkaError(_DENIED)
+        return refuse(caller, request, _DENIED, _DENIED.text)
     return proceed(request)

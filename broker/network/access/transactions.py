@@ -6,29 +6,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.errors import ErrorCode
+from ....protocol.shapes.portions import with_field
+from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from ..large_messages import Portions
-from .access import (
-    Access,
-    Result,
-    all_denied,
-    amending,
-    both,
-    denied,
-    each,
-    keep_allowed,
-    only_seen,
-    split,
-    whole,
-    with_field,
-)
+from .access import Access, Result, amending, both, each, keep_allowed, only_seen, refuse, refused, split, whole
 from .caller import Caller, Proceed
 from .topics import each_topic
 
 _DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-_GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
-_NOT_ATTEMPTED = ErrorCode.OPERATION_NOT_ATTEMPTED
+_CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _ID = ResourceType.TRANSACTIONAL_ID
 # AddPartitionsToTxn is a broker's own request from this version on.
 _FIRST_AMONG_BROKERS = 4
@@ -39,82 +26,65 @@ def initialize(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to InitProducerId: a transactional id, or for an idempotent producer any topic to write to."""
     if request.transactional_id is not None:
         if not caller.may(Operation.WRITE, _ID, request.transactional_id):
-            return _no_producer(_DENIED)
+            return refuse(caller, request, _DENIED)
     elif not (
         caller.may_cluster(Operation.IDEMPOTENT_WRITE, audited=False)
         or caller.may_by_type(Operation.WRITE, ResourceType.TOPIC)
     ):
-        return _no_producer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return refuse(caller, request, _CLUSTER_DENIED)
     return proceed(request)
-
-
-def _no_producer(code: ErrorCode) -> Any:
-    from ....protocol.messages.init_producer_id import InitProducerIdResponse
-
-    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
 
 
 # Access to EndTxn.
 end = whole(Operation.WRITE, _ID, "transactional_id", _DENIED)
 
-
+_group = whole(Operation.READ, ResourceType.GROUP, "group_id", ErrorCode.GROUP_AUTHORIZATION_FAILED)
 # Access to AddOffsetsToTxn.
-add_offsets = both(end, whole(Operation.READ, ResourceType.GROUP, "group_id", _GROUP_DENIED))
+add_offsets = both(end, _group)
+# Access to TxnOffsetCommit.
+commit_offsets = both(end, both(_group, each_topic(Operation.READ)))
 
 
-def commit_offsets(portions: Portions) -> Access:
-    """Return the access of TxnOffsetCommit."""
-    of_id = whole(Operation.WRITE, _ID, "transactional_id", _DENIED, portions)
-    of_group = whole(Operation.READ, ResourceType.GROUP, "group_id", _GROUP_DENIED, portions)
-    return both(of_id, both(of_group, each_topic(portions, Operation.READ)))
-
-
-def add_partitions(portions: Portions) -> Access:
-    """Return the access of AddPartitionsToTxn. One topic that is denied keeps all others out of the transaction."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.api_version >= _FIRST_AMONG_BROKERS:
-            if not caller.may_cluster(Operation.CLUSTER_ACTION):
-                raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-            return proceed(request)
-        if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
-            return all_denied(caller, request, portions, _DENIED)
-        rest, refused = split(
-            request.v3_and_below_topics, lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
+@partial(Access, "WRITE on the TRANSACTIONAL_ID; WRITE on each TOPIC; among brokers CLUSTER_ACTION")
+def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to AddPartitionsToTxn. One topic that is denied keeps all others out of the transaction."""
+    if caller.api_version >= _FIRST_AMONG_BROKERS:
+        return (
+            proceed(request)
+            if caller.may_cluster(Operation.CLUSTER_ACTION)
+            else refuse(caller, request, _CLUSTER_DENIED)
         )
-        if not refused:
-            return proceed(request)
-        response = all_denied(caller, with_field(request, portions.items, rest), portions, _NOT_ATTEMPTED)
-        results = denied(caller, portions, refused, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        getattr(response, portions.results).extend(results)
-        return response
-
-    return Access("WRITE on the TRANSACTIONAL_ID; WRITE on each TOPIC; among brokers CLUSTER_ACTION", check)
-
-
-def write_markers(portions: Portions) -> Access:
-    """Return the access of WriteTxnMarkers: an administrator's, or a broker's."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if caller.may_cluster(Operation.ALTER, audited=False) or caller.may_cluster(Operation.CLUSTER_ACTION):
-            return proceed(request)
-        return all_denied(caller, request, portions, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-
-    return Access("ALTER or CLUSTER_ACTION on the cluster", check)
+    if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
+        return refuse(caller, request, _DENIED)
+    (items,) = lists_in(caller.api_key, caller.api_version)
+    rest, denied = split(
+        request.v3_and_below_topics, lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
+    )
+    if not denied:
+        return proceed(request)
+    response = refuse(caller, with_field(request, items.items, rest), ErrorCode.OPERATION_NOT_ATTEMPTED)
+    getattr(response, items.results).extend(refused(caller, items, denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return response
 
 
-def describe(portions: Portions) -> Access:
-    """Return the access of DescribeTransactions."""
-    by_id = each(portions, Operation.DESCRIBE, _ID, _DENIED, lambda caller, name: name)
+@partial(Access, "ALTER or CLUSTER_ACTION on the cluster")
+def write_markers(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to WriteTxnMarkers: an administrator's, or a broker's."""
+    if caller.may_cluster(Operation.ALTER, audited=False) or caller.may_cluster(Operation.CLUSTER_ACTION):
+        return proceed(request)
+    return refuse(caller, request, _CLUSTER_DENIED)
 
-    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
-        def may_see(topic: Any) -> bool:
-            return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, audited=False)
 
-        for state in response.transaction_states:
-            yield from keep_allowed(state.topics, may_see)
+def _hide_topics(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+    def may_see(topic: Any) -> bool:
+        return caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, audited=False)
 
-    return amending(by_id, amend, "; TOPICs without DESCRIBE are left out")
+    for state in response.transaction_states:
+        yield from keep_allowed(state.topics, may_see)
+
+
+# Access to DescribeTransactions.
+describe = amending(each(Operation.DESCRIBE, _ID, _DENIED), _hide_topics, "; TOPICs without DESCRIBE are left out")
 
 
 # Access to ListTransactions: those that the client may describe.
@@ -128,15 +98,15 @@ list_all = only_seen("transaction_states", "transactional_id", _ID, "TRANSACTION
 join_query = whole(Operation.WRITE, _ID, "query_id", _DENIED)
 
 
-def end_query_batch() -> Access:
-    """Return the access of the end of a query's batch: the query id and each participant's transactional id."""
-
-    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        if not all(caller.may(Operation.WRITE, _ID, each.transactional_id) for each in request.participants):
-            raise KafkaError(_DENIED)
+@partial(Access, "WRITE on each participant's TRANSACTIONAL_ID")
+def _participants(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    if all(caller.may(Operation.WRITE, _ID, each.transactional_id) for each in request.participants):
         return proceed(request)
+    return refuse(caller, request, _DENIED, _DENIED.text)
 
-    return both(join_query, Access("WRITE on each participant's TRANSACTIONAL_ID", check))
+
+# Access to the end of a query's batch: the query id and each participant's transactional id.
+end_query_batch = both(join_query, _participants)
 
 
 # Access to the list of queries: those that the client may describe.

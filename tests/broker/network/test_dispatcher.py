@@ -18,7 +18,7 @@ from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.tests.support.mutations import EVERY_ROUTE
 from odradek.tests.support.raw import Raw
@@ -118,7 +118,7 @@ async def test_a_request_without_a_possible_answer_closes_the_connection_and_log
         await other.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
 
 
-async def test_an_error_that_a_version_has_no_field_for_closes_the_connection(
+async def test_an_error_that_a_response_has_no_place_for_closes_the_connection(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -127,5 +127,7 @@ async def test_an_error_that_a_version_has_no_field_for_closes_the_connection(
     monkeypatch.setattr(metadata, "handle", fail)
     async with await Raw.connect(broker.address) as raw:
         assert (await raw.ask(ApiKey.METADATA, 13, MetadataRequest(topics=[]))).error_code == ErrorCode.NOT_CONTROLLER
+        named = await raw.ask(ApiKey.METADATA, 12, MetadataRequest([MetadataRequestTopic(name="t")]))
+        assert [(each.name, each.error_code) for each in named.topics] == [("t", ErrorCode.NOT_CONTROLLER)]
         raw.send(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
         assert await raw.is_closed()

@@ -10,7 +10,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
-from odradek.broker.network.large_messages import Portions
 from odradek.broker.network.routes import ROUTES
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -25,14 +24,18 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
+from odradek.protocol.shapes.portions import Shaped, join, portions
+from odradek.protocol.shapes.table import lists_in
 from odradek.tests.support.raw import Raw
 
 MAX_VALUES = 10
 KIB = 1024
 
 
-def portions_of(key: ApiKey) -> Portions:
-    return next(route.portions[0] for route in ROUTES if route.key is key)
+def cut(request: Shaped, version: int) -> list[Shaped]:
+    """The portions of a request."""
+    cut = next(route.cut(version) for route in ROUTES if route.key == request.KEY)
+    return list(portions(request, cut.lists[0], MAX_VALUES, cut.weights))
 
 
 def answer(request: OffsetFetchRequest) -> OffsetFetchResponse:
@@ -69,28 +72,25 @@ def test_partitions_in_topics_in_groups_are_cut_and_joined(shape: list[list[int]
         for number, counts in enumerate(shape)
     ]
     request = OffsetFetchRequest(groups=groups)
-    cut = portions_of(ApiKey.OFFSET_FETCH)
-    joined: OffsetFetchResponse | None = None
-    for portion in cut.split(request, MAX_VALUES):
-        assert values_of(portion) <= MAX_VALUES
-        if joined is None:
-            joined = answer(portion)
-        else:
-            cut.join(joined, answer(portion))
+    first, *rest = cut(request, 8)
+    joined = answer(first)
+    for portion in rest:
+        join(joined, answer(portion), lists_in(ApiKey.OFFSET_FETCH, 8)[0])
+    assert all(values_of(portion) <= MAX_VALUES for portion in (first, *rest))
     assert joined == answer(request)
 
 
 def test_a_group_without_a_list_of_topics_stays_without_one() -> None:
     groups = [OffsetFetchRequestGroup(f"g{number}", topics=None) for number in range(3)]
-    (portion,) = portions_of(ApiKey.OFFSET_FETCH).split(OffsetFetchRequest(groups=groups), MAX_VALUES)
+    (portion,) = cut(OffsetFetchRequest(groups=groups), 8)
     assert [each.topics for each in portion.groups] == [None, None, None]
 
 
 def test_batches_are_cut_by_their_bytes() -> None:
     sent = [PartitionProduceData(at, bytes(9 * KIB)) for at in range(6)]
     request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
-    portions = list(portions_of(ApiKey.PRODUCE).split(request, MAX_VALUES))
-    assert [[each.index for topic in one.topic_data for each in topic.partition_data] for one in portions] == [
+    found = [[each.index for topic in one.topic_data for each in topic.partition_data] for one in cut(request, 9)]
+    assert found == [
         [0],
         [1],
         [2],

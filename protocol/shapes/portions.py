@@ -1,0 +1,71 @@
+"""Portions: a request cut into several of fewer values, whose responses are joined again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from typing import Any, TypeVar
+
+from ..schema import Struct
+from .shape import Items
+
+Shaped = TypeVar("Shaped", bound=Struct)
+# By the name of a list: how many values one of its items counts for, beside those inside it.
+Weights = Mapping[str, Callable[[Any], int]]
+
+
+def portions(request: Shaped, items: Items, max_values: int, weights: Weights) -> Iterator[Shaped]:
+    """Yield requests of at most `max_values` values each, which together are `request`."""
+    for portion, _ in _cut(request, items, max_values, weights):
+        yield portion
+
+
+def with_field(struct: Shaped, name: str, value: Any) -> Shaped:
+    """Return a copy with one field replaced."""
+    changed = copy(struct)
+    setattr(changed, name, value)
+    return changed
+
+
+def join(whole: Struct, part: Struct, items: Items) -> None:
+    """Add the results of a portion to those of the portions before it."""
+    results: list[Struct] = getattr(whole, items.results)
+    more: list[Struct] = getattr(part, items.results)
+    inner = items.inner
+    if inner is not None and results and more and _is_same(results[-1], more[0], inner):
+        join(results[-1], more[0], inner)
+        more = more[1:]
+    results.extend(more)
+
+
+def _cut(struct: Shaped, items: Items, max_values: int, weights: Weights) -> Iterator[tuple[Shaped, int]]:
+    """Yield (copy with some of the items, its number of values)."""
+    all_items = items.of(struct)
+    portion: list[Any] = []
+    size = 0
+    for item, values in _parts(all_items, items, max_values - 1, weights):
+        if portion and size + values > max_values:
+            yield with_field(struct, items.items, portion), size
+            portion, size = [], 0
+        portion.append(item)
+        size += values
+    # Null says something else than an empty list.
+    yield (with_field(struct, items.items, portion), size) if all_items else (struct, 0)
+
+
+def _parts(all_items: list[Any], items: Items, room: int, weights: Weights) -> Iterator[tuple[Any, int]]:
+    """Yield (item, its number of values). An item with a long list inside comes in several parts."""
+    weigh, inner = weights.get(items.items), items.inner
+    for item in all_items:
+        own = 1 if weigh is None else weigh(item)
+        if inner is None:
+            yield item, own
+            continue
+        for part, values in _cut(item, inner, room, weights):
+            yield part, values + own
+
+
+def _is_same(one: Struct, other: Struct, inner: Items) -> bool:
+    """Return whether two results are parts of the same item, which was cut."""
+    names = [each.name for each in one.FIELDS if each.name != inner.results]
+    return all(getattr(one, name) == getattr(other, name) for name in names)
