@@ -52,6 +52,7 @@ from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition_state import PartitionState
 from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
+from .turns import keeper
 
 if TYPE_CHECKING:
     # A broker that is alone imports nothing that only brokers of a cluster need.
@@ -237,6 +238,7 @@ class Broker:
         """Start, as the module describes. StartError says in one line what prevents it; nothing is left open then."""
         if self._running is not None:
             raise StartError("this broker is running already")
+        keeper().clock = self.clock.monotonic_ns
         member = await self._join()
         try:
             services = self._open(member)

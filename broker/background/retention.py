@@ -25,7 +25,7 @@ from ..threads import BackgroundWork, Work
 from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.topics import Topics
-from ..turns import Turns
+from ..turns import keeper
 from .file_removal import FileRemoval
 
 # To drop a segment takes a rename: a turn of the event loop takes a millisecond or two at most.
@@ -41,7 +41,6 @@ class RecordDeletion:
 
     def __init__(self, file_removal: FileRemoval) -> None:
         self._file_removal = file_removal
-        self._turns = Turns()
 
     def delete_records(self, partition: Partition, offset: int) -> None:
         """Make `offset` the log start offset at once; drop the segments below it in this and the next turns.
@@ -50,7 +49,7 @@ class RecordDeletion:
         """
         partition.log.advance_log_start(offset, 0)
         partition.note_log_start()
-        self._turns.add(self._drop_all(partition))
+        keeper().run(self._drop_all(partition))
 
     def drop_segments(self, partition: Partition) -> bool:
         """Drop a few segments that lie wholly below the log start offset; return whether there may be more."""

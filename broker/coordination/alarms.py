@@ -6,14 +6,12 @@ Setting a timer of an actor again costs no new entry in the broker's heap of tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from ..turns import in_turns
+from ..turns import keeper
 from .interfaces import Clock, TimerHandle, Timers
 
 EventT = TypeVar("EventT")
-# Ids that a sweep looks at in one turn of the event loop: one whose transaction is aborted takes 100 microseconds.
-IDS_A_TURN: Final = 100
 
 
 class _Alarm:
@@ -95,7 +93,7 @@ class Alarms(Generic[EventT]):
 
 
 class Sweep:
-    """Takes the steps of `work` every interval, one in each turn of the event loop, from `start` to `stop`."""
+    """Takes the steps of `work` every interval, in turns of the event loop, from `start` to `stop`."""
 
     def __init__(
         self, timers: Timers, clock: Clock, interval_ms: Callable[[], int], work: Callable[[], Iterator[None]]
@@ -118,7 +116,7 @@ class Sweep:
             self._timer = None
 
     def _run(self) -> None:
-        in_turns(self._round(self._timer))
+        keeper().run(self._round(self._timer))
 
     def _round(self, timer: TimerHandle | None) -> Iterator[None]:
         for _ in self._work():

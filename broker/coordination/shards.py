@@ -6,20 +6,17 @@ that it owns. `load` takes a partition over, `unload` gives it up: a change of a
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ..turns import keeper
 from .actor import Actor, Runtime
 from .interfaces import Clock, StateLog, Timers
 from .outcome import Loaded
 from .partition_hash import partition_for
 from .replay import Ended, Replay, Written
-
-# Records that a load reads in one turn of the event loop: a few milliseconds.
-ENTRIES_A_TURN = 500
 
 ActorT = TypeVar("ActorT", bound=Actor[Any, Any, Any])
 RecordT = TypeVar("RecordT")
@@ -119,29 +116,30 @@ class Shards(Generic[ActorT, RecordT]):
         # Before its first turn the partition may have got another leader.
         if self._loads.get(partition) is not load:
             return
+        await keeper().finish(self._load_while_wanted(partition, load))
+
+    def _load_while_wanted(self, partition: int, load: object) -> Iterator[None]:
         for _ in self._load(partition):
-            await asyncio.sleep(0)
+            yield
             if self._loads.get(partition) is not load:
                 return
 
     def _load(self, partition: int) -> Iterator[None]:
-        """Load a partition; each step reads some records."""
+        """Load a partition; each step reads a record."""
         self.loading.add(partition)
         replay = self._new_replay()
         try:
-            for number, entry in enumerate(self._log.entries(partition), 1):
+            for entry in self._log.entries(partition):
                 replay.take(entry)
-                if not number % ENTRIES_A_TURN:
-                    yield
+                yield
         except KafkaError as error:
             self._logger.error("%s-%d could not be loaded: %s", self._topic, partition, error.message)
             self.loading.discard(partition)
             return
         restored: dict[str, ActorT] = {}
-        for number, written in enumerate(replay.outcome(), 1):
+        for written in replay.outcome():
             self._restore(written, partition, restored)
-            if not number % ENTRIES_A_TURN:
-                yield
+            yield
         self.actors.update(restored)
         if self.companion is not None:
             self.companion.loaded(partition)

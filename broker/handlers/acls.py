@@ -6,7 +6,6 @@ Without an authorizer the requests are rejected with SECURITY_DISABLED, as in Ka
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -38,15 +37,13 @@ from ..security.acls import (
     mistake_in,
 )
 from ..services import Services
-from ..turns import VALUES_PER_TURN, LargeResponse, fill
+from ..turns import LargeResponse, fill, keeper
 
 # Kafka's bound of the ACLs that one request changes.
 MAX_CHANGED = 10_000
 # ACLs are in memory, and each start reads them. Kafka has no such bounds.
 MAX_ACLS = 20_000
 MAX_ACL_CHARS = 8 * 1024 * 1024
-# ACLs that the filters of a turn look at: less than a microsecond each.
-_LOOKS_PER_TURN = 20_000
 NO_AUTHORIZER = "No Authorizer is configured."
 # Kafka's own words: without the full stop.
 _NO_AUTHORIZER_TO_DESCRIBE = "No Authorizer is configured on the broker"
@@ -67,12 +64,10 @@ async def create_acls(services: Services, context: RequestContext, request: Crea
         return _none_created(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CREATED)
     acls: list[Acl] = []
     results: list[AclCreationResult] = []
-    for first in range(0, len(request.creations), VALUES_PER_TURN):
-        if first:
-            await asyncio.sleep(0)
-        some = list(map(_created, request.creations[first : first + VALUES_PER_TURN]))
-        acls += some
-        results += (_result(services, acl) for acl in some)
+    for acl in map(_created, request.creations):
+        acls.append(acl)
+        results.append(_result(services, acl))
+        await keeper().pause()
     added = dict.fromkeys(acl for acl, result in zip(acls, results, strict=True) if not result.error_code)
     new = [acl for acl in added if acl not in services.security.acls]
     if why := _too_many(services, new):
@@ -132,20 +127,21 @@ def describe_acls(
         return DescribeAclsResponse(error_code=int(error.code), error_message=text)
     # A code that Kafka does not know finds nothing, and is no error here.
     response = DescribeAclsResponse()
-    found = _matching(services, wanted)
-    return fill(response, _add(response, found), len(found))
+    return fill(response, _add(response, _looks(services, wanted)), len(services.security.acls))
 
 
-def _add(response: DescribeAclsResponse, acls: list[Acl]) -> Iterator[int]:
+def _add(response: DescribeAclsResponse, looks: Iterator[Acl | None]) -> Iterator[None]:
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for acl in acls:
+    for acl in looks:
+        yield
+        if acl is None:
+            continue
         pattern = acl.resource_type, acl.resource_name, acl.pattern_type
         resource = resources.get(pattern)
         if resource is None:
             resource = resources[pattern] = DescribeAclsResource(*pattern)
             response.resources.append(resource)
         resource.acls.append(AclDescription(acl.principal, acl.host, acl.operation, acl.permission))
-        yield 1
 
 
 async def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
@@ -161,15 +157,14 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
         return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
     results: list[DeleteAclsFilterResult] = []
     removed: dict[Acl, None] = {}
-    filters_per_turn = max(1, _LOOKS_PER_TURN // (1 + len(services.security.acls)))
     shown = 0
-    for at, wanted in enumerate(filters):
-        if at and at % filters_per_turn == 0:
-            await asyncio.sleep(0)
+    for wanted in filters:
+        await keeper().pause()
         if why := _mistake_in_filter(wanted):
             results.append(DeleteAclsFilterResult(int(ErrorCode.INVALID_REQUEST), why))
             continue
-        found = _matching(services, wanted)
+        found: list[Acl] = []
+        await keeper().finish(_note(found, _looks(services, wanted)))
         removed.update(dict.fromkeys(found))
         shown += len(found)
         if shown > MAX_CHANGED:
@@ -178,6 +173,13 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
     if errors := await services.security.change_acls((), removed):
         _note_errors(results, errors)
     return DeleteAclsResponse(filter_results=results)
+
+
+def _note(found: list[Acl], looks: Iterator[Acl | None]) -> Iterator[None]:
+    for acl in looks:
+        if acl is not None:
+            found.append(acl)
+        yield
 
 
 def _none_deleted(request: DeleteAclsRequest, code: ErrorCode, why: str) -> DeleteAclsResponse:
@@ -232,9 +234,9 @@ def _rejection(services: Services, context: RequestContext, operation: Operation
     return None if services.authorizer is not None else KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
-def _matching(services: Services, wanted: AclFilter) -> list[Acl]:
-    """Return the ACLs that a filter means."""
-    return [acl for acl in services.security.acls if wanted.matches(acl)]
+def _looks(services: Services, wanted: AclFilter) -> Iterator[Acl | None]:
+    """Yield the ACLs that a filter means, and None for each other one."""
+    return (acl if wanted.matches(acl) else None for acl in list(services.security.acls))
 
 
 def _mistake_in_filter(wanted: AclFilter) -> str:

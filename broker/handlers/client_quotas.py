@@ -160,11 +160,11 @@ def _matches(entity: Entity, wanted: _Names, is_strict: bool) -> bool:
     return all(kind in names and name in (None, names[kind]) for kind, name in wanted.items())
 
 
-def _add(services: Services, entries: list[EntryData], found: list[Entity]) -> Iterator[int]:
+def _add(services: Services, entries: list[EntryData], found: list[Entity]) -> Iterator[None]:
     for entity in found:
         values = services.security.quotas.get(entity)
         # It may be gone since the last turn.
         if values is not None:
             parts = [EntityData(kind, name or None) for kind, name in entity.names.items()]
             entries.append(EntryData(parts, [ValueData(*each) for each in values.items()]))
-        yield 2
+        yield

@@ -32,8 +32,6 @@ from .metadata import cluster_operations, controller_id, live_brokers
 
 BROKERS = 1
 CONTROLLERS = 2
-# So many are looked at while one value of a response is made.
-_SEGMENTS_PER_VALUE = 50
 
 
 def describe_cluster(
@@ -65,20 +63,14 @@ def odradek_describe_broker(
     """OdradekDescribeBroker, API key 30013, ours: the clock of this broker, and the damage found in its logs."""
     response = OdradekDescribeBrokerResponse(time_ms=services.clock.now_ms())
 
-    def add(partition: Partition) -> int:
+    def add(partition: Partition) -> None:
         if partition.is_online and (places := partition.log.damaged_places):
             response.damaged_places += places
             if len(response.damaged) < MAX_NAMED:
                 response.damaged.append(DamagedPartition(partition.topic, partition.index, places))
-        return _cost(partition)
 
     partitions = services.topics.partitions()
-    return fill(response, map(add, partitions), sum(map(_cost, partitions)))
-
-
-def _cost(partition: Partition) -> int:
-    """Return what a look at a partition costs, in values of a response."""
-    return 1 + len(partition.log.segments) // _SEGMENTS_PER_VALUE if partition.is_online else 1
+    return fill(response, map(add, partitions), 0)
 
 
 async def describe_log_dirs(
@@ -96,12 +88,12 @@ async def describe_log_dirs(
     # By data directory and topic: the partitions of a topic may lie in several.
     topics: dict[tuple[Path, str], DescribeLogDirsTopic] = {}
 
-    def add(partition: Partition) -> int:
+    def add(partition: Partition) -> None:
         if not partition.is_online:
-            return 1  # since an earlier turn
+            return  # since an earlier turn
         path = partition.log.directory.parent
         if results[path].error_code:
-            return 1
+            return
         topic = topics.get((path, partition.topic))
         if topic is None:
             topic = topics[path, partition.topic] = DescribeLogDirsTopic(partition.topic)
@@ -109,7 +101,6 @@ async def describe_log_dirs(
         # The offset lag is how far a replica's log ends before the high watermark that it knows itself. No log does: so
         # a follower, too, answers 0, as in Kafka.
         topic.partitions.append(DescribeLogDirsPartition(partition.index, partition.log.size_bytes, 0, False))
-        return 1
 
     partitions = services.topics.partitions()
     if request.topics is not None:

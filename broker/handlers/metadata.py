@@ -9,7 +9,7 @@ In a cluster brokers, topics and leaders are what the controller has told this b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import repeat, starmap
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -29,16 +29,11 @@ from ..security.acls import CLUSTER_NAME, Operation, ResourceType
 from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS, check_name
-from ..turns import VALUES_AT_ONCE, VALUES_PER_TURN, LargeResponse, fill
+from ..turns import LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..replication.metadata_cache import MetadataCache
 
-# Partitions that one request may create in a turn of the event loop, but for those of one topic: each takes a
-# millisecond or two.
-CREATED_PER_TURN = 8
-# What each counts for, beside topics that are only described.
-_CREATION_VALUES = VALUES_PER_TURN // CREATED_PER_TURN
 FIRST_WITH_LISTENER_NOT_FOUND = 6
 FIRST_WITH_IDS = 10
 # Python 3.11 takes a tenth of a microsecond to look up a member of an enum: a percent of a small response.
@@ -85,8 +80,8 @@ class _View:
 
     @property
     def missing_values(self) -> int:
-        """What a missing topic counts for."""
-        return _CREATION_VALUES * self.services.config.num_partitions if self.creates else 1
+        """How many values a missing topic adds to the response."""
+        return 1 + self.services.config.num_partitions if self.creates else 1
 
     def may_create(self, name: str) -> bool:
         """Return whether the client may create a topic: on the cluster, or this one."""
@@ -119,14 +114,12 @@ class _View:
 def _add_all(view: _View) -> MetadataResponse | LargeResponse[MetadataResponse]:
     services, context, response = view.services, view.context, view.response
 
-    def add(topic: Topic) -> int:
+    def add(topic: Topic) -> None:
         # One that was deleted between two turns is left out, and one that the client may not see.
         if services.topics.get(topic.name) is not topic or known(services, topic) is None:
-            return 1
-        if not context.may(_DESCRIBE, _TOPIC, topic.name, audited=False):
-            return 1
-        response.topics.append(view.describe(topic))
-        return 1 + len(topic.partitions)
+            return
+        if context.may(_DESCRIBE, _TOPIC, topic.name, audited=False):
+            response.topics.append(view.describe(topic))
 
     topics = services.topics.all()
     return fill(response, map(add, topics), sum(1 + len(topic.partitions) for topic in topics))
@@ -173,25 +166,24 @@ def _add_requested(
     services, response = view.services, view.response
     added: set[tuple[str | None, bytes]] = set()
 
-    def add(requested: MetadataRequestTopic, topic: Topic | None) -> int:
+    def add(requested: MetadataRequestTopic, topic: Topic | None) -> None:
         result = _result(view, requested, topic)
         # A topic may be requested by its name and by its id too.
         identity = result.name, result.topic_id
         if identity not in added:
             added.add(identity)
             response.topics.append(result)
-        return view.missing_values if topic is None else 1 + len(result.partitions)
 
     if len(topics) > 1:
         topics = list({(each.name, each.topic_id): each for each in topics}.values())
-    found = list(map(_find, repeat(services), topics))
+    found: Iterable[Topic | None] = list(map(_find, repeat(services), topics))
     values = 0
     for topic in found:
         values += view.missing_values if topic is None else 1 + len(topic.partitions)
-    if values <= VALUES_AT_ONCE:
-        return fill(response, map(add, topics, found), values)
-    # Topics come and go between two turns, so each is looked up in its own.
-    return fill(response, map(add, topics, map(_find, repeat(services), topics)), values)
+    if len(topics) > 1:
+        # Topics come and go between two turns, so each is looked up in its own.
+        found = map(_find, repeat(services), topics)
+    return fill(response, map(add, topics, found), values)
 
 
 def _is_misnamed(topics: list[MetadataRequestTopic], version: int) -> bool:

@@ -45,7 +45,7 @@ def describe_producers(
     """
     response = DescribeProducersResponse()
     values = 0
-    steps: list[Iterator[int]] = []
+    steps: list[Iterator[None]] = []
     for asked in request.topics:
         topic = services.topics.get(asked.name)
         describe = _unknown_topic(asked.name) if topic is None else _partitions_of(topic)
@@ -84,7 +84,7 @@ def _partitions_of(topic: Topic) -> Describe:
     return describe
 
 
-def _add_states(response: PartitionResponse, producers: ProducerStates) -> Iterator[int]:
+def _add_states(response: PartitionResponse, producers: ProducerStates) -> Iterator[None]:
     """Add the producers of a partition, as they are in the turn in which they are added."""
     for producer_id, each in list(producers.items()):
         state = ProducerState(
@@ -96,7 +96,7 @@ def _add_states(response: PartitionResponse, producers: ProducerStates) -> Itera
             each.current_txn_first_offset,
         )
         response.active_producers.append(state)
-        yield 1
+        yield
 
 
 def init_producer_id(

@@ -26,14 +26,13 @@ from ..quotas.connection_rates import Entry
 from ..security.listener_tls import Unmapped
 from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
+from ..turns import Keeper
 from .connection_memory import ConnectionMemory, has_small_response
 from .first_bytes import guess
 from .line_limit import LineLimit, Rejections
 from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 
-# A connection handles this many requests before others get their turn: about a millisecond of work.
-FRAMES_PER_TURN = 64
 # How long a request of a user that was deleted may still wait, for data perhaps.
 MOST_FAREWELL_MS = 1_000
 
@@ -96,6 +95,8 @@ class Owner(Protocol):
     bounds: Bounds
     clock: Clock
     timers: Timers
+    # Says how long a connection handles requests before others get their turn.
+    keeper: Keeper
     rejections: Rejections
     # The buffer that all connections of a processor read into; each empties it before the next read.
     scratch: memoryview
@@ -112,10 +113,6 @@ class Owner(Protocol):
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that is closed."""
-        ...
-
-    def continue_later(self, connection: Connection) -> None:
-        """Call the connection's `resume` when the others had their turn."""
         ...
 
 
@@ -290,7 +287,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume(self) -> None:
         """Go on with what was received: after others had their turn, a response was made, or the client read."""
-        self._queued = False
         if self._closed:
             return
         self._responses.send()
@@ -365,10 +361,15 @@ class Connection(asyncio.BufferedProtocol):
     # -- Requests in
 
     def _take_frames(self, buffer: memoryview, position: int, end: int) -> int:
-        """Handle the whole frames in buffer[position:end]; return the position of the first unhandled byte."""
-        limit = self.most_request_bytes
-        responses, unread = self._responses, self._owner.responses
-        turns = FRAMES_PER_TURN
+        """Handle the whole frames in buffer[position:end]; return the position of the first unhandled byte.
+
+        Of many it handles what one slice of the loop's turn has time for, at least one.
+        """
+        if self._queued:
+            return position
+        limit, owner = self.most_request_bytes, self._owner
+        responses, unread = self._responses, owner.responses
+        clock, ends_ns, is_first = owner.keeper.clock, 0, True
         while end - position >= LENGTH_BYTES and not self._stopping:
             size = frame_length(buffer, position)[0]
             if not 0 < size <= limit:
@@ -380,10 +381,14 @@ class Connection(asyncio.BufferedProtocol):
             if unread.is_full and not has_small_response(buffer, start, size):
                 unread.wait(responses)
                 break
-            if turns == 0:
+            # The first request, which is often the only one, needs no clock.
+            if is_first:
+                is_first = False
+            elif not ends_ns:
+                ends_ns = owner.keeper.slice_end()
+            elif clock() >= ends_ns:
                 self._queue_up()
                 break
-            turns -= 1
             position = start + size
             if not self._handle(buffer[start:position]):
                 return end
@@ -495,7 +500,11 @@ class Connection(asyncio.BufferedProtocol):
     def _queue_up(self) -> None:
         if not self._queued:
             self._queued = True
-            self._owner.continue_later(self)
+            self._owner.keeper.queue(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._queued = False
+        self.resume()
 
     def _set_reading(self, reading: bool) -> None:
         """Resume or pause reading. A connection that handles no further request stays paused."""

@@ -20,7 +20,7 @@ from ...protocol.schema import Message
 from ...protocol.shapes.portions import Weights, join, portions
 from ...protocol.shapes.shape import Items
 from ..threads import DiskThreads, Work
-from ..turns import LargeResponse
+from ..turns import LargeResponse, keeper
 from .connection_memory import ConnectionMemory
 from .send_queue import EncodedResponse
 
@@ -87,7 +87,7 @@ class LargeMessages:
         """Make a response in turns and return it encoded."""
         async with self._responses:
             await self._unread.room()
-            await _make(large)
+            await keeper().finish(large.steps)
             return await self._in_thread(partial(encode, large.response))
 
     async def _in_portions(
@@ -122,11 +122,5 @@ async def _handled(result: Handled | asyncio.Future[Any]) -> Message | None:
         result = cast("Handled", await result)
     if not isinstance(result, LargeResponse):
         return result
-    await _make(result)
+    await keeper().finish(result.steps)
     return cast("Message", result.response)
-
-
-async def _make(large: LargeResponse[Any]) -> None:
-    """Fill a response, a portion a turn."""
-    for _ in iter(large.advance, False):
-        await asyncio.sleep(0)

@@ -1,21 +1,19 @@
-"""A processor: the owner of some connections, which sees that each gets its turn.
+"""A processor: the owner of some connections.
 
 The acceptor hands new connections to the `num.network.threads` processors in turn. All processors run on the one event
-loop: what they add is ownership (one place closes a connection, and lends it buffers) and fairness. A connection
-handles at most `FRAMES_PER_TURN` requests at a time; if more have arrived, it queues up here and goes on when the
-others had their turn.
+loop: what they add is ownership. One place closes a connection, and lends it buffers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from ..clock import Clock
 from ..timers import Timers
+from ..turns import keeper
 from .connection import Bounds, Connection, Dispatch
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
@@ -47,6 +45,7 @@ class Processor:
         self.read_piece = read_piece
         self.bounds = bounds
         self.clock = clock
+        self.keeper = keeper()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
         # What the requests that are still arriving hold, and the responses that are not read.
@@ -59,8 +58,6 @@ class Processor:
         self.timers = timers
         self.rejections = Rejections(clock, timers)
         self._stopping = False
-        self._ready: deque[Connection] = deque()
-        self._turn_scheduled = False
         self._idle_check_armed = False
         self._on_empty: Callable[[], None] | None = None
 
@@ -93,13 +90,6 @@ class Processor:
         if not self.connections and self._on_empty is not None:
             self._on_empty()
 
-    def continue_later(self, connection: Connection) -> None:
-        """Put a connection that has more to do than one turn allows at the end of the queue."""
-        self._ready.append(connection)
-        if not self._turn_scheduled:
-            self._turn_scheduled = True
-            asyncio.get_running_loop().call_soon(self._turn)
-
     def stop_reading(self) -> None:
         """Take no new connections and no new requests. Requests that are being handled go on."""
         self._stopping = True
@@ -118,12 +108,6 @@ class Processor:
             connection.abort()
         for request in list(self.waiting):
             request.cancel()
-
-    def _turn(self) -> None:
-        self._turn_scheduled = False
-        # A connection that queues up again during this turn waits for the next one, behind everybody's reads.
-        for _ in range(len(self._ready)):
-            self._ready.popleft().resume()
 
     def _arm_idle_check(self) -> None:
         idle_ms = self.bounds.max_idle_ms

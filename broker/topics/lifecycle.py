@@ -23,8 +23,6 @@ from .topic import Topic
 
 # Makes one partition a step and returns the topic. It undoes what it made before it raises a StorageError.
 Steps = Generator[None, None, Topic]
-# Closing a log's files and renaming its directory takes some 50 microseconds.
-PARTITIONS_A_TURN = 20
 _log = logging.getLogger(__name__)
 
 
@@ -103,7 +101,7 @@ class Deletion:
         return self._then is None
 
     def steps(self) -> Iterator[None]:
-        """Rename a few directories in each step."""
+        """Rename a directory in each step."""
         while not self.is_done:
             self._step()
             yield
@@ -114,7 +112,7 @@ class Deletion:
             self._step()
 
     def _step(self) -> None:
-        for _ in range(min(len(self._left), PARTITIONS_A_TURN)):
+        if self._left:
             partition = self._left.popleft()
             try:
                 partition.log.set_aside(durable=False)

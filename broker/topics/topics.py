@@ -26,7 +26,7 @@ from ..configs.definition import ConfigError
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import Checkpoint, LogDirs
 from ..purgatory import Purgatory
-from ..turns import Turns, in_turns
+from ..turns import keeper
 from .disk_failures import DiskFailures
 from .flusher import Flusher
 from .lifecycle import Creation, Deletion, Steps
@@ -41,8 +41,6 @@ from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name, ch
 # A stop that closes so many logs of a data directory forces its file system to disk, instead of some six files each:
 # 5,000 logs took 16 s, and may take 5. With few, other programs' files on the same file system would cost more.
 MANY_LOGS = 100
-# Partitions that get other configs in one turn of the event loop: some 5 microseconds each.
-CONFIGURED_A_TURN = 500
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +85,6 @@ class Topics:
         self._growths: dict[str, Creation] = {}
         # Topics that are deleted, and whose directories are not all renamed yet.
         self._deletions: dict[str, Deletion] = {}
-        self._turns = Turns()
 
     # -- Look-ups --------------------------------------------------------------------------------------
 
@@ -305,7 +302,7 @@ class Topics:
             then(logs)
 
         deletion = self._deletions[topic.name] = Deletion(topic.name, existing, done)
-        self._turns.add(deletion.steps())
+        keeper().run(deletion.steps())
 
     # -- Configs ---------------------------------------------------------------------------------------
 
@@ -334,25 +331,22 @@ class Topics:
         def apply() -> None:
             for topic, config in configs:
                 topic.config = config
-            in_turns(self._configure([topic for topic, _ in configs]))
+            keeper().run_now(self._configure([topic for topic, _ in configs]))
 
         return apply
 
     def _reconfigure(self, topic: Topic, config: TopicConfig) -> None:
         topic.config = config
-        in_turns(self._configure([topic]))
+        keeper().run_now(self._configure([topic]))
 
     def _configure(self, topics: list[Topic]) -> Iterator[None]:
         """Have partitions go by the present configs of their topics: some partitions in each turn."""
-        number = 0
         for topic in topics:
             for partition in topic.partitions:
                 if partition.is_online and self._by_name.get(topic.name) is topic:
                     partition.configure(topic.config, self._config.producer_id_expiration_ms)
                     partition.flush_if_due()
-                number += 1
-                if not number % CONFIGURED_A_TURN:
-                    yield
+                yield
 
     # -- Start and stop --------------------------------------------------------------------------------
 

@@ -17,6 +17,9 @@ class FakeClock(Clock):
     def monotonic_ms(self) -> int:
         return self.time_ms
 
+    def monotonic_ns(self) -> int:
+        return self.time_ms * 1_000_000
+
     def advance(self, by_ms: int) -> None:
         """Move the clock forward."""
         self.time_ms += by_ms

@@ -40,9 +40,9 @@ from ...configs.group_bounds import (
 )
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
-from ...turns import LargeResponse, Turns, fill
+from ...turns import LargeResponse, fill, keeper
 from ..actor import Actor, Runtime
-from ..alarms import IDS_A_TURN, Sweep
+from ..alarms import Sweep
 from ..calls import Call, Eventual, combine
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
@@ -65,8 +65,6 @@ from .records import NO_PRODUCER, OffsetRecord, Record
 if TYPE_CHECKING:
     from .share.coordinator import ShareGroups
 
-# So many offsets that are deleted take as long as a group.
-OFFSETS_EACH = 20
 _log = logging.getLogger(__name__)
 
 
@@ -115,7 +113,6 @@ class GroupCoordinator:
         # Whether the target of a large group is being computed.
         self._is_assigning = False
         # Topics are forgotten one after the other.
-        self._turns = Turns()
         self.shards: Shards[GroupActor, Record] = Shards(
             OFFSETS_TOPIC, log, timers, clock, logger, self._new_actor, self._decode
         )
@@ -440,10 +437,9 @@ class GroupCoordinator:
 
     def forget_topic(self, topic: str, topic_id: bytes) -> None:
         """Delete the offsets of a topic that was deleted, and have share groups forget it: some groups in each turn."""
-        self._turns.add(self._forget_topic(topic, topic_id))
+        keeper().run(self._forget_topic(topic, topic_id))
 
     def _forget_topic(self, name: str, topic_id: bytes) -> Iterator[None]:
-        work = 0
         for actor in list(self.groups.values()):
             lost = actor.state.offsets.with_pending(name)
             if lost:
@@ -452,10 +448,7 @@ class GroupCoordinator:
                 actor.feed(events.DropTopic(name, None if new is None or new.id == topic_id else new.id))
             if actor.state.share is not None or actor.is_busy:
                 actor.feed(events.ForgetTopic(topic_id))
-            work += 1 + len(lost) // OFFSETS_EACH
-            if work >= IDS_A_TURN:
-                work = 0
-                yield
+            yield
 
     def drop_lost_topics(self) -> None:
         """Delete the offsets of topics that are not there any more, or that were made again under another id.
@@ -474,13 +467,9 @@ class GroupCoordinator:
 
     def _expire(self) -> Iterator[None]:
         retention_ms = self._config.offsets_retention_minutes * 60_000
-        work = 0
         for actor in list(self.groups.values()):
-            work += 1 + len(actor.state.offsets) // OFFSETS_EACH
             actor.feed(events.ExpireOffsets(retention_ms))
-            if work >= IDS_A_TURN:
-                work = 0
-                yield
+            yield
 
     # -- Administration
 

@@ -48,7 +48,7 @@ def describe(group_id: str, group: Group | None, error: ErrorCode, version: int)
     )
 
 
-def add_members(described: DescribedGroup, group: Group) -> Iterator[int]:
+def add_members(described: DescribedGroup, group: Group) -> Iterator[None]:
     """Add the members to a description, one a step, as they were when it was made."""
     # During a rebalance no protocol is elected, and the metadata of a protocol cannot be chosen.
     protocol = group.protocol if described.group_state == GroupState.STABLE.value else None
@@ -63,7 +63,7 @@ def add_members(described: DescribedGroup, group: Group) -> Iterator[int]:
                 member.assignment,
             )
         )
-        yield 1
+        yield
 
 
 def history(group: Group, now_ms: int) -> bytes:
@@ -128,12 +128,11 @@ def list_groups(
     types = {kind.lower() for kind in request.types_filter}
     response = ListGroupsResponse()
 
-    def add(group: Group) -> int:
+    def add(group: Group) -> None:
         listed = _listed(group)
         fits = (not states or listed.group_state.lower() in states) and (not types or listed.group_type in types)
         if fits:
             response.groups.append(listed)
-        return 1
 
     return fill(response, map(add, groups), len(groups))
 

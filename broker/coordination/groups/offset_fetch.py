@@ -57,7 +57,7 @@ def respond(
 ) -> OffsetFetchResponse | LargeResponse[OffsetFetchResponse]:
     """Return the offsets of the groups in the shape of the version. A group without a list of topics gets them all."""
     response = OffsetFetchResponse()
-    steps: list[Iterator[int]] = []
+    steps: list[Iterator[None]] = []
     for requested, found in groups:
         if version >= SEVERAL_GROUPS_VERSION:
             group = OffsetFetchResponseGroup(group_id=requested.group_id, error_code=found.error)
@@ -77,11 +77,11 @@ def _size(requested: OffsetFetchRequestGroup, found: Found) -> int:
     return sum(len(each.partition_indexes) for each in requested.topics)
 
 
-def _add(answers: list[Any], topics: Iterator[OffsetFetchResponseTopics], version: int) -> Iterator[int]:
+def _add(answers: list[Any], topics: Iterator[OffsetFetchResponseTopics], version: int) -> Iterator[None]:
     """Add topics to a response, one a step."""
     for topic in topics:
         answers.append(topic if version >= SEVERAL_GROUPS_VERSION else _flat(topic, version))
-        yield 1 + len(topic.partitions)
+        yield
 
 
 def _answers(

@@ -16,9 +16,9 @@ from typing import Any
 from ....protocol.errors import ErrorCode, KafkaError
 from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import SHARE_STATE_TOPIC
-from ...turns import Turns
+from ...turns import keeper
 from ..actor import Actor, Machine, Runtime, append_error
-from ..alarms import IDS_A_TURN, Sweep
+from ..alarms import Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Timers, Topics
 from ..replay import Written
@@ -61,7 +61,6 @@ class ShareCoordinator:
         self._clock = clock
         self._topics = topics
         self._state_log = StateTopicLog(log)
-        self._turns = Turns()
         self.shards: Shards[StateActor, StateRecord] = Shards(
             *(SHARE_STATE_TOPIC, self._state_log, timers, clock, logger, self._new_actor, _decode),
             new_replay=StateReplay,
@@ -125,14 +124,13 @@ class ShareCoordinator:
 
     def forget_topic(self, topic_id: bytes) -> None:
         """Delete the states of a topic that was deleted, some of them in each turn of the event loop."""
-        self._turns.add(self._forget_topic(topic_id))
+        keeper().run(self._forget_topic(topic_id))
 
     def _forget_topic(self, topic_id: bytes) -> Iterator[None]:
         actors = [each for each in self.shards.actors.values() if each.state.key.topic_id == topic_id]
-        for number, actor in enumerate(actors, 1):
+        for actor in actors:
             actor.feed(events.Forget())
-            if not number % IDS_A_TURN:
-                yield
+            yield
 
     def drop_lost_topics(self) -> None:
         """Delete the states of topics that are not there any more. Call this at a start, once every topic is known."""

@@ -25,7 +25,7 @@ from ...configs.broker_config import BrokerConfig
 from ...topics.topic_names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from ...turns import LargeResponse
 from ..actor import Runtime
-from ..alarms import IDS_A_TURN, Sweep
+from ..alarms import Sweep
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
 from ..replay import Written
@@ -225,18 +225,16 @@ class TransactionCoordinator:
     # -- Sweeps
 
     def _look_for_timeouts(self) -> Iterator[None]:
-        for number, actor in enumerate(list(self.ids.values()), 1):
+        for actor in list(self.ids.values()):
             # Most ids are idle, and cost no more than this check.
             if actor.state.state is TransactionState.ONGOING:
                 actor.feed(events.LookForTimeout())
-            if not number % IDS_A_TURN:
-                yield
+            yield
 
     def _expire(self) -> Iterator[None]:
-        for number, actor in enumerate(list(self.ids.values()), 1):
+        for actor in list(self.ids.values()):
             actor.feed(events.Expire(self._config.transactional_id_expiration_ms))
-            if not number % IDS_A_TURN:
-                yield
+            yield
         yield from self.queries.expire(self._config.transactional_id_expiration_ms)
 
     # -- Checks

@@ -23,8 +23,6 @@ from .transaction import Transaction
 MAX_PATTERN = 250
 # In RE2's instructions: an id of 32 KiB is matched in 35 ms at most.
 MAX_PROGRAM = 800
-# So many instructions, one for each character, take as long as a value of a response does (large_response.py).
-INSTRUCTIONS_PER_VALUE = 3_000
 
 
 class InvalidPattern(Exception):
@@ -46,10 +44,6 @@ class IdPattern(NamedTuple):
     def matches(self, transactional_id: str) -> bool:
         """Return whether the pattern matches all of an id."""
         return self.program.fullmatch(transactional_id) is not None
-
-    def values(self, transactional_id: str) -> int:
-        """Return how many values of a response the match of an id equals at most."""
-        return 1 + len(transactional_id) * self.program.programsize // INSTRUCTIONS_PER_VALUE
 
 
 def read_pattern(text: str) -> IdPattern:
@@ -106,14 +100,10 @@ def list_ids(
             return False
         return request.duration_filter < 0 or now_ms - standing.start_ms > request.duration_filter
 
-    def add(transaction: Transaction) -> int:
+    def add(transaction: Transaction) -> None:
         transactional_id = transaction.transactional_id
-        if not is_wanted(transaction):
-            return 1
-        if pattern is None or pattern.matches(transactional_id):
+        if is_wanted(transaction) and (pattern is None or pattern.matches(transactional_id)):
             found = transactional_id, transaction.standing.producer_id, transaction.state.value
             response.transaction_states.append(list_transactions.TransactionState(*found))
-        return 1 if pattern is None else pattern.values(transactional_id)
 
-    work = sum(1 if pattern is None else pattern.values(each.transactional_id) for each in transactions)
-    return fill(response, map(add, transactions), work)
+    return fill(response, map(add, transactions), len(transactions))

@@ -26,7 +26,7 @@ from ....protocol.messages.odradek_end_query_batch import (
     Participant,
 )
 from ....protocol.messages.odradek_join_query import OdradekJoinQueryRequest, OdradekJoinQueryResponse
-from ...turns import LargeResponse, fill, in_turns
+from ...turns import LargeResponse, fill, keeper
 from ..actor import append_error
 from ..calls import Call, Eventual
 from ..interfaces import Clock, Context, StateLog
@@ -39,8 +39,6 @@ from .states import TransactionState
 _log = logging.getLogger(__name__)
 
 MAX_NAME_BYTES = 1_000
-# How many participants, or partitions of them, one turn of the event loop takes: each costs up to 100 microseconds.
-_A_TURN = 50
 
 
 EndCall = Call[Ended, OdradekEndQueryBatchResponse]
@@ -139,7 +137,7 @@ class Queries:
             return _ended(ended)
         call = Call(_ended)
         self._writing.add(query.query_id)
-        in_turns(self._commit(query, ended.record, request.participants, call))
+        keeper().run(self._commit(query, ended.record, request.participants, call))
         return call.result()
 
     def _abort(self, request: OdradekEndQueryBatchRequest) -> Eventual[OdradekEndQueryBatchResponse]:
@@ -172,11 +170,7 @@ class Queries:
         found = [query for each in wanted if (query := self.queries.get(each)) and query.standing]
         response = OdradekDescribeQueriesResponse()
 
-        def describe(query: Query) -> Iterator[int]:
-            response.queries.append(self._described(query))
-            yield 1 + len(self._names.get(query.query_id, ()))
-
-        steps = (values for query in found for values in describe(query))
+        steps = (response.queries.append(self._described(query)) for query in found)
         return fill(response, steps, sum(1 + len(self._names.get(query.query_id, ())) for query in found))
 
     def _described(self, query: Query) -> DescribedQuery:
@@ -223,13 +217,12 @@ class Queries:
     ) -> Generator[None, None, Rejected | None]:
         """Prepare the participants and add them to `held`. Return why one cannot commit."""
         partition = self._partition_of(query.query_id)
-        for number, each in enumerate(participants, 1):
+        for each in participants:
             prepared = self._prepare(each, partition)
             if isinstance(prepared, Rejected):
                 return prepared
             held.append(prepared)
-            if not number % _A_TURN:
-                yield
+            yield
         return None
 
     def _append_batch(self, query: Query, record: QueryRecord, held: list[Held], call: EndCall) -> None:
@@ -283,7 +276,7 @@ class Queries:
             self._abandon([each for each in self._open(query.query_id) if each.transactional_id not in names])
         else:
             call.answer(Ended(append_error(error.code, ErrorCode.UNKNOWN_SERVER_ERROR), error.message))
-        in_turns(_settle(held, error))
+        keeper().run(_settle(held, error))
 
     # -- Transactions that belong to no batch any more
 
@@ -306,15 +299,14 @@ class Queries:
 
     def _abandon(self, participants: Sequence[Participant]) -> None:
         """Abort these transactions unless something newer has happened to them."""
-        in_turns(self._abandon_each(participants))
+        keeper().run(self._abandon_each(participants))
 
     def _abandon_each(self, participants: Sequence[Participant]) -> Iterator[None]:
-        for number, each in enumerate(participants, 1):
+        for each in participants:
             actor = self._ids.get(each.transactional_id)
             if actor is not None:
                 actor.feed(events.Abandon(each.producer_id, each.producer_epoch))
-            if not number % _A_TURN:
-                yield
+            yield
 
     def note(self, transactional_id: str) -> None:
         """Remember the query of a transactional id that comes into memory."""
@@ -344,13 +336,12 @@ class Queries:
             self._forget(query_id)
 
     def expire(self, retention_ms: int) -> Iterator[None]:
-        """Write a tombstone for each query that has committed nothing for so long. Each step is a turn."""
+        """Write a tombstone for each query that has committed nothing for so long. A step for each."""
         now_ms = self._clock.now_ms()
-        for number, query_id in enumerate({**self.queries, **self._names}, 1):
+        for query_id in {**self.queries, **self._names}:
             if not self._open(query_id):
                 self._expire_idle(query_id, retention_ms, now_ms)
-            if not number % _A_TURN:
-                yield
+            yield
 
     def _expire_idle(self, query_id: str, retention_ms: int, now_ms: int) -> None:
         query = self.queries.get(query_id)
@@ -396,14 +387,9 @@ class Queries:
 
 def _settle(held: list[Held], error: KafkaError | None) -> Iterator[None]:
     """Let each participant go on: with its markers, or as if nothing had been asked."""
-    weight = 0
     for each in held:
-        markers = each.outcome.markers
-        weight += 1 + (len(markers.partitions) if markers else 0)
         each.actor.settle(each.outcome, error)
-        if weight >= _A_TURN:
-            weight = 0
-            yield
+        yield
 
 
 def _rejection(actor: TransactionActor, outcome: events.Outcome) -> Rejected:

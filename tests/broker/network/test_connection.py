@@ -29,6 +29,7 @@ from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.storage import page_cache
 from odradek.storage.files import DISK, Disk, File, FileRange
+from odradek.tests.support.slices import end_slices_after
 
 WAIT_S = 10
 BOUNDS = Bounds(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
@@ -334,7 +335,32 @@ async def test_cold_data_is_read_in_a_thread_and_keeps_its_place(server: Server,
         assert await read_frame(reader) == b"cold data!tail"
 
 
+async def test_requests_that_arrive_together_are_handled_as_long_as_the_slice_lasts(server: Server) -> None:
+    turn, turns = 0, list[int]()
+
+    def next_turn() -> None:
+        nonlocal turn
+        turn += 1
+        if len(turns) < 10:
+            asyncio.get_running_loop().call_soon(next_turn)
+
+    def answer(data: bytes) -> EncodedResponse:
+        turns.append(turn)
+        return [frame_of(b"")]
+
+    async with client(server) as (reader, writer):
+        server.answer = answer
+        end_slices_after(3)
+        next_turn()
+        writer.write(frame_of(b"busy") * 10)
+        for _ in range(10):
+            await read_frame(reader)
+    assert max(map(turns.count, turns)) <= 4
+    assert turns == sorted(turns)
+
+
 async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> None:
+    end_slices_after(64)
     async with client(server) as (reader, writer), client(server) as (other_reader, other_writer):
         writer.write(frame_of(b"busy") * 20_000)
         other_writer.write(frame_of(b"other"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.configs.topic_config import TopicConfig
-from odradek.broker.topics import topics as module
+from odradek.tests.support.slices import end_slices_after
 
 
 def limits(broker: Broker) -> list[int]:
@@ -16,10 +16,10 @@ def limits(broker: Broker) -> list[int]:
 
 
 async def test_partitions_follow_a_change_of_configs_some_in_each_turn(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
+    broker: Broker,
 ) -> None:
     topics = [broker.topics.create(name, 2, {}) for name in ("a", "b", "c")]
-    monkeypatch.setattr(module, "CONFIGURED_A_TURN", 2)
+    end_slices_after(2)
     broker.services.reconfiguration.alter("", {"message.max.bytes": "2000"})
     assert limits(broker) == [2000] * 2 + [1048588] * 4
     # A later change, and a deletion, come in between.

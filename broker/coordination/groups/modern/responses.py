@@ -65,7 +65,7 @@ class Description:
 def describe(kind: Description, groups: Groups, topics: Topics, request: Any, is_served: bool) -> Any:
     """Return the response to a ConsumerGroupDescribe or ShareGroupDescribe. One with many members is made in turns."""
     response = kind.response()
-    steps: list[Iterator[int]] = []
+    steps: list[Iterator[None]] = []
     size = 0
     for group_id in dict.fromkeys(request.group_ids):
         actor = groups.groups.get(group_id)
@@ -104,11 +104,11 @@ def _described(kind: Description, group_id: str, group: Group | None, error: Err
     )
 
 
-def _add_members(kind: Description, described: Any, body: ModernGroup[Any], topics: Topics) -> Iterator[int]:
+def _add_members(kind: Description, described: Any, body: ModernGroup[Any], topics: Topics) -> Iterator[None]:
     """Add the members to a description, one a step."""
     for member in list(body.members.values()):
         described.members.append(kind.member(member, topics))
-        yield _size(member)
+        yield
 
 
 def _size(member: Member[Any, Any]) -> int:

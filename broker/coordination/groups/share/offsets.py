@@ -10,7 +10,6 @@ from .....protocol.messages import alter_share_group_offsets as alter_api
 from .....protocol.messages import delete_share_group_offsets as delete_api
 from .....protocol.messages import describe_share_group_offsets as describe_api
 from .....protocol.primitives import ZERO_UUID
-from ....turns import VALUES_PER_TURN
 from ...interfaces import Topics
 from ...share.persister import UNINITIALIZED_OFFSET, UNKNOWN_COUNT, Persister, ShareKey
 from ..group import Group
@@ -21,6 +20,8 @@ _ABSENT = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 # What Kafka says of a topic of which a group has no states.
 _NO_OFFSETS = "There is no offset information to delete."
 _UNKNOWN_LAG = -1
+# Partitions that are read at a time, each by a task.
+_READ_AT_ONCE = 1_000
 
 # A topic, by name, and partitions of it.
 Asked = tuple[str, list[int]]
@@ -100,11 +101,11 @@ class Reader:
 
 
 def _portions(asked: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
-    """Yield topics with so many partitions, together, as one turn adds to a response."""
+    """Yield topics with about as many partitions, together, as are read at a time."""
     begin = size = 0
     for end, (_, indexes) in enumerate(asked, 1):
         size += 1 + len(indexes)
-        if size >= VALUES_PER_TURN or end == len(asked):
+        if size >= _READ_AT_ONCE or end == len(asked):
             yield asked[begin:end]
             begin, size = end, 0
 

@@ -7,7 +7,6 @@ import logging
 from typing import Any
 
 import pytest
-from odradek.broker.coordination.alarms import IDS_A_TURN
 from odradek.broker.coordination.groups import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
 from odradek.broker.coordination.groups.records import group_key
@@ -24,6 +23,7 @@ from odradek.tests.broker.coordination.groups.world import (
     code_of,
     is_waiting,
 )
+from odradek.tests.support.slices import end_slices_after
 
 # The timer of the sweep for old offsets.
 SWEEPS = 1
@@ -482,12 +482,13 @@ async def test_the_empty_group_id_can_have_offsets_but_no_members(world: World) 
 
 
 async def test_many_groups_expire_a_few_a_turn() -> None:
-    world, many = World(Config(offsets_retention_check_interval_ms=HOUR_MS)), 3 * IDS_A_TURN
+    world, many = World(Config(offsets_retention_check_interval_ms=HOUR_MS)), 30
     world.groups.start()
     for number in range(many):
         world.commit(7, group=f"g-{number}")
+    end_slices_after(10)
     world.wait(HOUR_MS)
-    assert len(world.groups.groups) == many - IDS_A_TURN
+    assert len(world.groups.groups) == many - 10
     while world.groups.groups:
         await asyncio.sleep(0)
     # The next round comes as ever.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from dataclasses import replace
 
 import pytest
-from odradek.broker.coordination.alarms import IDS_A_TURN
-from odradek.broker.coordination.groups import coordinator
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.broker.coordination.groups.world import TOPIC_ID, FakeContext, World
+from odradek.tests.support.slices import end_slices_after
 
 
 @pytest.fixture
@@ -32,10 +30,11 @@ async def test_a_deleted_topic_loses_its_offsets_in_every_group(world: World) ->
 
 
 async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(world: World) -> None:
-    for number in range(many := 3 * IDS_A_TURN):
+    for number in range(many := 30):
         world.commit(7, group=f"g-{number}")
+    end_slices_after(10)
     world.groups.forget_topic("t", TOPIC_ID)
-    assert [world.committed(f"g-{number}") for number in (IDS_A_TURN - 1, IDS_A_TURN)] == [-1, 7]
+    assert [world.committed(f"g-{number}") for number in (9, 10)] == [-1, 7]
     world.topics.topics[0] = replace(world.topics.topics[0], id=bytes(range(16, 32)))
     world.commit(8, group=f"g-{many - 1}")
     while sum(bool(actor.state.offsets) for actor in world.groups.groups.values()) > 1:
@@ -43,38 +42,15 @@ async def test_many_groups_lose_the_offsets_of_a_deleted_topic_a_few_a_turn(worl
     assert world.committed(f"g-{many - 1}") == 8, "of the new topic"
 
 
-@pytest.mark.parametrize("are_expired", [True, False])
-async def test_groups_with_many_offsets_lose_them_in_more_turns(
-    world: World, monkeypatch: pytest.MonkeyPatch, are_expired: bool
-) -> None:
-    monkeypatch.setattr(coordinator, "IDS_A_TURN", 8)
-    monkeypatch.setattr(coordinator, "OFFSETS_EACH", 1)
-    names = [f"g-{number}" for number in range(6)]
-    for name, partition in itertools.product(names, range(3)):
-        world.commit(7, group=name, partition=partition)
-    if are_expired:
-        world.wait(59 * 60_000)
-        # A look at groups that keep their offsets takes turns, too.
-        for _ in range(4):
-            await asyncio.sleep(0)
-        world.wait(60_000)
-    else:
-        world.groups.forget_topic("t", TOPIC_ID)
-    left: list[int] = []
-    for _ in range(3):
-        left.append(sum(world.committed(name) == 7 for name in names))
-        await asyncio.sleep(0)
-    assert left == [4, 2, 0]
-
-
 async def test_offsets_without_a_topic_id_are_not_those_of_a_topic_that_was_made_again(world: World) -> None:
     """Earlier versions wrote none, nor does Kafka before 4.1."""
     old = world.topics.topics[0]
     world.topics.topics[0] = replace(old, id=ZERO_UUID)
-    for number in range(IDS_A_TURN + 1):
+    for number in range(11):
         world.commit(7, group=f"g-{number}")
+    end_slices_after(10)
     world.topics.topics[0] = old
-    last = f"g-{IDS_A_TURN}"
+    last = "g-10"
     assert world.committed(last) == 7
     world.groups.forget_topic("t", TOPIC_ID)
     world.topics.topics[0] = replace(old, id=bytes(range(16, 32)))

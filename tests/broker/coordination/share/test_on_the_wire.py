@@ -23,6 +23,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.share_state_records import ShareSnapshotValue, ShareUpdateValue
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw
+from odradek.tests.support.slices import end_slices_after
 
 GROUP = "s"
 
@@ -216,13 +217,11 @@ async def test_the_states_of_a_deleted_topic_go_with_it(broker: Broker, raw: Raw
     assert broker.services.share_states.shards.actors == {}
 
 
-async def test_the_states_of_a_deleted_topic_go_a_few_a_turn(
-    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_states_of_a_deleted_topic_go_a_few_a_turn(broker: Broker, raw: Raw) -> None:
     states = await states_of(broker, raw)
     for partition in (0, 1):
         await states.initialize(partition, 1, 0)
-    monkeypatch.setattr(coordinator, "IDS_A_TURN", 1)
+    end_slices_after(1)
     broker.services.share_states.forget_topic(states.topic_id)
     assert len(broker.services.share_states.shards.actors) == 1
     await asyncio.sleep(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker.coordination.transactions.description import (
-    INSTRUCTIONS_PER_VALUE,
     MAX_PATTERN,
     MAX_PROGRAM,
     InvalidPattern,
@@ -29,8 +28,3 @@ def test_matches_whole_ids() -> None:
     assert read_pattern("^app-[0-9]+$").matches("app-12")
     assert not read_pattern("app").matches("app-12")
     assert read_pattern(r"(?i)^APP-[a-c]\d\w").matches("App-B7x")
-
-
-def test_the_work_of_a_match_grows_with_the_id_and_the_program() -> None:
-    pattern = read_pattern(".{1,50}")
-    assert pattern.values("a" * INSTRUCTIONS_PER_VALUE) == 1 + pattern.program.programsize
