@@ -18,7 +18,6 @@ from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
     acls,
     fetch,
-    metadata,
     scram_credentials,
     segment_leases,
     share_acknowledge,
@@ -106,9 +105,7 @@ FIXED = {
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
-    "values that one turn adds to a response": turns.VALUES_PER_TURN,
     "partitions of a topic, and of one CreateTopics": topic_names.MAX_PARTITIONS_PER_TOPIC,
-    "partitions that a Metadata creates in one turn": metadata.CREATED_PER_TURN,
     "bytes of a text in a request": decoding.MAX_TEXT_BYTES,
     "pattern of a ListTransactions (characters)": description.MAX_PATTERN,
     "connections of HTTP clients": endpoint.MAX_CONNECTIONS,
