@@ -71,8 +71,9 @@ BROKER_FLOORS = (
     ("quotas",),
     ("security",),
     ("configs", "metrics"),
-    ("purgatory.py", "threads.py", "broker_thread.py", "turns.py"),
+    ("purgatory.py", "threads.py", "broker_thread.py"),
     ("timers.py",),
+    ("turns.py",),
     ("clock.py",),
 )
 # The floors inside the client. What is on one floor knows nothing of its neighbours.
