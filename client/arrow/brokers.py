@@ -50,11 +50,17 @@ class Brokers:
         first: int = 0,
         *,
         keeps_connections: bool = False,
+        was_reached: bool = False,
     ) -> None:
-        """`first` is the bootstrap server that is tried first, modulo their number: tasks spread over them so."""
+        """`first` is the bootstrap server that is tried first, modulo their number: tasks spread over them so.
+
+        `was_reached`: the cluster was there before, as it was when the driver planned this task. Then `retry` waits for
+        brokers that are all down. Otherwise an address where nobody answers is an error at once: it may be misspelt.
+        """
         self.options = options
         self._first = first % len(options.bootstrap)
         self._keeps = keeps_connections
+        self._was_reached = was_reached
         # Idle connections by address, each with the time of its last use; the one that was used last is at the end.
         self._kept: dict[Address, tuple[BlockingConnection, float]] = {}
         self.clock = clock
@@ -81,8 +87,13 @@ class Brokers:
                 return attempt()
             except KafkaError as error:
                 failures += 1
-                if not error.retriable or isinstance(error, UnknownTopic) or not self.pause(failures, deadline):
+                if not self._may_pass(error) or not self.pause(failures, deadline):
                     raise
+
+    def _may_pass(self, error: KafkaError) -> bool:
+        if isinstance(error, NoBrokerReachable) and not self._was_reached:
+            return False
+        return error.retriable and not isinstance(error, UnknownTopic)
 
     def pause(self, failures: int, deadline: float) -> bool:
         """Pause after so many failures in a row. Return False at once if the pause would end after the deadline."""
@@ -120,6 +131,7 @@ class Brokers:
                 reasons.append(error.message.removeprefix("cannot connect to "))
                 continue
             self._first = servers.index(address)
+            self._was_reached = True
             try:
                 with self._used(address, connection):
                     yield connection

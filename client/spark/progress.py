@@ -64,7 +64,9 @@ def start_committed(wanted: OffsetRange, options: SourceOptions) -> Generator[No
 
 def _commit_start(wanted: OffsetRange, options: SourceOptions, group: str, given_up: threading.Event) -> None:
     try:
-        with Brokers(_hurried(options.client), first=wanted.partition, keeps_connections=True) as brokers:
+        with Brokers(
+            _hurried(options.client), first=wanted.partition, keeps_connections=True, was_reached=True
+        ) as brokers:
             brokers.retry(lambda: commit(brokers, group, wanted, given_up))
     except KafkaError as error:
         log.warning("the progress of %s was not committed to group %s: %s", wanted, group, error.message)

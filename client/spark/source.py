@@ -222,7 +222,7 @@ def read_range(
     """
     from ..arrow.direct_read import range_reader
 
-    fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition))
+    fetch = range_reader(wanted, options, Brokers(options.client, first=wanted.partition, was_reached=True))
     fetch.prefetch()  # so that the broker works while the decoder is loaded
     with beside:
         from ..arrow.decoder import decoded

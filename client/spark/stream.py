@@ -80,13 +80,16 @@ class MicroBatches:
     def next_end(self, start: Mapping[str, Any], *, limited: bool) -> Offsets:
         """Return where the batch after `start` ends; `start` itself where there is nothing to read yet."""
         ends = self._ends()
-        if self._target is not None:
-            ends = {each: min(end, self._target[each]) for each, end in ends.items() if each in self._target}
         begun = from_json(start)
         if not start:
-            return self._first_end(ends, limited=limited)
-        end = self._limited(begun, ends, limited=limited)
+            return self._first_end(self._within_target(ends), limited=limited)
+        end = self._limited(*self._from_new_starts(begun, ends), limited=limited)
         return _same_text(start, to_json(end), to_json(begun))
+
+    def _within_target(self, ends: Ends) -> Ends:
+        if self._target is None:
+            return ends
+        return {each: min(end, self._target[each]) for each, end in ends.items() if each in self._target}
 
     def _first_end(self, ends: Ends, *, limited: bool) -> Offsets:
         """Return the end of the first batch, with the offsets at which the stream begins."""
@@ -116,10 +119,8 @@ class MicroBatches:
 
     def _limited(self, begun: Ends, ends: Ends, *, limited: bool) -> Ends:
         """Return the ends of a batch within the limits of a trigger."""
-        if self._target is None:
-            begun, ends = self._from_new_starts(begun, ends)
-        if self._target is not None:  # it may lie before where the stream is
-            ends = {each: max(end, begun.get(each, 0)) for each, end in ends.items()}
+        # The target may lie before where the stream is: of a topic that was made again since.
+        ends = {each: max(end, begun.get(each, 0)) for each, end in self._within_target(ends).items()}
         full = begun | ends
         for each in sorted(set(begun) - set(ends)):
             self._note_gone(each)

@@ -24,6 +24,7 @@ from odradek.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.records.batch import encode_batch
@@ -70,6 +71,13 @@ class Topics:
         # A real Kafka answers before the partitions are led.
         brokers, made = Brokers(self.client), [TopicPartition(name, number) for number in range(partitions)]
         assert set(brokers.retry(lambda: brokers.offsets(made, LATEST)).values()) == {0}
+
+    def delete(self, name: str) -> None:
+        """Delete a topic."""
+        with BlockingConnection(self.client.bootstrap[0], self.client) as connection:
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=10_000)
+            answer = connection.request(request, DeleteTopicsResponse)
+        assert answer.responses[0].error_code == 0
 
     def produce(self, topic: str, partition: int, batch: bytes) -> None:
         with BlockingConnection(self.client.bootstrap[0], self.client) as connection:

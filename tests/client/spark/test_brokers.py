@@ -249,3 +249,22 @@ async def test_no_server_at_all_is_said_with_each_reason() -> None:
         wanted = options(cluster)
     with pytest.raises(NoBrokerReachable, match=cluster.address):
         await asyncio.to_thread(Brokers(wanted.client).view, ["t"])
+
+
+async def test_an_address_where_nobody_ever_answered_is_an_error_at_once() -> None:
+    """It may be misspelt. A cluster that was there before may only be starting again."""
+    async with FakeCluster({"t": 1}) as cluster:
+        wanted = options(cluster)
+        seen = Brokers(wanted.client, sleep=lambda _: None)
+        await asyncio.to_thread(seen.view, ["t"])
+    with pytest.raises(NoBrokerReachable):
+        await asyncio.to_thread(lambda: (new := Brokers(wanted.client, sleep=never)).retry(lambda: new.view(["t"])))
+    pauses: list[float] = []
+    for each in (seen, Brokers(wanted.client, was_reached=True)):
+        each._sleep = lambda s, note=pauses: note.append(s)  # pyright: ignore[reportPrivateUsage]
+        ends = iter(range(100, 10_000_000, 20_000))
+        each.clock = lambda times=ends: float(next(times)) / 1000
+        with pytest.raises(NoBrokerReachable):
+            await asyncio.to_thread(each.retry, lambda each=each: each.view(["t"]))
+        assert pauses
+        pauses.clear()

@@ -251,6 +251,23 @@ def committed(topics: Topics, group: str, topic: str) -> int:
     return answer.groups[0].topics[0].partitions[0].committed_offset
 
 
+@pytest.mark.parametrize("once", [False, True])
+def test_a_topic_that_was_made_again_with_fewer_records_fails_the_query(
+    reader: Reader, topics: Topics, once: bool
+) -> None:
+    name = f"again-{once}"
+    options = {"subscribe": name, "startingOffsets": "earliest"}
+    topics.create(name)
+    topics.write(name, 0, 30)
+    assert len(reader.stream(options, once)) == 30
+    topics.delete(name)
+    topics.create(name)
+    topics.write(name, 0, 17)
+    with pytest.raises(StreamingQueryException, match=f"{name}-0 ends at 17, before 30, where the stream is"):
+        reader.stream(options, once)
+    assert len(reader.stream(options | {"failOnDataLoss": "false"}, once)) == 17
+
+
 # -- Writes
 
 

@@ -48,8 +48,11 @@ class Cluster(Brokers):
         # Of each offset.
         self.bytes_each = 100
 
-    def stream(self) -> MicroBatches:
-        return MicroBatches(self.wanted, self, lambda: self.now)
+    def stream(self, available_now: bool = False) -> MicroBatches:
+        stream = MicroBatches(self.wanted, self, lambda: self.now)
+        if available_now:
+            stream.stop_at_present_ends()
+        return stream
 
     def view(self, topics: Collection[str] | None) -> ClusterView:
         found = [
@@ -275,25 +278,31 @@ def test_the_limits_of_bytes_and_offsets_hold_together() -> None:
     assert sum(each.size for each in stream.ranges({}, stream.next_end({}, limited=True))) == 4
 
 
-def test_a_topic_that_was_made_again_while_the_query_was_down_is_noticed() -> None:
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_that_was_made_again_while_the_query_was_down_is_noticed(available_now: bool) -> None:
     cluster = Cluster()
     with pytest.raises(TopicRecreated, match="t-1 ends at 20, before 25, where the stream is"):
-        cluster.stream().next_end({"t": {"0": 4, "1": 25}}, limited=False)
+        cluster.stream(available_now).next_end({"t": {"0": 4, "1": 25}}, limited=False)
     patient = Cluster(failOnDataLoss="false")
-    stream = patient.stream()
+    stream = patient.stream(available_now)
     end = stream.next_end({"t": {"0": 4, "1": 25}}, limited=False)
     assert end == {"t": {"0": 10, "1": 20}}
     assert places(stream.ranges({"t": {"0": 4, "1": 25}}, end)) == [("t", 0, 4, 10), ("t", 1, 0, 20)]
 
 
 @pytest.mark.parametrize("most", [{}, {"maxOffsetsPerTrigger": "3"}])
-def test_a_topic_that_is_made_again_is_read_from_its_beginning_where_loss_is_allowed(most: dict[str, str]) -> None:
+@pytest.mark.parametrize("available_now", [False, True])
+def test_a_topic_that_is_made_again_is_read_from_its_beginning_where_loss_is_allowed(
+    available_now: bool, most: dict[str, str]
+) -> None:
     cluster = Cluster(startingOffsets="earliest", failOnDataLoss="false", **most)
     stream = cluster.stream()
     start = stream.next_end({}, limited=False)
     cluster.ids["t"] = b"another-another-"
     # The new logs end below, at and behind the offsets at which the stream was, or are empty.
     cluster.logs["t"] = [(0, 4), (0, 20), (2, 30), (0, 0)]
+    if available_now:
+        stream.stop_at_present_ends()
     read: dict[int, list[int]] = {}
     while (end := stream.next_end(start, limited=True)) != start:
         # Another process may run the batch.
@@ -311,9 +320,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_lost_data(available_now: bool) 
         cluster.logs["u"] = [(0, 5)]
         start = cluster.stream().next_end({}, limited=False)
         del cluster.logs["u"]
-        stream = cluster.stream()
-        if available_now:
-            stream.stop_at_present_ends()
+        stream = cluster.stream(available_now)
         if fails == "true":
             with pytest.raises(DataLoss, match="u-0 is gone"):
                 stream.next_end(start, limited=False)
