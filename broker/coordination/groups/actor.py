@@ -4,7 +4,7 @@ Offset commits do not wait for one another: they leave the state of the group al
 for the commits that are under way, because what these bring would stay. So does the end of a transaction, and what may
 make a share group, because no group that has offsets is one.
 
-What a group is, classic, consumer or share, is decided in the turn of the event alone: until then it may become another.
+What a group is (classic, consumer or share) is decided in the turn of the event: until then it may become another.
 """
 
 from __future__ import annotations

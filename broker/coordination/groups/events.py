@@ -196,7 +196,7 @@ TimerEvent = (
 
 @dataclass(slots=True)
 class Create:
-    """A member of the classic protocol is about to join: its group is made, or an empty consumer group becomes classic."""
+    """A classic member is about to join: its group is made, or an empty consumer group becomes classic."""
 
 
 @dataclass(slots=True)

@@ -92,7 +92,8 @@ def kinds_in_log(world: World) -> set[str]:
         kind = int.from_bytes(key[:2], "big")
         if value is not None:
             decode_record(key, value)
-            found.add("offsets" if kind < 2 else "classic" if kind == 2 else "share" if 10 <= kind <= 15 else "consumer")
+            name = "classic" if kind == 2 else "share" if 10 <= kind <= 15 else "consumer"
+            found.add("offsets" if kind < 2 else name)
     return found
 
 
