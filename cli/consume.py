@@ -206,6 +206,7 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
     consumer = Consumer(*(topics if reading.group else ()), **options, **reading.decoders)
     async with consumer, connection_notice(consumer, bootstrap_server):
         if not reading.group:
+            partitions = list(bounds)
             consumer.assign(partitions)
             for each, bound in bounds.items():
                 consumer.seek(each, bound.fetch_from)

@@ -5,8 +5,10 @@ A share group commits no offsets. What stands for them is where it begins in eac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import click
 
 from .lag import lags
 from .output import print_rows
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
     from ..client.core.descriptions import GroupDescription
 
+# Where a click context knows that rows are missing.
+_INCOMPLETE = "odradek.incomplete"
 _AWAITED = ("group", "state", "epoch", "topic", "partition", "awaited_by", "held_by", "client", "host")
 
 
@@ -56,6 +60,42 @@ async def lags_of(admin: Admin, group: str) -> dict[TopicPartition, tuple[int, i
     # Of the records behind the start, some are done with already.
     lag = {place: each.lag for place, each in starts.items()}
     return {place: (end, left if lag[place] is None else lag[place] or 0) for place, (end, left) in found.items()}
+
+
+async def lag_of(admin: Admin, group: str) -> int:
+    """Return the lag of a group over its partitions. Standard error says which are not in the sum: without a leader."""
+    at, found = await offsets_of(admin, group), await lags_of(admin, group)
+    existing = await admin.describe_topics()
+    missing = sorted(f"{each.topic}-{each.partition}" for each in at if each not in found and each.topic in existing)
+    if missing:
+        text = f"odradek: the lag of group {group} leaves out {', '.join(missing)}, of which no leader answers now"
+        click.echo(text, err=True)
+    return sum(lag for _, lag in found.values())
+
+
+async def described_groups(admin: Admin, groups: Sequence[str]) -> dict[str, GroupDescription]:
+    """Return the groups that can be described. Standard error says of the others why, and the status will be 1.
+
+    KafkaError where none can be described.
+    """
+    from ..client.errors import ItemsFailed, KafkaError
+
+    try:
+        return await admin.describe_groups(*groups)
+    except ItemsFailed as error:
+        if len(error.failures) == len(error.results):
+            raise
+        for group, failure in error.failures.items():
+            click.echo(f"odradek: group {group}: {failure.message}", err=True)
+        click.get_current_context().meta[_INCOMPLETE] = True
+        return {group: found for group, found in error.results.items() if not isinstance(found, KafkaError)}
+
+
+def end_incomplete() -> None:
+    """End the command with status 1 if it could not describe all groups."""
+    context = click.get_current_context()
+    if context.meta.get(_INCOMPLETE):
+        context.exit(1)
 
 
 def show_awaited(group: GroupDescription) -> None:

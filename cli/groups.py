@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .confirmation import confirm, deletion_question, dry_run_option, for_each, show_groups, show_places
-from .group_kinds import lags_of, offsets_of, show_awaited
+from .group_kinds import described_groups, end_incomplete, lag_of, lags_of, offsets_of, show_awaited
 from .group_offsets import migrate_offsets, reset_offsets
 from .lag import lag_times_ms, lags
 from .names import GROUP, partition_option, partitions_of
@@ -76,17 +76,19 @@ def list_(lag: bool, every_s: float | None) -> None:
 
 
 async def _extent(admin: Admin, group: str) -> tuple[int | None, int | None]:
-    """Return the members and the lag of a group. A group that has gone meanwhile has neither."""
+    """Return the members and the lag of a group. A group that has gone meanwhile has neither.
+
+    Nor has one that cannot be described: standard error says why, and the other groups are printed.
+    """
     from ..client.errors import ErrorCode, KafkaError
 
     try:
         described = (await admin.describe_groups(group))[group]
-        found = await lags_of(admin, group)
+        return len(described.members), await lag_of(admin, group)
     except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return None, None
-        raise
-    return len(described.members), sum(lag for _, lag in found.values())
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            click.echo(f"odradek: group {group}: {error.message}", err=True)
+        return None, None
 
 
 @command.command(short_help="Print the offsets and lag of groups, their members or their state.")
@@ -124,6 +126,7 @@ def describe(groups: tuple[str, ...], what: str, lag_time: bool, every_s: float 
         return rows
 
     watch(every_s, lambda: print_rows(columns, with_admin(found)))
+    end_incomplete()
 
 
 async def _add_times(admin: Admin, rows: list[dict[str, Any]]) -> None:
@@ -244,15 +247,15 @@ async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]
             "members": len(group.members),
             "type": group.type,
             "epoch": None if group.epoch < 0 else group.epoch,
-            "lag": sum(lag for _, lag in (await lags_of(admin, name)).values()),
+            "lag": await lag_of(admin, name),
         }
-        for name, group in (await admin.describe_groups(*groups)).items()
+        for name, group in (await described_groups(admin, groups)).items()
     ]
 
 
 async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for name, group in (await admin.describe_groups(*groups)).items():
+    for name, group in (await described_groups(admin, groups)).items():
         of_group = {"group": name, "state": group.state, "strategy": group.protocol}
         for member in group.members:
             of_member = {
@@ -277,7 +280,7 @@ def _names(partitions: Iterable[TopicPartition]) -> list[str]:
 
 async def _offsets(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for name, group in (await admin.describe_groups(*groups)).items():
+    for name, group in (await described_groups(admin, groups)).items():
         committed = await offsets_of(admin, name)
         owners = {partition: member for member in group.members for partition in member.partitions}
         found = await lags(admin, dict.fromkeys(owners, 0) | committed) | await lags_of(admin, name)

@@ -16,12 +16,12 @@ _READ_WITHIN_S = 10.0
 
 
 async def lags(admin: Admin, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, int]]:
-    """Return (end offset, lag in records) of each partition whose topic exists."""
+    """Return (end offset, lag in records) of each partition that has a leader now."""
     from ..client import LATEST
 
     existing = await admin.describe_topics()
     # A deleted topic may have left committed offsets behind; it has no end offset.
-    ends = await admin.list_offsets({each: LATEST for each in committed if each.topic in existing})
+    ends = await admin.list_offsets({each: LATEST for each in committed if each.topic in existing}, partial=True)
     return {each: (end.offset, max(end.offset - committed[each], 0)) for each, end in ends.items()}
 
 

@@ -6,6 +6,7 @@ start | end | N | -N (the last N of each partition) | N-M (both included) | @TIM
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -72,19 +73,34 @@ def _time_ms(text: str) -> int:
         raise click.UsageError(f"--offset {example}, not {'@' + text!r}") from None
 
 
+def known_ones(
+    partitions: Sequence[TopicPartition], known: Collection[TopicPartition], what: str
+) -> list[TopicPartition]:
+    """Return the partitions that are known, and say on standard error which are not. CliError where none is."""
+    missing = [f"{each.topic}-{each.partition}" for each in partitions if each not in known]
+    text = f"{what}, because it has no leader now, or its leader does not answer: {', '.join(missing)}"
+    if missing and len(missing) == len(partitions):
+        raise CliError(text)
+    if missing:
+        click.echo(f"odradek: {text}", err=True)
+    return [each for each in partitions if each in known]
+
+
 async def bounds_of(
     admin: Admin, partitions: list[TopicPartition], wanted: OffsetRange, isolation: str, wait: bool
 ) -> dict[TopicPartition, Bounds]:
     """Return the bounds of each partition.
 
-    CliError if the range begins beyond the end of every partition, unless the caller waits for such records.
+    Those of which nothing is known now are left out, which standard error says. CliError if that holds for all, or if
+    the range begins beyond the end of every partition, unless the caller waits for such records.
     """
     from ..client import EARLIEST, LATEST
 
-    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=isolation)
+    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level=isolation, partial=True)
     times = dict.fromkeys(partitions, wanted.number)
-    at_time = await admin.list_offsets(times) if wanted.kind == "time" else {}
+    at_time = await admin.list_offsets(times, partial=True) if wanted.kind == "time" else {}
+    partitions = known_ones(partitions, starts.keys() & ends.keys(), "not read")
     bounds: dict[TopicPartition, Bounds] = {}
     for each in partitions:
         start, end = starts[each].offset, ends[each].offset
@@ -97,6 +113,9 @@ async def bounds_of(
             "time": at_time[each].offset if each in at_time and at_time[each].offset >= 0 else end,
         }[wanted.kind]
         stop = None if wanted.last is None else wanted.last + 1
+        if stop is not None and not wait:
+            # Nobody knows whether more will come.
+            stop = min(stop, end)
         # The broker rejects a fetch beyond the end: the records before `first` are fetched and not printed.
         bounds[each] = Bounds(min(max(first, start), end), first, stop)
     if not wait and wanted.kind == "offset" and all(wanted.number > ends[each].offset for each in partitions):

@@ -26,6 +26,7 @@ from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC, matching
 from .notices import Progress, connection_notice, login_notice
+from .offset_range import known_ones
 from .session import client_options, open_admin, run
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
         if cluster == (await there.describe_cluster()).cluster_id:
             raise CliError(f"{bootstrap_server} and {target} are one cluster: a topic cannot be copied onto itself")
         names = matching(topics, await here.list_topics())
-        partitions = await _partitions(here, there, names, _state_group(cluster))
+        partitions, left_out = await _partitions(here, there, names, _state_group(cluster))
         options = client_options("consumer", isolation_level="read_committed")
         consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
         sending = client_options("producer", max_request_size=_MAX_REQUEST_BYTES, buffer_memory=2 * _MAX_REQUEST_BYTES)
@@ -93,6 +94,8 @@ async def _copy(topics: Sequence[str], target: str, groups: Sequence[str], boots
                 consumer.seek(each, partition.now.source)
             await _Transfer(consumer, producer, there, _state_group(cluster), partitions).run()
         left = [text for group in groups for text in await _copy_group(here, there, group, partitions)]
+    if left_out:
+        raise CliError(f"not copied, run it again: {', '.join(left_out)}")
     if left:
         raise CliError(f"all records were copied, but not all offsets: {'; '.join(left)}")
 
@@ -104,17 +107,25 @@ def _state_group(cluster: str) -> str:
 # -- Before
 
 
-async def _partitions(here: Admin, there: Admin, names: Sequence[str], group: str) -> dict[TopicPartition, _Partition]:
-    """Create what is missing, and return where each partition begins and ends. CliError if it cannot be copied."""
+async def _partitions(
+    here: Admin, there: Admin, names: Sequence[str], group: str
+) -> tuple[dict[TopicPartition, _Partition], list[str]]:
+    """Create what is missing; return where each partition begins and ends, and which have no leader on one side.
+
+    CliError if it cannot be copied.
+    """
     from ..client import EARLIEST, LATEST, TopicPartition
 
     described = await here.describe_topics(*names)
     await _create_missing(here, there, {name: len(described[name].partitions) for name in names})
     partitions = [TopicPartition(name, each.partition) for name in names for each in described[name].partitions]
-    starts = await here.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = await here.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level="read_committed")
-    target_starts = await there.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    target_ends = await there.list_offsets(dict.fromkeys(partitions, LATEST))
+    starts = await here.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+    ends = await here.list_offsets(dict.fromkeys(partitions, LATEST), isolation_level="read_committed", partial=True)
+    target_starts = await there.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+    target_ends = await there.list_offsets(dict.fromkeys(partitions, LATEST), partial=True)
+    known = starts.keys() & ends.keys() & target_starts.keys() & target_ends.keys()
+    left_out = [_name(each) for each in partitions if each not in known]
+    partitions = known_ones(partitions, known, "not copied")
     committed = await there.list_group_offsets(group)
     found: dict[TopicPartition, _Partition] = {}
     for each in partitions:
@@ -129,7 +140,7 @@ async def _partitions(here: Admin, there: Admin, names: Sequence[str], group: st
         elif target < state.target:
             raise CliError(f"{_name(each)} is not the topic any more that was copied to: delete group {group!r} there")
         found[each] = _Partition(OffsetRuns(state), state, ends[each].offset, target - state.target)
-    return found
+    return found, left_out
 
 
 async def _create_missing(here: Admin, there: Admin, counts: dict[str, int]) -> None:

@@ -18,21 +18,23 @@ async def partition_rows(admin: Admin, names: Sequence[str]) -> list[dict[str, A
     """Return a row for each partition of these topics. UnknownTopic for one that does not exist.
 
     `records` is the difference of the offsets: compaction and transactions leave fewer. Sizes are those on the leader's
-    disk, None where the cluster does not tell them.
+    disk. What the cluster does not tell now is None: offsets too, where a partition has no leader.
     """
     from ..client import EARLIEST, LATEST, TopicPartition
 
     described = await admin.describe_topics(*names)
     partitions = [TopicPartition(name, each.partition) for name in names for each in described[name].partitions]
-    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), partial=True)
     sizes = await _sizes(admin, partitions)
     rows: list[dict[str, Any]] = []
     for each in partitions:
         info = described[each.topic].partitions[each.partition]
-        start, end = starts[each].offset, ends[each].offset
+        start = starts[each].offset if each in starts else None
+        end = ends[each].offset if each in ends else None
+        records = None if start is None or end is None else end - start
         size = sizes.get((info.leader, each))
-        values = (*each, info.leader, list(info.replicas), list(info.isr), start, end, end - start, size)
+        values = (*each, info.leader, list(info.replicas), list(info.isr), start, end, records, size)
         rows.append(dict(zip(PARTITION_ROW, values, strict=True)))
     return rows
 
@@ -45,9 +47,8 @@ async def topic_rows(admin: Admin, names: Sequence[str]) -> list[dict[str, Any]]
         row = rows.setdefault(each["topic"], start)
         row["partitions"] += 1
         row["replicas"] = max(row["replicas"], len(each["replicas"]))
-        row["records"] += each["records"]
-        size = each["size_bytes"]
-        row["size_bytes"] = None if size is None or row["size_bytes"] is None else row["size_bytes"] + size
+        for name in ("records", "size_bytes"):
+            row[name] = None if each[name] is None or row[name] is None else row[name] + each[name]
     return list(rows.values())
 
 

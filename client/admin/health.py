@@ -222,10 +222,11 @@ async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Sequen
         committed[group] = {each: value.offset for each, value in offsets.items() if each in led}
     wanted = {each for offsets in committed.values() for each in offsets}
     old = await _oldest_safe_offsets(cluster, wanted)
-    ends = await topics.list_offsets(cluster, dict.fromkeys(wanted, -1))
+    ends = await topics.list_offsets(cluster, dict.fromkeys(wanted, -1), partial=True)
     behind: list[str] = []
     for group, offsets in committed.items():
-        losing = [each for each, offset in offsets.items() if offset < min(old.get(each, -1), ends[each].offset)]
+        answered = {each: offset for each, offset in offsets.items() if each in ends}
+        losing = [each for each, offset in answered.items() if offset < min(old.get(each, -1), ends[each].offset)]
         if losing:
             behind.append(f"{group} ({min(losing)})")
     checked = f"none of {len(committed)} groups" if len(listed) <= _MOST else f"none of the first {_MOST} groups"
@@ -246,11 +247,11 @@ async def _oldest_safe_offsets(cluster: Cluster, wanted: set[TopicPartition]) ->
         if retention_ms > 0 and "delete" in (entries["cleanup.policy"].value or ""):
             times[resource.name] = now_ms - int(_RETENTION_USED * retention_ms)
     asked = {each: times[each.topic] for each in wanted if each.topic in times}
-    starts = await topics.list_offsets(cluster, dict.fromkeys(wanted, -2))
-    found = await topics.list_offsets(cluster, asked)
-    ends = await topics.list_offsets(cluster, dict.fromkeys(asked, -1))
+    starts = await topics.list_offsets(cluster, dict.fromkeys(wanted, -2), partial=True)
+    found = await topics.list_offsets(cluster, asked, partial=True)
+    ends = await topics.list_offsets(cluster, dict.fromkeys(asked, -1), partial=True)
     # No record that is younger: every record is old.
-    safe = {each: at.offset if at.offset >= 0 else ends[each].offset for each, at in found.items()}
+    safe = {each: at.offset if at.offset >= 0 else ends[each].offset for each, at in found.items() if each in ends}
     return {each: max(safe.get(each, -1), start.offset) for each, start in starts.items()}
 
 

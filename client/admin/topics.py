@@ -216,18 +216,21 @@ async def list_offsets(
     *,
     isolation_level: str = "read_uncommitted",
     node_id: int | None = None,
+    partial: bool = False,
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return for each partition the first offset at or after a time (ms), or an end: LATEST (-1), EARLIEST (-2).
 
     Leaders are asked. With `node_id` that broker is asked, once, for its own replicas: LATEST is where its log
-    ends, whatever is committed.
+    ends, whatever is committed. With `partial` partitions that have no leader now, or fail, are left out: an outage
+    of one does not hide the others.
     """
     check_choice("isolation_level", isolation_level, leaders.ISOLATION_LEVELS)
     wanted = by_partition("list_offsets", wanted, "time")
     if node_id is not None:
         limit_ms = cluster.options.default_api_timeout_ms
         return await api_result(leaders.list_replica_offsets(cluster, node_id, wanted), limit_ms)
-    return await leaders.list_offsets(cluster, wanted, leaders.ISOLATION_LEVELS[isolation_level])
+    ask = leaders.led_offsets if partial else leaders.list_offsets
+    return await ask(cluster, wanted, leaders.ISOLATION_LEVELS[isolation_level])
 
 
 # -- Leaders and replicas

@@ -91,8 +91,8 @@ async def request_from_leaders(
     """Return what the leaders of `wanted` say of each partition: a result, or an error that is not retriable.
 
     `request` sends the partitions of one leader to its node id and returns what became of each. Partitions that it
-    leaves out, or that have a retriable error, are requested again until `default_api_timeout_ms` is over. Raises
-    UnknownTopic, and for a partition without a result its last error, or KafkaError with `missing_text`.
+    leaves out, or that have a retriable error, are requested again until `default_api_timeout_ms` is over: then their
+    last error is what became of them. Raises UnknownTopic, and KafkaError where nothing is known of any partition.
     """
     found: dict[TopicPartition, F | KafkaError] = {}
     last_errors: dict[TopicPartition, KafkaError] = {}
@@ -118,7 +118,13 @@ async def request_from_leaders(
             nobody = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, missing_text(missing[0]))
             raise last_errors.get(missing[0], nobody)
 
-    await cluster.retry(request_the_rest)
+    try:
+        await cluster.retry(request_the_rest)
+    except KafkaError as error:
+        if not found:
+            raise
+        # What others said is an answer, too.
+        return found | {each: last_errors.get(each, error) for each in wanted if each not in found}
     return found
 
 
@@ -141,6 +147,64 @@ def group_by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> d
         elif cluster.view.partition(partition) is None:
             raise UnknownTopic(f"topic {partition.topic!r} has no partition {partition.partition}")
     return leaders
+
+
+# How long one who takes a partial answer waits for leaders that do not answer: long enough for one that has moved.
+_PATIENCE_MS = 3_000
+
+
+async def led_offsets(
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], isolation_level: int
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Do as `list_offsets` for those partitions that answer. The others are left out.
+
+    A partition without a leader is not waited for, and one whose leader does not answer only for some seconds. Raises
+    KafkaError where no partition answers, unless none of them has a leader.
+    """
+    found: dict[TopicPartition, OffsetAndTimestamp] = {}
+    errors: dict[TopicPartition, KafkaError] = {}
+
+    async def attempt() -> None:
+        rest = [each for each in timestamps if each not in found]
+        await cluster.learn({each.topic for each in rest})
+        errors.clear()
+        for leader, led in _by_known_leader(cluster, rest).items():
+            wanted = {each: timestamps[each] for each in led}
+            for each, value in (await _offsets_or_errors(cluster, leader, wanted, isolation_level)).items():
+                if isinstance(value, KafkaError):
+                    errors[each] = value
+                else:
+                    found[each] = value
+        if passing := [error for error in errors.values() if error.retriable]:
+            raise passing[0]
+
+    try:
+        if timestamps:
+            await cluster.retry(attempt, timeout_ms=min(_PATIENCE_MS, cluster.options.default_api_timeout_ms))
+    except KafkaError:
+        if not found and not errors:
+            raise
+    if errors and not found:
+        raise next(iter(errors.values()))
+    return found
+
+
+def _by_known_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+    leaders: dict[int, list[TopicPartition]] = {}
+    for each in partitions:
+        if (leader := cluster.leader(each)) != NO_LEADER:
+            leaders.setdefault(leader, []).append(each)
+    return leaders
+
+
+async def _offsets_or_errors(
+    cluster: Cluster, leader: int, wanted: Mapping[TopicPartition, int], isolation_level: int
+) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
+    request = offsets_request(wanted, isolation_level, cluster.options.request_timeout_ms)
+    try:
+        return offsets_in(await cluster.request(leader, request, ListOffsetsResponse))
+    except KafkaError as error:
+        return dict.fromkeys(wanted, error)
 
 
 READ_UNCOMMITTED = 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ...client import Admin, KafkaError, TopicPartition
+from ...client import Admin, TopicPartition
 from ...client.core.metadata import TopicInfo
-from ...client.errors import ItemsFailed
 
 
 def led_places(topics: Iterable[TopicInfo]) -> list[TopicPartition]:
@@ -23,10 +22,5 @@ async def offsets(
 
     It is -1 where no record is as late as the time.
     """
-    if not wanted:
-        return {}
-    try:
-        found = await admin.list_offsets(wanted, isolation_level=isolation_level)
-    except ItemsFailed as error:
-        found = {each: result for each, result in error.results.items() if not isinstance(result, KafkaError)}
+    found = await admin.list_offsets(wanted, isolation_level=isolation_level, partial=True)
     return {each: at.offset for each, at in found.items()}
