@@ -311,6 +311,7 @@ class Assembly:
         self, background: BackgroundTasks, staging: Staging, moves: CoordinatorMoves, remote: _Remote
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
+        from .replication.full_disks import FullDisks
         from .replication.replicas import Replicas
         from .topics.cluster_topics import ClusterTopics
 
@@ -321,6 +322,7 @@ class Assembly:
             remote.view,
             remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
+            FullDisks(self._disk, self._clock, self._timers, self._threads),
             (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
         )
 

@@ -63,6 +63,14 @@ def may_pass(error: Exception) -> bool:
     return isinstance(error, DiskError | OSError) and error.errno in _PASSING
 
 
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
+
+
+def has_no_room(error: Exception) -> bool:
+    """Return whether a disk has refused something for lack of room."""
+    return isinstance(error, DiskError | OSError) and error.errno in _NO_ROOM
+
+
 # The device or its file system is gone or takes no writes. Other errors (no room, no descriptor) may pass.
 _LASTING_NAMES = ("EIO", "EROFS", "ENODEV", "ENXIO", "ESTALE", "EBADMSG", "EUCLEAN")
 # macOS has no EUCLEAN.

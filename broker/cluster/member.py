@@ -233,6 +233,7 @@ class Member:
         )
         self.admin = ClusterAdmin(self.zookeeper, self.controller, self._configs, view)
         parts.replicas.configs_of = self._configs.topic_configs
+        parts.replicas.full_disks.tell = self.note_offline
         try:
             await self._adopt()
             await self._configs.read_all()
@@ -309,7 +310,7 @@ class Member:
     # -- Changes
 
     def note_offline(self) -> None:
-        """Tell the controller that replicas here have lost their disk. It asks which, and other replicas lead.
+        """Tell the controller that replicas here have lost their disk, or room on it. It asks which; others lead then.
 
         Without a session nothing need be said: the controller asks every broker that registers.
         """

@@ -1,8 +1,8 @@
 """The data directories (log.dirs): the partitions of each, the place of new ones, and directories that are offline.
 
 Each directory is locked and has its own meta.properties, checkpoints and clean-stop marker; all share the cluster and
-node ids. A new partition goes to the directory with the fewest. The metadata journal lies in the first directory, or in
-`metadata.log.dir`, which then need not hold partitions.
+node ids. A new partition goes to the directory with the fewest that has room. The metadata journal lies in the first
+directory, or in `metadata.log.dir`, which then need not hold partitions.
 
 A directory is offline until the next start if it cannot be used at start, or if its device fails while the broker runs.
 Its partitions answer KAFKA_STORAGE_ERROR and have no leader in Metadata; all others go on. While a directory is
@@ -43,6 +43,8 @@ class LogDir:
         self.checkpoints = OffsetCheckpoints(path, disk, empty=data is None)
         # The number of its partitions, online or not.
         self.count = 0
+        # In a cluster: whether a write was refused for lack of room, and there is none since (full_disks.py).
+        self.is_full = False
         # Partitions that are offline though the directory is online, because the start could not read their logs.
         self.unread: list[tuple[str, int]] = []
 
@@ -262,7 +264,7 @@ class LogDirs:
 
     def _fewest(self) -> LogDir:
         self.check_online()
-        return min(self.online, key=lambda each: each.count)
+        return min(self.online, key=lambda each: (each.is_full, each.count))
 
     # -- Checkpoints and stop --------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.records.errors import RecordError
-from ...storage.errors import StorageError
+from ...storage.errors import StorageError, has_no_room
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..topics.partition import Partition
@@ -351,7 +351,9 @@ class Fetcher:
 
     def _delay(self, following: Following, error: KafkaError) -> None:
         following.not_before_ms = self._clock.monotonic_ms() + self._config.replica_fetch_backoff_ms
-        if error.code not in _EXPECTED and not (isinstance(error, StorageError) and not following.partition.is_online):
+        # One line of the whole directory tells of what is offline or full.
+        is_told = isinstance(error, StorageError) and (has_no_room(error) or not following.partition.is_online)
+        if error.code not in _EXPECTED and not is_told:
             name = following.partition.topic, following.partition.index
             _log.warning("%s-%d could not be fetched: %s", *name, error.message)
 

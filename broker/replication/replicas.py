@@ -41,6 +41,7 @@ from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
 from .follower_log import FollowerLog
+from .full_disks import FullDisks
 from .inter_broker import InterBroker
 from .leadership import Role
 from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
@@ -91,6 +92,7 @@ class Replicas:
         view: MetadataCache,
         inter_broker: InterBroker,
         own: OwnBroker | None,
+        full_disks: FullDisks,
         at_stop: Sequence[Callable[[], None]],
     ) -> None:
         """`own` is this broker as a place to send requests to; None where a test plays the controller.
@@ -100,6 +102,8 @@ class Replicas:
         self.view = view
         self.inter_broker = inter_broker
         self.own = own
+        self.full_disks = full_disks
+        topics.disk_failures.on_full = full_disks.note
         # The czxid of this broker's registration; -1 before there is one.
         self.broker_epoch = ANY_EPOCH
         self.controller_epoch = -1
@@ -163,6 +167,7 @@ class Replicas:
         for timer in (self._timer, self._mark_timer):
             if timer is not None:
                 timer.cancel()
+        self.full_disks.close()
         for close in self._at_stop:
             close()
         await self._isr_changes.close()
@@ -311,6 +316,10 @@ class Replicas:
         except KafkaError as failure:
             _log.error("%s: this broker could not become leader or follower: %s", replica, failure.message)
             error.error_code = int(failure.code)
+        else:
+            if not self._topics.has_room(partition):
+                # It has the role, and others should lead until there is room.
+                error.error_code = int(ErrorCode.INELIGIBLE_REPLICA)
 
     def _replica(self, partition: Partition, topic_id: bytes) -> Replica:
         key = partition.topic, partition.index

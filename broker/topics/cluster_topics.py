@@ -70,6 +70,10 @@ class ClusterTopics(Topics):
         self.factory.high_watermarks = marks
         return super().open_all()
 
+    def has_room(self, partition: Partition) -> bool:
+        """Return whether records can be appended to a partition, as far as its data directory is concerned."""
+        return not self._dirs.of(partition.log).is_full
+
     def is_led_elsewhere(self, name: str, index: int) -> bool:
         return self._leader_of(name, index) not in (None, self._config.node_id)
 

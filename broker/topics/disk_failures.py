@@ -1,6 +1,7 @@
 """What a disk error takes offline: nothing, one partition, or a whole data directory with its partitions.
 
-A full disk or a lack of file descriptors passes: the request fails, and everything stays online. A failed fsync or a
+A full disk or a lack of file descriptors passes: the request fails, and everything stays online. In a cluster others
+lead meanwhile (full_disks.py). A failed fsync or a
 torn write makes one partition unreliable. An error of the device itself concerns the whole data directory.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...storage.errors import DiskError, StorageError, is_lasting, of_device
+from ...storage.errors import DiskError, StorageError, has_no_room, is_lasting, of_device
 from ..log_dirs.log_dirs import LogDir, LogDirs
 from .partition_state import PartitionState
 
@@ -28,9 +29,13 @@ class DiskFailures:
         self._dirs = dirs
         self._online = online
         self._on_offline = on_offline
+        # Called with the directory of a partition that a full disk has refused something; alone, a broker waits.
+        self.on_full: Callable[[LogDir], None] = _wait
 
     def partition_failed(self, partition: PartitionState, error: StorageError) -> None:
         """Take offline what an operation on a partition's files has shown to be broken."""
+        if has_no_room(error):
+            self.on_full(self._dirs.of(partition.log))
         if not is_lasting(error):
             return
         if of_device(error):
@@ -61,3 +66,7 @@ class DiskFailures:
         failure = self._dirs.of(partition.log).failure
         if failure is not None:
             partition.go_offline(StorageError(failure), log=False)
+
+
+def _wait(_: LogDir) -> None:
+    """Do nothing: clients try again."""

@@ -33,11 +33,22 @@ class ClusterState:
     deleting: set[str] = field(default_factory=set[str])
     # Replicas whose log directory failed: broker and partition.
     failed: set[tuple[int, TopicPartition]] = field(default_factory=set[tuple[int, TopicPartition]])
+    # Replicas whose log directory has no room: they can be read, and lead where no other may.
+    full: set[tuple[int, TopicPartition]] = field(default_factory=set[tuple[int, TopicPartition]])
 
     def is_alive(self, broker_id: int, place: TopicPartition) -> bool:
         """Return whether a replica may lead: its broker is alive and stays, and its log directory works."""
         stays = broker_id in self.live and broker_id not in self.shutting_down
         return stays and (broker_id, place) not in self.failed
+
+    def can_write(self, broker_id: int, place: TopicPartition) -> bool:
+        """Return whether a replica may lead and has room for records."""
+        return self.is_alive(broker_id, place) and (broker_id, place) not in self.full
+
+    def best(self, place: TopicPartition, brokers: Iterable[int]) -> tuple[int, ...]:
+        """Return those of `brokers` whose replica can write, in order; where none can, those that are alive."""
+        alive = self.alive(place, brokers)
+        return tuple(each for each in alive if self.can_write(each, place)) or alive
 
     def alive(self, place: TopicPartition, brokers: Iterable[int]) -> tuple[int, ...]:
         """Return those of `brokers` whose replica is alive, in order."""
@@ -75,6 +86,7 @@ class ClusterState:
             del self.replicas[place]
             self.states.pop(place, None)
         self.failed = {each for each in self.failed if each[1].topic != topic}
+        self.full = {each for each in self.full if each[1].topic != topic}
         self.topic_ids.pop(topic, None)
         self.deletions.discard(topic)
         self.deleting.discard(topic)

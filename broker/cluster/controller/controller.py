@@ -326,13 +326,19 @@ class Controller:
     def _note_roles(
         self, registration: Registration, message: BecomeLeaderOrFollower, errors: Mapping[TopicPartition, int]
     ) -> None:
-        """Note which replicas have no log directory, and which have one again, as Kafka's controller does."""
-        broker, epoch = registration.broker_id, registration.epoch
+        """Note which replicas have no log directory, or no room there, and which have again.
+
+        The first is as in Kafka. A controller of Kafka does nothing about the second.
+        """
+        if self._term is None:
+            return
+        broker, epoch, cluster = registration.broker_id, registration.epoch, self._term.machine.cluster
         failed = [place for place, code in errors.items() if code == int(ErrorCode.KAFKA_STORAGE_ERROR)]
-        known = self._term.machine.cluster.failed if self._term is not None else set[tuple[int, TopicPartition]]()
-        back = [each.place for each in message.updates if (broker, each.place) in known and each.place not in errors]
-        if failed or back:
-            self._put(lambda machine: machine.replicas_answered(broker, epoch, failed, back))
+        full = [place for place, code in errors.items() if code == int(ErrorCode.INELIGIBLE_REPLICA)]
+        working = ((broker, each.place) for each in message.updates if each.place not in errors)
+        back = [each[1] for each in working if each in cluster.failed or each in cluster.full]
+        if failed or back or full:
+            self._put(lambda machine: machine.replicas_answered(broker, epoch, failed, back, full))
 
     def _tell_anew(self, broker: int) -> None:
         self._put(lambda machine: machine.welcome(broker))

@@ -56,7 +56,14 @@ from ..znodes import (
 )
 from .cluster_state import ClusterState
 from .deletion import Deletion
-from .election import Election, elect_for_shutdown, elect_in_sync, elect_preferred, elect_unclean
+from .election import (
+    Election,
+    elect_for_shutdown,
+    elect_in_sync,
+    elect_preferred,
+    elect_unclean,
+    elect_with_room,
+)
 from .outbox import Message, Outbox
 from .partition_states import PartitionStates
 from .reassignment import Reassignment, Target
@@ -219,6 +226,7 @@ class ControllerMachine:
         _log.info("brokers %s are gone", sorted(gone))
         self.cluster.shutting_down -= gone
         self.cluster.failed = {each for each in self.cluster.failed if each[0] not in gone}
+        self.cluster.full = {each for each in self.cluster.full if each[0] not in gone}
         self._outbox.tell_everybody()
         held: dict[int, list[TopicPartition]] = {}
         for broker in gone:
@@ -311,34 +319,56 @@ class ControllerMachine:
         return registration is not None and registration.epoch == broker_epoch
 
     def log_dirs_failed(self) -> Steps[None]:
-        """Ask the brokers that lost a log directory what they still have: the answer comes as a response."""
+        """Ask the brokers whose log directories failed, are full or have room again: the answer comes as a response."""
         names = yield from children(LOG_DIR_EVENTS, watch=True)
         paths = [f"{LOG_DIR_EVENTS}/{each}" for each in names]
         znodes = yield from read_all(paths)
         for path, znode in zip(paths, znodes, strict=True):
             broker = sound(decode_log_dir_event, path, znode.data) if znode is not None else None
             if broker in self.cluster.live:
-                _log.warning("replicas of broker %d are offline", broker)
+                _log.warning("replicas of broker %d are offline, full, or have room again: it is asked which", broker)
                 yield from self.welcome(broker)
         yield from write_all((Delete(each),) for each in paths)
 
     def replicas_answered(
-        self, broker: int, broker_epoch: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
+        self,
+        broker: int,
+        broker_epoch: int,
+        failed: Iterable[TopicPartition],
+        back: Iterable[TopicPartition],
+        full: Iterable[TopicPartition] = (),
     ) -> Steps[None]:
-        """Note whose log directory is offline, and whose works again, as a broker's response to LeaderAndIsr says.
+        """Note whose log directory is offline or full, and whose works again, as a response to LeaderAndIsr says.
 
         A broker that has registered again since is asked again: its disk may work now.
         """
         if not self._is_registered(broker, broker_epoch):
             return
-        known = self.cluster.failed
-        known -= {(broker, each) for each in back}
-        new = [each for each in failed if (broker, each) not in known]
-        known |= {(broker, each) for each in new}
+        known, offline = self.cluster.failed, {(broker, each) for each in failed}
+        without_room = {(broker, each) for each in full}
+        working = {(broker, each) for each in back}
+        new = sorted(each for _, each in offline - known)
+        is_back = bool(known & (working | without_room))
+        self.cluster.failed = (known - working - without_room) | offline
+        self.cluster.full = (self.cluster.full - working - offline) | without_room
         if new:
             yield from self._replicas_died({broker: new})
-        elif back:
+        elif is_back:
             yield from self._lead_everything()
+        yield from self._lead_with_room(sorted(each for _, each in working | without_room))
+
+    def _lead_with_room(self, places: Iterable[TopicPartition]) -> Steps[None]:
+        """Have partitions led by a replica that has room, where one is in sync, and those without leave the ISR."""
+        cluster = self.cluster
+
+        def is_better(place: TopicPartition) -> bool:
+            state = cluster.states.get(place)
+            if state is None or place.topic in cluster.deleting:
+                return False
+            can_write = [cluster.can_write(each, place) for each in state.isr]
+            return any(can_write) and any((each, place) in cluster.full for each in state.isr)
+
+        yield from self._states.elect([each for each in places if is_better(each)], lambda _: elect_with_room)
 
     def shut_down(self, broker: int, broker_epoch: int) -> Steps[list[TopicPartition]]:
         """Move leaders away from a broker that is about to stop. Returns the partitions that it still leads.
@@ -444,8 +474,7 @@ class ControllerMachine:
         return [
             each
             for each in places
-            if self.cluster.is_alive(broker, each)
-            and broker not in self.cluster.shutting_down
+            if self.cluster.can_write(broker, each)
             and broker in self.cluster.states[each].isr
             and not self.cluster.replicas[each].is_moving
         ]
@@ -461,6 +490,7 @@ class ControllerMachine:
         places = {each for path, znode in found for each in sound(decode_places, path, znode.data) or ()}
         known = [each for each in sorted(places) if each in self.cluster.replicas]
         yield from self._states.refresh(known)
+        yield from self._lead_with_room(known)
         yield from write_all((Delete(path),) for path in paths)
         yield from self._complete(known)
 
@@ -480,6 +510,7 @@ class ControllerMachine:
             if errors[place] is ErrorCode.NONE and state.isr != self.cluster.states[place].isr
         }
         errors |= yield from self._states.set_isr(sound)
+        yield from self._lead_with_room(sound)
         yield from self._complete(sound)
         return errors
 
@@ -502,9 +533,9 @@ class ControllerMachine:
             return ErrorCode.INVALID_REQUEST
         if not set(wanted.isr) <= set(self.cluster.replicas[place].replicas):
             return ErrorCode.INVALID_REQUEST
-        eligible = set(self.cluster.alive(place, wanted.isr)) - self.cluster.shutting_down
         joining = set(wanted.isr) - set(state.isr)
-        return ErrorCode.NONE if joining <= eligible else ErrorCode.INELIGIBLE_REPLICA
+        may_join = all(self.cluster.can_write(each, place) for each in joining)
+        return ErrorCode.NONE if may_join else ErrorCode.INELIGIBLE_REPLICA
 
     # -- Reassignments
 

@@ -48,14 +48,15 @@ class PartitionStates:
     # -- New partitions
 
     def begin(self, places: Iterable[TopicPartition]) -> Steps[None]:
-        """Give new partitions their first leader: the first living replica. The living replicas are the ISR.
+        """Give new partitions their first leader: the first living replica. The living replicas are the ISR, as far as
+        they have room.
 
         A partition without a living replica waits for one to come.
         """
         cluster = self._cluster
         states: dict[TopicPartition, LeaderAndIsr] = {}
         for place in places:
-            isr = cluster.alive(place, cluster.replicas[place].replicas)
+            isr = cluster.best(place, cluster.replicas[place].replicas)
             if isr:
                 states[place] = LeaderAndIsr(isr[0], 0, isr, cluster.epoch)
             else:

@@ -36,6 +36,8 @@ class Node:
     has_missed: bool = False
     # Replicas whose disk has failed, until the next start.
     offline: set[TopicPartition] = field(default_factory=set[TopicPartition])
+    # Whether its disk has no room: it says so of every replica.
+    is_full: bool = False
     # Replicas that it has files of, and those whose files it gave up though it has to delete them. Starts keep both.
     held: set[TopicPartition] = field(default_factory=set[TopicPartition])
     left_over: set[TopicPartition] = field(default_factory=set[TopicPartition])

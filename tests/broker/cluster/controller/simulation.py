@@ -182,13 +182,27 @@ class Simulation:
         node = self._some(is_alive=True)
         if node is not None and node.roles:
             node.offline.add(self.random.choice(sorted(node.roles)))
-            if self.zookeeper.is_live(node.session):
-                notice = Create(LOG_DIR_EVENT_PREFIX, encode_log_dir_event(node.broker_id), is_sequential=True)
-                self.zookeeper.run(node.session, _write(notice))
+            self._notify(node)
+
+    def fill_disk(self) -> None:
+        """Let the disk of a broker be full, or have room again. It says so of either, if it has a session."""
+        node = self._some(is_alive=True)
+        if node is not None:
+            node.is_full = not node.is_full
+            self._notify(node)
+
+    def _notify(self, node: Node) -> None:
+        if self.zookeeper.is_live(node.session):
+            notice = Create(LOG_DIR_EVENT_PREFIX, encode_log_dir_event(node.broker_id), is_sequential=True)
+            self.zookeeper.run(node.session, _write(notice))
 
     def mend_disks(self) -> None:
-        """Start every broker again that has a replica without a disk."""
+        """Start every broker again that has a replica without a disk, and make room on every disk."""
         self._failures = 0
+        for node in self.nodes.values():
+            if node.is_full:
+                node.is_full = False
+                self._notify(node)
         for node in [each for each in self.nodes.values() if each.offline]:
             self._kill(node)
 
@@ -429,13 +443,15 @@ class Simulation:
             controller.asked.append(event)
 
     def _answer_roles(self, node: Node, controller: Node, epoch: int, told: set[TopicPartition]) -> None:
-        """Tell the controller which replicas have no disk (KAFKA_STORAGE_ERROR), and which have one again."""
+        """Tell the controller which replicas have no disk (KAFKA_STORAGE_ERROR) or no room, and which have again."""
         if controller.machine is None or controller.machine.cluster.epoch != epoch:
             return
         failed, broker, broker_epoch = told & node.offline, node.broker_id, node.broker_epoch
-        back = {each for each in told - failed if (broker, each) in controller.machine.cluster.failed}
-        if failed or back:
-            answer = broker, broker_epoch, sorted(failed), sorted(back)
+        full = told - failed if node.is_full else set[TopicPartition]()
+        known = controller.machine.cluster.failed | controller.machine.cluster.full
+        back = {each for each in told - failed - full if (broker, each) in known}
+        if failed or back or full:
+            answer = broker, broker_epoch, sorted(failed), sorted(back), sorted(full)
             controller.asked.append(lambda machine: machine.replicas_answered(*answer))
 
     def _take_role(self, node: Node, update: PartitionUpdate) -> None:
@@ -513,19 +529,20 @@ class Simulation:
         self._looked_at = len(self.zookeeper.history)
 
     def check_dead(self) -> None:
-        """Check the cluster at rest with some brokers and disks dead: beside the living nobody dead is in an ISR.
-
-        A topic that is being deleted waits for the dead as it is.
-        """
+        """Check the cluster at rest: in an ISR nobody is dead beside the living, nobody full beside one with room."""
         deletions = self.zookeeper.children_of("/admin/delete_topics")
         live = {int(each) for each in self.zookeeper.children_of("/brokers/ids")}
         for where in self._known:
             state = self._state(where)
+            # A topic that is being deleted waits for the dead as it is.
             if live and state is not None and where.topic not in deletions:
                 offline = {each.broker_id for each in self.nodes.values() if where in each.offline}
                 dead = (set(state.isr) - live) | (set(state.isr) & offline)
                 assert not dead or len(state.isr) == 1, f"the brokers {dead} are dead, and in the ISR of {where}"
                 assert state.leader not in dead, f"{where} is led by {state.leader}, which has no disk"
+                full = {each for each in state.isr if self.nodes[each].is_full} - dead
+                others = set(state.isr) - full - dead
+                assert not full or not others, f"{full} are full, and in the ISR of {where} beside {others}"
 
     def check_rest(self) -> None:
         """Check the cluster at rest with every broker alive: all is led, and brokers know what ZooKeeper knows."""

@@ -330,3 +330,78 @@ async def test_what_a_broker_could_not_do_is_repeated_until_it_can(monkeypatch: 
     errors = [StopReplicaPartitionError("gone", 0, storage), StopReplicaPartitionError("t", 0, storage)]
     await shell.hear(1, stop, StopReplicaResponse(partition_errors=errors))
     assert await shell.repeated(1) == [StopReplicas(1, {TopicPartition("gone", 0): (3, True)})]
+
+
+# -- Full disks
+
+
+def answer_full(world: World, broker: int, *indexes: int) -> None:
+    """Let a broker answer that its disk has no room for these partitions, and has room for all others."""
+    full = [TopicPartition("t", each) for each in indexes]
+    back = [each for each in world.machine.cluster.states if each not in full]
+    world.run(world.machine.replicas_answered(broker, registered(world, broker), (), back, full))
+
+
+def registered(world: World, broker: int) -> int:
+    return world.machine.cluster.live[broker].epoch
+
+
+def led(world: World, index: int = 0) -> tuple[int, tuple[int, ...]]:
+    state = world.state(index)
+    return state.leader, state.isr
+
+
+def full_world() -> World:
+    """One partition, led by broker 1 with 2 and 3 in sync."""
+    world = World(1)
+    world.run(world.machine.take_over())
+    return world
+
+
+def test_a_full_leader_makes_place_for_one_in_sync_and_comes_back_with_room() -> None:
+    world = full_world()
+    answer_full(world, 1, 0)
+    assert led(world) == (2, (2, 3))
+    # Neither by the request, nor by itself, nor into the ISR while there is no room.
+    place, state = TopicPartition("t", 0), world.state(0)
+    world.run(world.machine.elect([place], unclean=False))
+    world.run(world.machine.balance(0))
+    wanted = {place: replace(state, isr=(2, 3, 1))}
+    errors: list[Any] = []
+
+    def note(steps: Steps[Any]) -> Steps[None]:
+        errors.append((yield from steps))
+
+    world.run(note(world.machine.alter_partitions(2, registered(world, 2), wanted)))
+    assert errors == [{place: ErrorCode.INELIGIBLE_REPLICA}]
+    assert led(world) == (2, (2, 3))
+    answer_full(world, 1)
+    world.run(note(world.machine.alter_partitions(2, registered(world, 2), wanted)))
+    assert errors[1] == {place: ErrorCode.NONE} and led(world) == (2, (2, 3, 1))
+    world.run(world.machine.balance(0))
+    assert led(world) == (1, (2, 3, 1))
+
+
+def test_where_all_in_sync_are_full_the_last_leads_on_until_another_has_room() -> None:
+    world = full_world()
+    for broker in (1, 2, 3):
+        answer_full(world, broker, 0)
+    assert led(world) == (3, (3,))
+    place = TopicPartition("t", 0)
+    # The first with room comes into the ISR, and leads at once.
+    answer_full(world, 2)
+    wanted = {place: replace(world.state(0), isr=(3, 2))}
+    world.run(world.machine.alter_partitions(3, registered(world, 3), wanted))
+    assert led(world) == (2, (2,))
+
+
+def test_no_unclean_leader_takes_the_place_of_a_full_one() -> None:
+    """The leader is the only one in sync, and full: it can be read, and another would lose records."""
+    world = World(1)
+    world.machine = machine.ControllerMachine(1, 2, lambda: True)
+    alone = LeaderAndIsr(1, 0, (1,), 1, 0)
+    world.zookeeper.put_by_hand(state_path(TopicPartition("t", 0)), encode_state(alone))
+    world.run(world.machine.take_over())
+    answer_full(world, 1, 0)
+    world.run(world.machine.elect_again())
+    assert led(world) == (1, (1,))

@@ -18,7 +18,7 @@ SEEDS = 80
 EVENTS = 40
 
 
-def run(simulation: Simulation) -> None:
+def run(simulation: Simulation, *, disks_fill: bool = False) -> None:
     """Let things happen, then start every broker and check the cluster at rest."""
     happenings = [
         simulation.create_topic,
@@ -41,6 +41,8 @@ def run(simulation: Simulation) -> None:
         simulation.shrink_isr,
         simulation.grow_isr,
     ]
+    if disks_fill:
+        happenings.append(simulation.fill_disk)
     for _ in range(EVENTS):
         simulation.random.choice(happenings)()
         for _ in range(simulation.random.randrange(40)):
@@ -62,7 +64,7 @@ def run(simulation: Simulation) -> None:
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_cluster_comes_to_rest_with_every_partition_led(seed: int) -> None:
-    run(Simulation(seed))
+    run(Simulation(seed), disks_fill=True)
 
 
 # -- Planted bugs
@@ -102,10 +104,17 @@ class BelievesOldAnswers(ControllerMachine):
     """Takes a response for that of a broker that has started again since."""
 
     def replicas_answered(
-        self, broker: int, broker_epoch: int, failed: Iterable[TopicPartition], back: Iterable[TopicPartition]
+        self, broker: int, broker_epoch: int, *answer: Iterable[TopicPartition]
     ) -> Generator[Any, Any, None]:
         now = self.cluster.live.get(broker)
-        yield from super().replicas_answered(broker, broker_epoch if now is None else now.epoch, failed, back)
+        yield from super().replicas_answered(broker, broker_epoch if now is None else now.epoch, *answer)
+
+
+class LeavesLeadersWithoutRoom(ControllerMachine):
+    """Takes note of full disks, and moves nobody."""
+
+    def _lead_with_room(self, places: Iterable[TopicPartition]) -> Generator[Any, Any, None]:
+        yield from ()
 
 
 class MissesRestarts(ControllerMachine):
@@ -142,6 +151,12 @@ def test_a_planted_bug_is_found(machine: type[ControllerMachine], first: int) ->
     with pytest.raises((AssertionError, KeyError)):
         for seed in range(first, first + SEEDS):
             run(Simulation(seed, new_machine=machine))
+
+
+def test_a_leader_that_stays_without_room_is_found() -> None:
+    with pytest.raises(AssertionError, match="are full, and in the ISR"):
+        for seed in range(SEEDS):
+            run(Simulation(seed, new_machine=LeavesLeadersWithoutRoom), disks_fill=True)
 
 
 def in_one_piece(message: Message, max_values: int) -> list[Message]:
