@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import page_cache, system_calls
-from .errors import DiskError, LockedError, ShortRead, damaged_file
+from .errors import DiskError, LockedError, ShortRead, damaged_file, is_unreadable
 
 Buffer = bytes | bytearray | memoryview
 
@@ -28,6 +28,12 @@ TEMPORARY_SUFFIX = ".tmp"
 
 # A write of so long has waited for something: ordinary ones take some microseconds, and 0.3 ms for a MiB.
 WAITED_S = 0.001
+
+
+# The page cache holds a file in folios of up to this size. A read fails for all of the folio that a bad sector is in.
+FOLIO_BYTES = 2 * 1024 * 1024
+# So much is read at a time where a larger read has failed: the folios that it brings into the page cache are small.
+PIECE_BYTES = 16 * 1024
 
 
 class NotCached(Exception):
@@ -335,6 +341,41 @@ _allocate = _find_allocator()
 DISK = Disk()
 
 
+def forget_around(disk: Disk, file: File, size: int, position: int) -> None:
+    """Drop the folios around these bytes from the page cache. The next read of few bytes reads little beside them."""
+    start = position // FOLIO_BYTES * FOLIO_BYTES
+    end = (position + size + FOLIO_BYTES - 1) // FOLIO_BYTES * FOLIO_BYTES
+    disk.forget(file, end - start, start)
+
+
+def read_surely(disk: Disk, file: File, size: int, position: int) -> bytes:
+    """Return bytes as Disk.read does, also where they share a folio with others that the disk cannot read."""
+    data = b""
+    try:
+        return disk.read(file, size, position)
+    except DiskError as error:
+        if not is_unreadable(error):
+            raise
+    while len(data) < size:
+        at = position + len(data)
+        piece = _read_piece(disk, file, min(PIECE_BYTES - at % PIECE_BYTES, size - len(data)), at)
+        if not piece:
+            break
+        data += piece
+    return data
+
+
+def _read_piece(disk: Disk, file: File, size: int, position: int) -> bytes:
+    try:
+        return disk.read(file, size, position)
+    except DiskError as error:
+        if not is_unreadable(error):
+            raise
+    # The system may have read ahead, and so in folios.
+    forget_around(disk, file, size, position)
+    return disk.read(file, size, position)
+
+
 @dataclass(slots=True)
 class FileRange:
     """The bytes [position, position + size) of a file, as a read returns them. Holding it keeps the file open."""
@@ -349,7 +390,7 @@ class FileRange:
 
     def read(self) -> bytes:
         """Return the bytes; may wait for the disk. Raises ShortRead if the file has been cut meanwhile."""
-        data = self.disk.read(self.file, self.size, self.position)
+        data = read_surely(self.disk, self.file, self.size, self.position)
         if len(data) != self.size:
             raise ShortRead(self.file.path, self.position, self.size, len(data))
         return data

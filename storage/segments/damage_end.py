@@ -20,7 +20,7 @@ from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc, read_
 from ...protocol.records.crc import crc32c
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError
-from ..files import Disk, File
+from ..files import Disk, File, read_surely
 from . import walk
 from .walk import MAX_INT32, readable_bytes
 
@@ -34,6 +34,8 @@ _MAGIC = b"\x02"
 _WINDOW_BYTES = 1024 * 1024
 # What a disk cannot read is lost by the page, which is the unit of the page cache.
 _SECTOR_BYTES = 4096
+# So many of them are tried one by one: sound batches may lie between some that cannot be read.
+_SINGLE_STEPS = 8
 # Behind a candidate that may end the damage, so much is searched for one where the CRC of the damaged batch agrees: a
 # batch is hardly ever larger.
 _DOUBT_BYTES = 4 * 1024 * 1024
@@ -96,7 +98,7 @@ class _Search:
         """Learn what the damaged batch's own header tells."""
         start = self._damaged
         try:
-            data = self._disk.read(self._file, _CRC_FROM - _FIXED_AT, start + _FIXED_AT)
+            data = read_surely(self._disk, self._file, _CRC_FROM - _FIXED_AT, start + _FIXED_AT)
         except DiskError as error:
             readable_bytes(error, start)
             return
@@ -116,7 +118,7 @@ class _Search:
         at, crc = self._summed
         try:
             while at < position:
-                data = self._disk.read(self._file, min(_WINDOW_BYTES, position - at), at)
+                data = read_surely(self._disk, self._file, min(_WINDOW_BYTES, position - at), at)
                 if not data:
                     break
                 at, crc = at + len(data), crc32c(data, crc)
@@ -148,20 +150,12 @@ class _Search:
 
 def _candidates(disk: Disk, file: File, start: int, end: int, base_offset: int) -> Iterator[tuple[int, BatchHeader]]:
     """Yield (position, header) of all bytes from `start` on that are a batch of magic 2 with the right CRC."""
-    position, skip = start, _SECTOR_BYTES
+    position = start
     while position + HEADER_SIZE <= end:
-        try:
-            window = disk.read(file, min(_WINDOW_BYTES, end - position), position)
-        except DiskError as error:
-            readable = readable_bytes(error, position)
-            if readable < HEADER_SIZE:
-                # A disk tries for seconds before it gives a sector up: a large hole is passed in growing steps.
-                position = (position + readable + skip) // _SECTOR_BYTES * _SECTOR_BYTES
-                skip = min(skip * 2, _WINDOW_BYTES)
-                continue
-            window = disk.read(file, readable, position)
-        else:
-            skip = _SECTOR_BYTES
+        window = _window(disk, file, position, end)
+        if not window:
+            position = _behind_hole(disk, file, position, end)
+            continue
         at = window.find(_MAGIC, _MAGIC_AT)
         while at >= 0 and at - _MAGIC_AT + HEADER_SIZE <= len(window):
             candidate = position + at - _MAGIC_AT
@@ -175,6 +169,56 @@ def _candidates(disk: Disk, file: File, start: int, end: int, base_offset: int) 
         position += len(window) - HEADER_SIZE + 1
 
 
+def _window(disk: Disk, file: File, position: int, end: int) -> bytes:
+    """Return the bytes from `position` on that can be read at once; none where they are too few for a header."""
+    try:
+        return disk.read(file, min(_WINDOW_BYTES, end - position), position)
+    except DiskError as error:
+        readable = readable_bytes(error, position)
+    if readable < HEADER_SIZE:
+        # The rest of a page, and the next one where a header that begins here reaches into it.
+        readable = _SECTOR_BYTES - position % _SECTOR_BYTES
+        readable += _SECTOR_BYTES if readable < HEADER_SIZE else 0
+    try:
+        return read_surely(disk, file, min(readable, end - position), position)
+    except DiskError as error:
+        readable_bytes(error, position)
+        return b""
+
+
+def _behind_hole(disk: Disk, file: File, position: int, end: int) -> int:
+    """Return the first page behind `position` that the disk can read, where no header from there can be read.
+
+    A disk tries for seconds before it gives a sector up: a large hole is passed in growing steps, and its end is then
+    searched for between the last two.
+    """
+    at = (position + HEADER_SIZE - 1) // _SECTOR_BYTES * _SECTOR_BYTES
+    if at <= position:
+        at += _SECTOR_BYTES
+    unreadable, step, tries = at - _SECTOR_BYTES, _SECTOR_BYTES, 0
+    while at < end and not _is_readable(disk, file, at):
+        tries += 1
+        step = step * 2 if tries > _SINGLE_STEPS else step
+        unreadable, at = at, at + step
+    at = min(at, end)
+    while at - unreadable > _SECTOR_BYTES:
+        middle = unreadable + max((at - unreadable) // 2 // _SECTOR_BYTES, 1) * _SECTOR_BYTES
+        if _is_readable(disk, file, middle):
+            at = middle
+        else:
+            unreadable = middle
+    return at
+
+
+def _is_readable(disk: Disk, file: File, position: int) -> bool:
+    try:
+        read_surely(disk, file, 1, position)
+    except DiskError as error:
+        readable_bytes(error, position)
+        return False
+    return True
+
+
 def _sound_header(
     disk: Disk, file: File, window: bytes, at: int, position: int, end: int, base_offset: int
 ) -> BatchHeader | None:
@@ -183,7 +227,7 @@ def _sound_header(
         header = read_header(window, at)
         if not _may_be(header, position, end, base_offset):
             return None
-        check_crc(disk.read(file, header.size_bytes, position), 0, header)
+        check_crc(read_surely(disk, file, header.size_bytes, position), 0, header)
     except RecordError:
         return None
     except DiskError as error:

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from ...protocol.records.batch import BatchHeader
-from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StaleView, StorageError
-from ..files import DISK, Disk, NotCached
+from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StaleView, StorageError, UnreadableBatch
+from ..files import DISK, FOLIO_BYTES, Disk, NotCached
 from . import walk
 from .damage import MISPLACED, Damage
 from .names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX
@@ -266,18 +266,29 @@ class IndexedSegment(SegmentFile):
                 yield position, header
 
     def mark_unreadable(self, position: int, why: str) -> Damage | None:
-        """Note that the disk cannot read the byte at `position`: the batch around it counts as damaged."""
+        """Read each batch alone that the folio may hold of which a read has failed at `position`.
+
+        Those that the disk cannot read count as damaged. Return the first of them; None where there is none.
+        """
         try:
             walk_start = self._start_of(self.offsets.entry_before(position))
         except DamagedFile as error:
             self.damaged_index, walk_start = error, 0
+        before = self.damages
         for start, header in self.sound_headers(walk_start):
-            end = start + header.size_bytes
-            if start <= position < end:
-                return self.mark(start, f"{UNREADABLE} ({why})", end)
-            if start > position:
+            if start >= position + FOLIO_BYTES:
                 break
-        return self.next_damage(position)
+            end = start + header.size_bytes
+            if end > position and not self._is_readable(start, header):
+                self.mark(start, f"{UNREADABLE} ({why})", end)
+        return next((each for each in self.damages if each not in before and each.end > position), None)
+
+    def _is_readable(self, position: int, header: BatchHeader) -> bool:
+        try:
+            self.read_batch(position, header)
+        except UnreadableBatch:
+            return False
+        return True
 
     def mark(self, position: int, why: str, end: int | None = None) -> Damage:
         """Note that no batch can be read from `position` up to `end`, by default the next sound batch."""

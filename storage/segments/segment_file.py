@@ -14,7 +14,7 @@ from typing import TypeVar
 from ...protocol.records.batch import HEADER_SIZE, BatchHeader, check_crc
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError, StaleView, StorageError, UnreadableBatch
-from ..files import DISK, Buffer, Disk, File, NotCached
+from ..files import DISK, Buffer, Disk, File, NotCached, read_surely
 from . import walk
 from .damage import MISPLACED, WRONG_CRC, Damage
 from .damage_end import next_sound
@@ -173,7 +173,7 @@ class SegmentFile:
         Raises UnreadableBatch, DiskError.
         """
         try:
-            return self._disk.read(self.file, header.size_bytes, position)
+            return read_surely(self._disk, self.file, header.size_bytes, position)
         except DiskError as error:
             walk.readable_bytes(error, position)
             raise UnreadableBatch.of(self.path(LOG_SUFFIX), position, error) from error

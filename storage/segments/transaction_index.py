@@ -23,7 +23,7 @@ from ...protocol.records.batch import BatchHeader, decode_batch
 from ...protocol.records.control import ControlType, Marker, control_type, read_marker
 from ...protocol.records.errors import RecordError
 from ..errors import DamagedFile, DiskError, StorageError, damaged_file, is_unreadable
-from ..files import DISK, Disk, File
+from ..files import DISK, Disk, File, read_surely
 
 _ENTRY = Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
@@ -48,7 +48,7 @@ def marker_of(disk: Disk, file: File, position: int, header: BatchHeader) -> Mar
     the disk cannot read: readers cannot pass it.
     """
     try:
-        for record in decode_batch(disk.read(file, header.size_bytes, position)):
+        for record in decode_batch(read_surely(disk, file, header.size_bytes, position)):
             return read_marker(record) if control_type(record) in (ControlType.ABORT, ControlType.COMMIT) else None
         return None
     except RecordError:

@@ -15,7 +15,7 @@ from pathlib import Path
 from ...protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, peek_span, read_header
 from ...protocol.records.errors import RecordError
 from ..errors import CorruptBatch, DiskError, UnreadableBatch, WrongCrc, is_unreadable
-from ..files import Disk, File
+from ..files import Disk, File, forget_around
 
 # How far an offset may lie behind the start of its segment.
 MAX_INT32 = 2**31 - 1
@@ -155,9 +155,15 @@ def _read(disk: Disk, file: File, size: int, position: int) -> bytes:
         return disk.read(file, size, position)
     except DiskError as error:
         readable = readable_bytes(error, position)
-        if readable < HEADER_SIZE:
-            raise UnreadableBatch.of(file.path, position, error) from error
-    return _read(disk, file, min(readable, size - 1), position)
+    if readable >= HEADER_SIZE:
+        return _read(disk, file, min(readable, size - 1), position)
+    # What cannot be read may lie behind the header, in the same folio.
+    forget_around(disk, file, HEADER_SIZE, position)
+    try:
+        return disk.read(file, min(size, HEADER_SIZE), position)
+    except DiskError as error:
+        readable_bytes(error, position)
+        raise UnreadableBatch.of(file.path, position, error) from error
 
 
 def _refill(
@@ -171,14 +177,20 @@ def _refill(
     kept = max(held - at, 0)
     buffer[:kept] = buffer[at : at + kept]
     wanted = min(len(buffer), end - position)
+    enough, is_forgotten = min(needed, wanted), False
     while True:
         try:
             return kept + disk.read_into(file, buffer[kept:wanted], position + kept)
         except DiskError as error:
             readable = kept + readable_bytes(error, position + kept)
-            if readable < min(needed, wanted):
+            if readable >= enough:
+                wanted = min(readable, wanted - 1)
+                continue
+            if is_forgotten:
                 raise UnreadableBatch.of(file.path, position, error) from error
-            wanted = min(readable, wanted - 1)
+            # What cannot be read may lie behind the batch, in the same folio.
+            forget_around(disk, file, enough, position)
+            wanted, is_forgotten = enough, True
 
 
 def _header(held: bytes | bytearray | memoryview, at: int, file: File, position: int, end: int) -> BatchHeader:

@@ -13,7 +13,10 @@ What an fsync has covered, and what a power cut leaves, is the part of the test 
   page cache, a later fsync succeeds without them, and `forget`, `evict` or a power cut shows that they are gone.
 - `nameless`: at these steps, a directory has no room for the change of a name (ENOSPC).
 - `descriptors`: so many files can still be opened, then no more (EMFILE). It passes, and nothing was written.
-- `flip` changes a bit on the platter, `spoil` makes a range unreadable (EIO) until it is written again.
+- `flip` changes a bit on the platter, `spoil` makes a range unreadable (EIO) until it is written again. With
+  `folio_bytes` a read fails as Linux has it: for all of the folio that a bad sector is in, and so before the sector.
+  Only where the folio was dropped from the page cache (`forget`) does a small read meet pages. A large one has the
+  system read ahead, in folios again.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ from odradek.storage.files import Buffer, File
 from odradek.testing.lossy_disk import LossyDisk, Node
 
 Span = tuple[int, int]
+
+PAGE_BYTES = 4096
+# A read of more has the system read ahead.
+READ_AHEAD_BYTES = 32 * 1024
 
 
 class PowerCut(BaseException):
@@ -52,6 +59,9 @@ class FaultyDisk(LossyDisk):
         # What a failed fsync dropped of each file: the page cache shows it, and no later fsync writes it.
         self._dropped: dict[Node, list[Span]] = {}
         self._spoiled: dict[int, list[Span]] = {}  # by inode
+        self.folio_bytes = 0  # 0: a read fails only for the bytes that are bad
+        self.page_bytes = PAGE_BYTES
+        self._forgotten: set[tuple[int, int]] = set()  # (inode, number) of folios that are read by the page
 
     # -- Stopping ----------------------------------------------------------------------------------
 
@@ -110,6 +120,10 @@ class FaultyDisk(LossyDisk):
                 self._show(path, node, 0, path.stat().st_size)
 
     def forget(self, file: File, size: int, position: int) -> None:
+        if self.folio_bytes:
+            inode, whole = os.fstat(file.fd).st_ino, self.folio_bytes
+            numbers = range(-(-position // whole), (position + size) // whole)
+            self._forgotten.update((inode, number) for number in numbers)
         node = self._nodes.get(file.fd)
         if node is not None and self._dropped.get(node):
             path = next(path for path, each in self._live.items() if each is node)
@@ -147,12 +161,29 @@ class FaultyDisk(LossyDisk):
         self._spoiled.clear()
 
     def _is_spoiled(self, file: File, size: int, position: int) -> bool:
-        spans = self._spoiled.get(os.fstat(file.fd).st_ino, ())
+        spans = self._bad_spans(file, size, position)
         return any(start < position + size and position < end for start, end in spans)
+
+    def _bad_spans(self, file: File, size: int, position: int) -> list[Span]:
+        """Return what cannot be read now by a read of so many bytes from there."""
+        inode, whole = os.fstat(file.fd).st_ino, self.folio_bytes
+        spans = self._spoiled.get(inode, [])
+        if not whole:
+            return spans
+        if size > READ_AHEAD_BYTES:
+            numbers = range(position // whole, (position + size) // whole + 1)
+            self._forgotten.difference_update((inode, number) for number in numbers)
+        found: list[Span] = []
+        page = self.page_bytes
+        for start, end in spans:
+            for at in range(start // page * page, end, page):
+                unit = page if (inode, at // whole) in self._forgotten else whole
+                found.append((at // unit * unit, at // unit * unit + unit))
+        return found
 
     def _check_readable(self, file: File, size: int, position: int) -> None:
         if self._spoiled and self._is_spoiled(file, size, position):
-            spans = self._spoiled[os.fstat(file.fd).st_ino]
+            spans = self._bad_spans(file, size, position)
             first = min(max(start, position) for start, end in spans if start < position + size and position < end)
             raise DiskError("read", file.path, OSError(errno.EIO, os.strerror(errno.EIO)), first)
 

@@ -68,6 +68,9 @@ class TornLog:
         self.stages = stages
         self.directory = directory
         self.disk = FaultyDisk()
+        if seed % 2:
+            # The files are small, and so are the folios and pages.
+            self.disk.folio_bytes, self.disk.page_bytes = 512, 1
         self.config = LogConfig(
             segment_bytes=self.chance.choice([500, 900, 5000, 20_000]),
             index_interval_bytes=self.chance.choice([0, 100, 400]),
