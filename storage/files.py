@@ -129,25 +129,6 @@ class Disk:
             return self.read_nowait(file, size, position)
         return data if count == size else None
 
-    def send(self, file: File, size: int, position: int, socket_fd: int) -> int | None:
-        """Send bytes from the page cache to a socket that does not block; return how many it took.
-
-        None where not all of them are in the page cache, or the system cannot tell, or it cannot send from this file:
-        then they must be read.
-        """
-        if not page_cache.is_cached(file.fd, position, size):
-            return None
-        sent = 0
-        try:
-            while sent < size and (count := system_calls.send(socket_fd, file.fd, position + sent, size - sent)):
-                sent += count
-        except BlockingIOError:
-            return sent
-        except OSError:
-            # The file system cannot send, or the socket is dead: reading or writing meets that again.
-            return sent or None
-        return sent or None  # none where the file was cut
-
     def read_cached(self, file: File, size: int, position: int) -> bytearray:
         """Return `size` bytes. Raises NotCached unless all of them are in the page cache."""
         data = self.read_nowait(file, size, position)

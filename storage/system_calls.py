@@ -1,6 +1,6 @@
 """The calls that not every system has: each is here, with what is done where it is missing. Nobody else names them.
 
-Linux has them all. macOS has no posix_fadvise, RWF_NOWAIT, cachestat and syncfs, and its fsync leaves bytes in the
+Linux has them all. macOS has no posix_fadvise, RWF_NOWAIT and syncfs, and its fsync leaves bytes in the
 drive's cache, which F_FULLFSYNC empties. A hint that cannot be given is left out, a question without an answer is
 answered by None, and what is read and forced to disk is the same everywhere.
 """
@@ -35,13 +35,6 @@ def read_into(fd: int, target: bytearray | memoryview, position: int) -> int:
     data = os.pread(fd, len(target), position)
     target[: len(data)] = data
     return len(data)
-
-
-def send(socket_fd: int, fd: int, position: int, size: int) -> int:
-    """Send from a file to a socket; return how many bytes it took: 0 where the system cannot. Raises OSError."""
-    if not hasattr(os, "sendfile"):
-        return 0
-    return os.sendfile(socket_fd, fd, position, size)
 
 
 def memory_file(data: bytes) -> tuple[int, str]:

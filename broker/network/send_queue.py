@@ -3,10 +3,9 @@
 A response is a list of pieces: bytes, and ranges of files, which are read only when the socket takes them. A slow
 client costs the broker what the socket did not take of one write, whatever it requested.
 
-The kernel sends a large range from the page cache itself (`Disk.send`), where the connection is plain TCP and the range
-is cached. That takes 10 to 30 % less CPU a MB than reading and writing it. Everything else is read, and goes through
-the transport. So the transport must be empty when the kernel sends: its high mark is 0, and what the socket does not
-take pauses the queue at once.
+A range is read at once where the page cache gives all of it (`Disk.read_nowait`), and else in a thread: `sendfile`
+would wait for the disk, and so would every client. What the socket does not take pauses the queue at once: the high
+mark of the transport is 0.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from collections.abc import Callable, Coroutine
 from ...storage.files import FileRange
 from .connection_memory import ConnectionMemory
 
-# The kernel sends a range of at least this size. For a smaller one a copy costs less than the calls.
-DIRECT_BYTES = 64 * 1024
 # After this much, other clients get their turn: a client that reads as fast as the broker sends would hold the loop.
 BYTES_PER_TURN = 4 * 1024 * 1024
 # A range of a file is read whole up to this size: one read, one write.
@@ -31,9 +28,6 @@ CHUNK_BYTES = 256 * 1024
 UNCOUNTED_BYTES = 64 * 1024
 # The transport gets responses when this many bytes have gathered, or when no further request can be handled now.
 GATHER_BYTES = 256 * 1024
-
-# Where the socket is full, so much goes through the transport, which tells when the socket takes more.
-WAKING_BYTES = 64 * 1024
 
 # One part of an encoded response.
 Piece = bytes | bytearray | memoryview | FileRange
@@ -58,7 +52,6 @@ class SendQueue:
         "_on_progress",
         "_pieces",
         "_read",
-        "_socket_fd",
         "_transport",
         "_unread_bytes",
         "_yields",
@@ -84,8 +77,6 @@ class SendQueue:
         self._on_failure = on_failure
         # None before the connection is made and after it is lost.
         self._transport: asyncio.Transport | None = None
-        # The socket that the kernel may send to; -1: every byte goes through the transport (TLS).
-        self._socket_fd = -1
         # Others have their turn, then the queue goes on.
         self._yields = False
         self._pieces: deque[Piece] = deque()
@@ -108,9 +99,6 @@ class SendQueue:
             transport.set_write_buffer_limits(high=1, low=0)
             return
         transport.set_write_buffer_limits(high=0)
-        socket = transport.get_extra_info("socket")
-        if socket is not None:
-            self._socket_fd = socket.fileno()
 
     def close(self) -> None:
         """Drop what was not sent: the connection is lost."""
@@ -174,16 +162,9 @@ class SendQueue:
         while queue and not self.paused and not self._yields:
             piece = queue.popleft()
             if isinstance(piece, FileRange):
-                if piece.size >= DIRECT_BYTES and self._socket_fd >= 0:
-                    _write(transport, pieces, size)
-                    pieces, size = [], 0
-                    turn_bytes += min(piece.size, WHOLE_BYTES)
-                    piece = self._send_directly(transport, piece)
-                    if piece is None:
-                        self._yield_after(turn_bytes)
-                        continue
-                elif piece.size > WHOLE_BYTES:
+                if piece.size > WHOLE_BYTES:
                     piece = self._first(piece, CHUNK_BYTES)
+                turn_bytes += piece.size
                 data = piece.disk.read_nowait(piece.file, piece.size, piece.position)
                 if data is None:
                     _write(transport, pieces, size)
@@ -204,29 +185,6 @@ class SendQueue:
         _write(transport, pieces, size)
         if not queue:
             self.gathered_bytes = 0
-
-    def _send_directly(self, transport: asyncio.Transport, piece: FileRange) -> FileRange | None:
-        """Have the kernel send a large range; return what is to be read of it now, None for nothing.
-
-        The rest goes back to the front of the queue.
-        """
-        if self.paused:
-            self._pieces.appendleft(piece)
-            return None
-        if transport.is_closing():
-            # Its descriptor may be another connection's by now, and it drops what it is given.
-            self._pieces.clear()
-            return None
-        if transport.get_write_buffer_size():
-            return self._first(piece, WAKING_BYTES)
-        first = self._first(piece, WHOLE_BYTES)
-        sent = first.disk.send(first.file, first.size, first.position, self._socket_fd)
-        if sent is None:
-            return first if first is piece else self._first(first, CHUNK_BYTES)
-        if sent == first.size:
-            return None
-        left = FileRange(first.file, first.position + sent, first.size - sent, first.disk)
-        return self._first(left, WAKING_BYTES)
 
     def _yield_after(self, turn_bytes: int) -> None:
         """Let others have their turn after `turn_bytes` in one turn, where these are enough."""

@@ -7,11 +7,12 @@ that in `damaged_index`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ...protocol.records.batch import BatchHeader
+from ...protocol.records.batch import BatchHeader, check_crc
+from ...protocol.records.errors import RecordError
 from ..errors import UNREADABLE, CorruptBatch, DamagedFile, StaleView, StorageError, UnreadableBatch
 from ..files import DISK, FOLIO_BYTES, Disk, NotCached
 from . import walk
@@ -23,6 +24,8 @@ from .transaction_index import TransactionIndex
 
 # The index interval of indexes that a look-up finds damaged and builds again: Kafka's default, whatever it was before.
 REBUILD_INTERVAL_BYTES = 4096
+# The CRC of a batch of up to this size is checked on the event loop, in some microseconds.
+MAX_CHECKED_BYTES = 64 * 1024
 # A largest timestamp that was not looked up yet. No timestamp is below -1.
 UNKNOWN = -2
 
@@ -123,23 +126,29 @@ class IndexedSegment(SegmentFile):
             return self._find_around_damage(offset, self._start_of(entry))
         found = walk.headers(self._disk, self.file, entry[1], self.size, walk.LOOKUP_WINDOW_BYTES)
         try:
-            return self._first_reaching(offset, entry, found)
+            return self._first_reaching(offset, entry, found, self._require_sound)
         except CorruptBatch:
             # The index may be wrong as well.
             return self._find_around_damage(offset, 0)
 
     def _first_reaching(
-        self, offset: int, entry: tuple[int, int], headers: Iterator[tuple[int, BatchHeader]]
+        self,
+        offset: int,
+        entry: tuple[int, int],
+        headers: Iterator[tuple[int, BatchHeader]],
+        require_sound: Callable[[int, BatchHeader], None],
     ) -> tuple[int, BatchHeader] | None:
         """Return the first batch that reaches `offset`, of `headers` from an index entry on; None if there is none.
 
-        Raises CorruptBatch where the offsets of neighbours, or of the index, contradict each other.
+        Raises CorruptBatch where the offsets of neighbours, or of the index, contradict each other. Where no batch
+        holds `offset`, `require_sound` checks the one before: if its last offset is wrong, it may hold it.
         """
         entry_offset, start = entry
         # An entry names the last offset of the append that begins at its position: one batch, or several where Kafka's
         # cleaner or a follower wrote them together. So a batch must end there. -1: one did, or nothing is known.
         end_offset = entry_offset if start else -1
         due = -1 if start else self.base_offset
+        before: tuple[int, BatchHeader] | None = None
         for position, header in headers:
             base_offset = header.base_offset
             last_offset = base_offset + header.last_offset_delta
@@ -148,15 +157,35 @@ class IndexedSegment(SegmentFile):
             if last_offset == end_offset:
                 end_offset = -1
             if last_offset < offset:
-                due = last_offset + 1
+                due, before = last_offset + 1, (position, header)
                 continue
             if base_offset != due and due >= 0:
                 # Offsets are missing before it: they were cleaned away, or its own is wrong.
                 following = next(headers, None)
                 if following is not None and following[1].base_offset <= last_offset:
                     raise CorruptBatch(self.path(LOG_SUFFIX), position, MISPLACED)
+            if before is not None and base_offset > offset:
+                require_sound(*before)
             return position, header
+        if before is not None:
+            require_sound(*before)
         return None
+
+    def _require_sound(self, position: int, header: BatchHeader) -> None:
+        """Raise CorruptBatch where the CRC of a batch is wrong; the batch is marked then."""
+        fault = self.find_fault(position, header)
+        if fault is not None:
+            raise self.mark(position, fault).error()
+
+    def _require_sound_cached(self, position: int, header: BatchHeader) -> None:
+        """Do so from the page cache. Raises NotCached where a thread must look."""
+        assert self._file is not None
+        if header.size_bytes > MAX_CHECKED_BYTES:
+            raise NotCached
+        try:
+            check_crc(self._disk.read_cached(self._file, header.size_bytes, position), 0, header)
+        except RecordError:
+            raise NotCached from None
 
     def _find_cached(self, offset: int) -> tuple[int, BatchHeader] | None:
         """Find with open files and the page cache alone. Damage is left to callers that may wait."""
@@ -168,17 +197,25 @@ class IndexedSegment(SegmentFile):
             found = walk.find_adjoining(self._disk, self._file, entry, self.size, due, offset)
             if found is not None:
                 return found
-            return self._first_reaching(offset, entry, walk.cached_headers(self._disk, self._file, entry[1], self.size))
+            headers = walk.cached_headers(self._disk, self._file, entry[1], self.size)
+            return self._first_reaching(offset, entry, headers, self._require_sound_cached)
         except (CorruptBatch, DamagedFile):
             raise NotCached from None
 
     def _find_around_damage(self, offset: int, start: int) -> tuple[int, BatchHeader] | None:
+        before: tuple[int, BatchHeader] | None = None
         for position, header in self.sound_headers(start):
             if header.last_offset >= offset:
-                before = next((each for each in self.damages if each.end == position), None)
-                if before is not None and header.base_offset > offset:
-                    raise before.error()
+                damage = next((each for each in self.damages if each.end == position), None)
+                if header.base_offset > offset:
+                    if damage is not None:
+                        raise damage.error()
+                    if before is not None:
+                        self._require_sound(*before)
                 return position, header
+            before = position, header
+        if before is not None and not self.is_damaged_at_end:
+            self._require_sound(*before)
         return self.find_nothing()
 
     def walk_start(self, offset: int) -> int:

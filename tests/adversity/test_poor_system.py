@@ -22,7 +22,7 @@ POOR = """
 import fcntl, mmap, os, signal, socket, sys
 
 NAMES = {
-    os: ("posix_fadvise posix_fallocate preadv pwritev sendfile sched_getaffinity sched_setaffinity fdatasync "
+    os: ("posix_fadvise posix_fallocate preadv pwritev sched_getaffinity sched_setaffinity fdatasync "
          "copy_file_range splice memfd_create eventfd pidfd_open O_DIRECT O_TMPFILE O_PATH getrandom"),
     socket: "SO_REUSEPORT SO_INCOMING_CPU TCP_QUICKACK TCP_KEEPIDLE TCP_USER_TIMEOUT SOCK_NONBLOCK SOCK_CLOEXEC",
     fcntl: "F_GETPIPE_SZ F_SETPIPE_SZ F_ADD_SEALS",

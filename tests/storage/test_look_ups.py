@@ -13,8 +13,9 @@ from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK, NotCached
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.log_view import LogView
+from odradek.storage.segments.damage import WRONG_CRC
 from odradek.storage.segments.segment import Segment
-from odradek.tests.storage.batches import NEVER, append, batch
+from odradek.tests.storage.batches import NEVER, append, batch, roll
 
 
 def looked_up(segment: Segment, offset: int, *, cached: bool) -> tuple[int, BatchHeader] | str | None:
@@ -76,3 +77,46 @@ def test_a_look_up_in_a_thread_copies_the_segments_that_it_needs_and_no_other(tm
     assert found is not None
     assert calls < 1_000
     assert len(list(view.segments.made)) < 20
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+@pytest.mark.parametrize("delta", [0, 3])
+def test_records_behind_a_flipped_delta_are_damaged_and_not_skipped(tmp_path: Path, is_last: bool, delta: int) -> None:
+    """The batch seems to end before them, as one does that a cleaning has left behind."""
+    log = Log.open(tmp_path, LogConfig(), clean=True, now_ms=0)
+    for offset in range(0, 100, 10):
+        append(log, batch(offset, 10))
+    roll(log)
+    append(log, batch(100, 10))
+    log.close()
+    log = Log.open(tmp_path, LogConfig(), clean=True, now_ms=0)
+    first = 90 if is_last else 50
+    segment = log.segments[0]
+    position = next(at for at, each in segment.headers() if each.base_offset == first)
+    DISK.write(segment.file, delta.to_bytes(4, "big"), position + 23)
+    for offset in range(first + delta + 1, first + 10):
+        segment.open_indexes()
+        with pytest.raises(NotCached):
+            log.read(offset, 1, NEVER, cached=True)
+        view = log.view()
+        with pytest.raises(CorruptBatch):
+            view.locate(offset, NEVER)
+        log.learn(view)
+    assert [(each.position, each.why) for each in segment.damages] == [(position, WRONG_CRC)]
+    for offset in (*range(first), *range(first + 10, 110)):
+        assert log.read(offset, 1, NEVER).size
+    log.close()
+
+
+def test_a_gap_that_a_cleaning_has_left_is_passed(tmp_path: Path) -> None:
+    log = Log.open(tmp_path, LogConfig(), clean=True, now_ms=0)
+    for offset in (0, 10, 20):
+        append(log, batch(offset, 5))
+    roll(log)
+    append(log, batch(40, 5))
+    roll(log)
+    for offset, found in ((6, 10), (17, 20), (26, 40), (39, 40)):
+        for cached in (True, False):
+            assert read_header(log.read(offset, 1, NEVER, cached=cached).read()).base_offset == found
+    assert not log.damaged_places
+    log.close()

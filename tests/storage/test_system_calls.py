@@ -33,11 +33,6 @@ def test_hints_are_left_out(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
     system_calls.forget(fd, 0, 10)
 
 
-def test_a_system_that_cannot_send_from_files_sends_nothing(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "sendfile")
-    assert system_calls.send(fd, fd, 0, 1) == 0
-
-
 def record(calls: list[str], _: int) -> None:
     calls.append("fsync")
 

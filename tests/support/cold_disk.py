@@ -57,11 +57,6 @@ class ColdDisk(Disk):
             return None
         return super().read_nowait(file, size, position)
 
-    def send(self, file: File, size: int, position: int, socket_fd: int) -> int | None:
-        if self._loop_thread is not None and not self._pages(file, size, position) <= self._warm:
-            return None
-        return super().send(file, size, position, socket_fd)
-
     def _arrive(self, file: File, size: int, position: int) -> None:
         pages = self._pages(file, size, position)
         if self._loop_thread is None or pages <= self._warm:

@@ -213,11 +213,6 @@ class FaultyDisk(LossyDisk):
             return None
         return super().read_nowait(file, size, position)
 
-    def send(self, file: File, size: int, position: int, socket_fd: int) -> int | None:
-        if self._spoiled and self._is_spoiled(file, size, position):
-            return None
-        return super().send(file, size, position, socket_fd)
-
     def write(self, file: File, data: Buffer, position: int) -> None:
         view = memoryview(data)
         allowed = self._step(len(view))

@@ -43,11 +43,6 @@ class HangingDisk(Disk):
             return None
         return super().read_nowait(file, size, position)
 
-    def send(self, file: File, size: int, position: int, socket_fd: int) -> int | None:
-        if self._hangs("read", file.path):
-            return None
-        return super().send(file, size, position, socket_fd)
-
     def rename(self, source: Path, target: Path) -> None:
         self._wait("replace", target)
         super().rename(source, target)
