@@ -111,35 +111,16 @@ def delete_user(user: str, mechanism: str) -> None:
 
 
 def set_offline(data_dir: str, user: str, mechanism: str, password: str) -> None:
-    """Set a password in a data directory whose broker does not run.
-
-    The broker starts to do it, and lets nobody in.
-    """
-    import asyncio
-
-    from ..broker.configs.broker_config import BrokerConfig
+    """Set a password in a data directory whose broker does not run."""
     from ..broker.log_dirs.data_dir import StartError
-    from ..broker.server import Broker
-    from ..storage.checkpoints import read_meta_properties
+    from ..broker.topics.offline_directory import OfflineDirectory
+    from ..storage.errors import StorageError
 
     credential = _credential(mechanism, password)
-    meta = read_meta_properties(Path(data_dir))
-
-    async def write() -> None:
-        config = BrokerConfig(
-            node_id=1 if meta is None else meta.node_id,
-            listeners=("PLAINTEXT://127.0.0.1:0",),
-            # Nobody may connect. A limit of 0 needs an override: here it is of an address that nobody has.
-            max_connections_per_ip=0,
-            max_connections_per_ip_overrides="192.0.2.1:0",
-            log_dirs=(data_dir,),
-        )
-        async with Broker(config) as broker:
-            broker.services.metadata.put_scram([(user, mechanism, credential)])
-
     try:
-        asyncio.run(write())
-    except StartError as error:
+        with OfflineDirectory(Path(data_dir)) as directory:
+            directory.metadata.put_scram([(user, mechanism, credential)])
+    except (OSError, StartError, StorageError) as error:
         raise CliError(str(error)) from error
 
 

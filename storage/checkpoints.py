@@ -143,11 +143,16 @@ def remove_clean_shutdown(directory: Path, disk: Disk = DISK) -> None:
 # -- identities ------------------------------------------------------------------------------------
 
 
+# The id of no broker: what prepares a data directory does not know whose it will be.
+NO_NODE = -1
+
+
 @dataclass(slots=True)
 class MetaProperties:
     """Whose data directory it is. Ids in Kafka's base 64, 22 characters."""
 
     cluster_id: str
+    # NO_NODE: the first broker that starts with it.
     node_id: int
     directory_id: str
     # Whether ZooKeeper holds the cluster together (version 0, with a broker.id), or the broker is alone (version 1).

@@ -173,7 +173,7 @@ class Member:
             )
         if not config.has_generated_id:
             return
-        if meta is not None:
+        if meta is not None and meta.node_id != checkpoints.NO_NODE:
             self.broker_id = meta.node_id
         elif config.broker_id_generation_enable:
             self.broker_id = await run(take_broker_id(config.reserved_broker_max_id))

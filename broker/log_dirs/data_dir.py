@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...storage import checkpoints
-from ...storage.checkpoints import MetaProperties
+from ...storage.checkpoints import NO_NODE, MetaProperties
 from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
 from ...storage.journal import Journal, JournalEnd
@@ -146,15 +146,16 @@ def _meta(path: Path, node_id: int, cluster_id: str, disk: Disk, *, is_clustered
     if cluster_id and meta.cluster_id != cluster_id:
         raise StartError(f"data directory {path} belongs to cluster {meta.cluster_id}, the others to {cluster_id}")
     refuse_others(path, meta, node_id, is_clustered=is_clustered)
-    if is_clustered and not meta.is_clustered:
-        meta.is_clustered = True
+    is_prepared = meta.node_id == NO_NODE != node_id
+    if is_prepared or (is_clustered and not meta.is_clustered):
+        meta.node_id, meta.is_clustered = node_id, is_clustered
         checkpoints.write_meta_properties(path, meta, disk)
     return meta
 
 
 def refuse_others(path: Path, meta: MetaProperties, node_id: int, *, is_clustered: bool) -> None:
     """Raise StartError for a directory of another node, or of a cluster where this broker is alone."""
-    if meta.node_id != node_id:
+    if meta.node_id not in (node_id, NO_NODE):
         raise StartError(
             f"data directory {path} belongs to node {meta.node_id}, this broker is node {node_id}: set node.id"
         )

@@ -16,11 +16,9 @@ from ...storage import checkpoints
 from ...storage.files import DISK, Disk
 from ...storage.integrity import segment_files
 from ...storage.partition_import import Imported, ImportRejected, finish, import_folder, topic_id_in
-from ..configs.broker_config import BrokerConfig
-from ..log_dirs.data_dir import DataDir
-from ..log_dirs.log_dirs import check_whose
 from ..log_dirs.partition_dirs import partition_of
-from .metadata_journal import Metadata, TopicRecord
+from .metadata_journal import TopicRecord
+from .offline_directory import OfflineDirectory
 from .topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, check_name, new_topic_id
 
 # Internal topics: only the broker that wrote them can use them.
@@ -88,34 +86,18 @@ def _folders(directory: Path) -> list[Path]:
 
 
 class Importer:
-    """A data directory, locked while it is open. The constructor raises StartError where it cannot be used."""
+    """A data directory that takes topics in, locked while it is open. The constructor raises StartError."""
 
     def __init__(self, path: Path, disk: Disk = DISK) -> None:
-        meta = checkpoints.read_meta_properties(path, disk) if path.is_dir() else None
-        node_id = meta.node_id if meta is not None else BrokerConfig().node_id
         self._disk = disk
-        check_whose(path, [path], disk)
-        self._data_dir = DataDir.open(path, node_id, disk)
-        try:
-            self._metadata = Metadata(path, disk)
-            if not self._metadata.cluster_id:
-                self._metadata.set_cluster_id(self._data_dir.meta.cluster_id)
-        except BaseException:
-            self._data_dir.close()
-            raise
-        self._is_clean = self._data_dir.clean or not self._metadata.topics
+        self._directory = OfflineDirectory(path, disk)
+        self._path, self._metadata = path, self._directory.metadata
 
     def __enter__(self) -> Importer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Release the directory; its logs are as clean as they were."""
-        try:
-            self._metadata.close()
-            if self._is_clean:
-                self._data_dir.mark_clean(self._data_dir.known_logs, self._metadata.journal_end)
-        finally:
-            self._data_dir.close()
+        self._directory.__exit__()
 
     def run(
         self, plans: list[Plan], now_ms: int, progress: Callable[[int], None], done: Callable[[Imported], None]
@@ -127,7 +109,7 @@ class Importer:
         for each in plans:
             self._check(each)
         copies: list[tuple[Plan, int, Imported]] = []
-        path = self._data_dir.path
+        path = self._path
         try:
             for each in plans:
                 for index, folder in sorted(each.folders.items()):
@@ -146,7 +128,7 @@ class Importer:
                 f"topic {plan.name} is there already: delete it first, or choose another data directory"
             )
         for index in range(plan.partitions):
-            if self._disk.exists(target := self._data_dir.path / f"{plan.name}-{index}"):
+            if self._disk.exists(target := self._path / f"{plan.name}-{index}"):
                 raise ImportRejected(f"{target} is there already, of no topic: start the broker once, or remove it")
 
     def _forget_cleaner_offsets(self, path: Path, topics: Container[str]) -> None:
@@ -158,7 +140,7 @@ class Importer:
 
     def _take_in(self, plans: list[Plan], copies: list[tuple[Plan, int, Imported]]) -> None:
         """Name the copies, write their checkpoints, and last of all write the topics into the journal."""
-        path = self._data_dir.path
+        path = self._path
         ids = {each.name: self._topic_id(each) for each in plans}
         for plan_, index, imported in copies:
             finish(imported, path / f"{plan_.name}-{index}", ids[plan_.name], self._disk)

@@ -105,6 +105,22 @@ async def test_it_can_be_reached_at_each_address_of_the_machine(tmp_path: Path) 
         broker.close()
 
 
+def test_a_data_directory_that_a_password_prepared_is_that_of_the_first_broker_to_start(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    for user in ("alice", "bob"):
+        run("users", "set", user, "--password-file", "-", "--data-dir", data, stdin=b"secret")
+    broker = BrokerProcess(tmp_path, node_id=7)
+    broker.start()
+    try:
+        assert [each[0] for each in rows("users", "list", "--bootstrap-server", broker.address)] == ["alice", "bob"]
+        assert "node.id=7" in (data / "meta.properties").read_text()
+    finally:
+        broker.close()
+    run("users", "set", "carol", "--password-file", "-", "--data-dir", data, stdin=b"secret")
+    other = subprocess.run(BrokerProcess(tmp_path, node_id=8).command(), capture_output=True, text=True, timeout=30)
+    assert other.returncode == 1 and "belongs to node 7" in other.stderr
+
+
 async def test_another_user_of_a_secure_broker_sees_what_acls_allow(tmp_path: Path) -> None:
     broker = Secure(tmp_path)
     broker.address = f"127.0.0.1:{free_port()}"
