@@ -32,6 +32,7 @@ from .dispatcher import Dispatcher
 from .login import LoginDoor
 from .processor import Processor
 from .send_queue import ReadPiece
+from .stranger_memory import StrangerMemory, TokenChecks
 from .tls_door import TlsDoor
 
 # What is said of a listener that others can reach and that asks nobody who they are.
@@ -72,10 +73,12 @@ class Acceptor:
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
         limits = self._limits = ConnectionLimits(config, rates)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
+        strangers, checks = StrangerMemory(config.queued_max_request_bytes, clock, timers), TokenChecks()
         self.processors = [
-            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses)
+            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses, strangers, checks)
             for _ in range(config.num_network_threads)
         ]
+        limits.close_one = self._close_one
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []
         # Whether connections are accepted: from `listen` to `stop`.
@@ -155,6 +158,25 @@ class Acceptor:
     def _connect(self, listener: Listener) -> Connection:
         """Make a connection that the limits have let in."""
         return Connection(next(self._next_processor), listener, is_counted=True)
+
+    def _close_one(self) -> bool:
+        """Close the connection that is missed least: of a stranger, else of a client that has sent nothing for longest.
+
+        Those of other brokers stay.
+        """
+        found = min(
+            (
+                each
+                for processor in self.processors
+                for each in processor.connections
+                if not each.is_closing and (each.is_stranger or not self._limits.is_protected(each.listener.name))
+            ),
+            key=lambda each: (not each.is_stranger, each.last_active_ms),
+            default=None,
+        )
+        if found is not None:
+            found.drop("the limits on connections leave the brokers a way in")
+        return found is not None
 
     def reconfigure(self, changed: Collection[str]) -> Callable[[], None]:
         """Check the listeners whose configs have changed, by these names, and return what puts them in use.

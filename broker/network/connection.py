@@ -30,8 +30,9 @@ from ..turns import Keeper
 from .connection_memory import ConnectionMemory, has_small_response
 from .first_bytes import guess
 from .line_limit import LineLimit, Rejections
-from .receive_buffer import LENGTH_BYTES, BufferPool, ReceiveBuffer, frame_length
+from .receive_buffer import LENGTH_BYTES, NO_POOL, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
+from .stranger_memory import StrangerMemory, TokenChecks
 
 # How long a request of a user that was deleted may still wait, for data perhaps.
 MOST_FAREWELL_MS = 1_000
@@ -102,6 +103,8 @@ class Owner(Protocol):
     scratch: memoryview
     buffers: BufferPool
     requests: ConnectionMemory
+    strangers: StrangerMemory
+    token_checks: TokenChecks
     responses: ConnectionMemory
     read_piece: ReadPiece
     # Requests that wait, kept so that none is collected while it runs.
@@ -131,6 +134,8 @@ class Connection(asyncio.BufferedProtocol):
         self.mechanism = ""
         # What stands before dispatch while the client logs in, and while its session has an end.
         self.login: LoginStep | None = None
+        # A client has little memory and little of the loop's time until it has logged in, where it must.
+        self.is_stranger = listener.login is not None
         self.most_request_bytes = owner.bounds.max_request_bytes
         # The lines of the audit log that its denials have caused, once there was one.
         self.denials: LineLimit | None = None
@@ -145,7 +150,8 @@ class Connection(asyncio.BufferedProtocol):
         self._local_name = "?"
         self._owner = owner
         self._transport: asyncio.Transport | None = None
-        self._received = ReceiveBuffer(owner.buffers, owner.requests, self)
+        memory = owner.strangers if self.is_stranger else owner.requests
+        self._received = ReceiveBuffer(NO_POOL if self.is_stranger else owner.buffers, memory, self)
         self._responses = SendQueue(
             owner.read_piece,
             owner.responses,
@@ -172,6 +178,11 @@ class Connection(asyncio.BufferedProtocol):
         return {"connection": self.name, "listener": self.listener.name}
 
     @property
+    def token_checks(self) -> TokenChecks:
+        """The tokens of all clients that threads check."""
+        return self._owner.token_checks
+
+    @property
     def id(self) -> str:
         """The two ends of the connection, which no other open connection has."""
         return f"{self._local_name}-{self.name}"
@@ -183,8 +194,13 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the client has still to send the rest of a request."""
-        return self._received.data is not None and not self.busy
+        """Whether the client has still to send the rest of a request, and the broker reads."""
+        return self._received.data is not None and not self.busy and not self._read_paused
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the connection is closed, or will be in a moment."""
+        return self._transport is None or self._transport.is_closing()
 
     @property
     def busy(self) -> bool:
@@ -194,6 +210,10 @@ class Connection(asyncio.BufferedProtocol):
     def keep(self, frame: memoryview) -> memoryview:
         """Return the bytes of the frame under way, or of a batch in it, until its response. Only for one that waits."""
         return self._received.lend(frame)
+
+    def note_kept(self, size: int) -> None:
+        """Count bytes of the request under way that were copied, until its response. Only for one that waits."""
+        self._received.note_kept(size)
 
     # -- Called by the event loop
 
@@ -218,6 +238,9 @@ class Connection(asyncio.BufferedProtocol):
         """Let a client that has logged in send any request."""
         self.principal, self.mechanism, self.login = principal, mechanism, None
         self.most_request_bytes = self._owner.bounds.max_request_bytes
+        if self.is_stranger:
+            self.is_stranger = False
+            self._received.move(self._owner.buffers, self._owner.requests)
 
     def _identify(self, transport: asyncio.BaseTransport) -> bool:
         """Take the principal of the client's certificate. False: no rule makes one of it."""
@@ -234,7 +257,8 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         received = self._received
         if received.data is None:
-            buffer = self._owner.scratch
+            scratch = self._owner.scratch
+            buffer = scratch[: StrangerMemory.uncounted_bytes] if self.is_stranger else scratch
         else:
             buffer = memoryview(received.data)[received.filled : received.room_end]
         self._room = len(buffer)
@@ -389,6 +413,8 @@ class Connection(asyncio.BufferedProtocol):
             elif clock() >= ends_ns:
                 self._queue_up()
                 break
+            if self.is_stranger and not self._has_turn(size):
+                break
             position = start + size
             if not self._handle(buffer[start:position]):
                 return end
@@ -505,6 +531,16 @@ class Connection(asyncio.BufferedProtocol):
     def _take_turn(self) -> None:
         self._queued = False
         self.resume()
+
+    def _has_turn(self, size: int) -> bool:
+        """Return whether a client that has not logged in may go on now. If not, it does in a later turn."""
+        owner = self._owner
+        if owner.keeper.is_over:
+            self._queue_up()
+        elif not owner.token_checks.have_room(size):
+            self._queued = True
+            owner.token_checks.wait(self._take_turn)
+        return not self._queued
 
     def _set_reading(self, reading: bool) -> None:
         """Resume or pause reading. A connection that handles no further request stays paused."""

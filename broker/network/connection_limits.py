@@ -3,11 +3,15 @@
 All listeners and processors share one count. A connection over a limit is closed before anything is read from it;
 open connections stay open. Connections leave a tenth of the descriptors that the system allows to the logs: otherwise
 clients that only connect would stop the writes of all others.
+
+As in Kafka, both bounds leave the brokers a way in, where inter.broker.listener.name is a listener of their own beside
+those of clients: another connection is closed for theirs.
 """
 
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 
 from ..configs.broker_config import BrokerConfig
 from ..configs.endpoint import parse_address_limits
@@ -30,20 +34,18 @@ class ConnectionLimits:
         self._open = 0
         # Invariant: every count is positive, and together they are `_open`.
         self._by_address: dict[str, int] = {}
+        # Closes the connection that is missed least, for one of the brokers. False: there is none.
+        self.close_one: Callable[[], bool] = lambda: False
 
-    def acquire(self, address: str, descriptor: int) -> str | None:
+    def acquire(self, address: str, descriptor: int, listener: str = "") -> str | None:
         """Count a connection from `address`; or return the limit that refuses it, and count nothing.
 
         `descriptor` is that of its socket. The system gives the lowest one that is free, so it tells how many are in
         use.
         """
-        config = self._config
-        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        if most != resource.RLIM_INFINITY and descriptor >= most - most // KEPT_FOR_FILES:
-            used = f"{descriptor} of {most} descriptors are in use"
-            return f"{used}, and the logs keep the rest: raise the limit (ulimit -n)"
-        if self._open >= config.max_connections:
-            return f"max.connections is {config.max_connections}"
+        exceeded = self._exceeded(descriptor)
+        if exceeded is not None and not (self.is_protected(listener) and self._makes_way(descriptor)):
+            return exceeded
         count = self._by_address.get(address, 0)
         most_of_address = self._most_of(address)
         if count >= most_of_address:
@@ -51,6 +53,29 @@ class ConnectionLimits:
         self._open += 1
         self._by_address[address] = count + 1
         return None
+
+    def _exceeded(self, descriptor: int) -> str | None:
+        """Return the bound of all connections that is reached."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        if most != resource.RLIM_INFINITY and descriptor >= most - most // KEPT_FOR_FILES:
+            used = f"{descriptor} of {most} descriptors are in use"
+            return f"{used}, and the logs keep the rest: raise the limit (ulimit -n)"
+        if self._open >= self._config.max_connections:
+            return f"max.connections is {self._config.max_connections}"
+        return None
+
+    def is_protected(self, listener: str) -> bool:
+        """Return whether a listener is the brokers' own, beside others."""
+        return listener == self._config.inter_broker_listener and len(self._config.endpoints) > 1
+
+    def _makes_way(self, descriptor: int) -> bool:
+        """Close a connection for one of the brokers. Where all are theirs, it comes in while half of the rest is free.
+
+        The closed one still counts until the loop is done with it.
+        """
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        is_last = most != resource.RLIM_INFINITY and descriptor >= most - most // KEPT_FOR_FILES // 2
+        return self.close_one() or not is_last
 
     def enter(self, listener: str, address: str) -> Entry:
         """Say when a connection that was counted comes in."""

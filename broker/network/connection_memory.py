@@ -9,7 +9,10 @@ a request whose response may be large is not handled until others have read thei
 response is made (large_messages.py).
 
 If nothing becomes free, the broker closes the connection that has held memory for longest, and whose client sends or
-reads nothing. So such clients cannot keep the others from being served.
+reads nothing. So such clients cannot keep the others from being served. A connection that waits for room itself is not
+silent: where all that hold memory wait, the first of them goes on beyond the limit.
+
+Clients that have not logged in have a memory of their own (stranger_memory.py).
 """
 
 from __future__ import annotations
@@ -80,6 +83,9 @@ class Holder(Protocol):
 class ConnectionMemory:
     """The bytes that each connection holds, and the connections that wait for more."""
 
+    # The size of the buffer that a connection has in any case.
+    uncounted_bytes = 64 * 1024
+
     def __init__(self, limit_bytes: int, clock: Clock, timers: Timers) -> None:
         """Set the limit; a negative one means no limit."""
         self._limit_bytes = limit_bytes
@@ -93,17 +99,26 @@ class ConnectionMemory:
         self.is_full = False
         # Invariant: in the order in which they began to wait.
         self._waiting: dict[Holder, None] = {}
+        # What goes on beyond the limit, because all that hold memory waited for more.
+        self._favoured: Holder | None = None
         self._check_armed = False
+        # Whether those that wait go on in the next turn: thousands may give memory back in one.
+        self._resumes = False
 
     @property
     def held_bytes(self) -> int:
         """The memory that is held now."""
         return self._held_bytes
 
+    def held_by(self, holder: Holder) -> int:
+        """Return the bytes that `holder` holds."""
+        return self._held.get(holder, (0, 0))[0]
+
     def has_room(self, holder: Holder, size: int) -> bool:
         """Return whether `holder` may hold `size` bytes in all. One alone always may, as in Kafka."""
-        others = self._held_bytes - self._held.get(holder, (0, 0))[0]
-        return self._limit_bytes < 0 or others == 0 or others + size <= self._limit_bytes
+        others = self._held_bytes - self.held_by(holder)
+        is_free = self._limit_bytes < 0 or others == 0 or others + size <= self._limit_bytes
+        return is_free or holder is self._favoured
 
     def hold(self, holder: Holder, size: int) -> None:
         """Count `size` bytes in all for `holder`."""
@@ -113,16 +128,25 @@ class ConnectionMemory:
         if size < held:
             self._resume_later()
 
+    def note_progress(self, holder: Holder) -> None:
+        """Count the time for which `holder` has held memory from now on: it got more, for which it may have waited."""
+        held = self._held.pop(holder, None)
+        if held is not None:
+            self._held[holder] = held[0], self._clock.monotonic_ms()
+
     def release(self, holder: Holder) -> None:
         """Forget what `holder` holds, and let others go on."""
         self._waiting.pop(holder, None)
+        if holder is self._favoured:
+            self._favoured = None
         held, _ = self._held.pop(holder, (0, 0))
         self._count(-held)
         if held:
             self._resume_later()
 
     def _resume_later(self) -> None:
-        if self._waiting:
+        if self._waiting and not self._resumes:
+            self._resumes = True
             self._timers.after(0, self._resume_waiting)
 
     def _count(self, size: int) -> None:
@@ -147,6 +171,7 @@ class ConnectionMemory:
                 self.release(waiter)
 
     def _resume_waiting(self) -> None:
+        self._resumes = False
         # One that finds no room waits again, behind the others.
         for holder in list(self._waiting):
             if self.is_full:
@@ -163,10 +188,19 @@ class ConnectionMemory:
             if since_ms <= before_ms and holder.is_stalled:
                 holder.drop(f"its client stalls, and others need the memory ({self._limit_bytes} bytes for all)")
                 break
+        else:
+            self._favour_one()
         self._resume_waiting()
         if self._waiting and not self._check_armed:
             self._check_armed = True
             self._timers.after(STALLED_MS // 10, self._drop_stalled)
+
+    def _favour_one(self) -> None:
+        """Let the first that waits for more go on, where all that hold memory do."""
+        if self._favoured is None and self._held and self._held.keys() <= self._waiting.keys():
+            self._favoured = next(iter(self._held))
+            del self._waiting[self._favoured]
+            self._favoured.resume()
 
 
 class _Waiter:

@@ -99,6 +99,8 @@ class Login:
         self._state = State.VERSIONS
         self._mechanism = ""
         self._exchange: Exchange | None = None
+        # The size of the token that it works on.
+        self._token_bytes = 0
         # Of the session before this one: who it was and by which mechanism.
         self._renewed: tuple[str, str] | None = None
         self._renewed_ms = 0
@@ -187,6 +189,7 @@ class Login:
 
     def _take_token(self, token: bytes, answer: Callable[[Any], EncodedResponse]) -> EncodedResponse | Pending:
         """Give the exchange the client's token. `answer` encodes what it says to it."""
+        self._token_bytes = len(token)
         if self._renewed is not None and self._renewed[1] != self._mechanism:
             why = (
                 f"SASL mechanism '{self._mechanism}' requested by client is not supported for re-authentication of "
@@ -210,9 +213,12 @@ class Login:
             return self._reject(failure, answer)
         if not isinstance(said, Work):
             return answer(said)
-        working = self._door.workers.run(said.run)
+        checks = self._connection.token_checks
+        working = self._door.workers.run(checks.counted(said.run, self._token_bytes))
         if working is None:
+            checks.uncount(self._token_bytes)
             return self._reject(Failed("too many logins are being checked"), answer)
+        self._connection.note_kept(self._token_bytes)
         return Pending(working, partial(self._worked, answer))
 
     def _worked(

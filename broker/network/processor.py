@@ -20,6 +20,7 @@ from .connection_memory import ConnectionMemory
 from .line_limit import Rejections
 from .receive_buffer import SCRATCH_BYTES, BufferPool
 from .send_queue import ReadPiece
+from .stranger_memory import StrangerMemory, TokenChecks
 
 # However short connections.max.idle.ms is, the broker looks for idle connections no more often than this.
 _IDLE_CHECK_MS = 10
@@ -40,7 +41,10 @@ class Processor:
         limits: ConnectionLimits,
         requests: ConnectionMemory,
         responses: ConnectionMemory,
+        strangers: StrangerMemory | None = None,
+        token_checks: TokenChecks | None = None,
     ) -> None:
+        """All processors of a broker share the limits, the memories and the checks of tokens."""
         self.dispatch = dispatch
         self.read_piece = read_piece
         self.bounds = bounds
@@ -51,6 +55,9 @@ class Processor:
         # What the requests that are still arriving hold, and the responses that are not read.
         self.requests = requests
         self.responses = responses
+        # The same for clients that have not logged in.
+        self.strangers = strangers or StrangerMemory(-1, clock, timers)
+        self.token_checks = token_checks or TokenChecks()
         self.connections: set[Connection] = set()
         # The futures of requests that wait, kept so that none is collected before it is done.
         self.waiting: set[asyncio.Future[Any]] = set()
@@ -67,7 +74,7 @@ class Processor:
             return False
         exceeded = None
         if not connection.is_counted:
-            exceeded = self._limits.acquire(connection.client_host, connection.descriptor)
+            exceeded = self._limits.acquire(connection.client_host, connection.descriptor, connection.listener.name)
         if exceeded is not None:
             self.rejections.warn(_log, "%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
             return False

@@ -18,7 +18,7 @@ from .connection_memory import ConnectionMemory, Holder
 # One read takes at most this much. It is large enough to take all small requests that wait in a socket at once.
 SCRATCH_BYTES = 256 * 1024
 # The first buffer for a frame that did not arrive whole, and the factor by which a full buffer grows.
-FIRST_BUFFER_BYTES = 64 * 1024
+FIRST_BUFFER_BYTES = ConnectionMemory.uncounted_bytes
 BUFFER_GROWTH = 4
 # The number of bytes in front of each frame that hold its length.
 LENGTH_BYTES = 4
@@ -36,7 +36,8 @@ Room = bytearray | mmap
 class BufferPool:
     """A few used receive buffers. Reusing one is free, because its memory is already mapped."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _POOLED_BUFFERS) -> None:
+        self._most = most
         self._free: list[bytearray] = []
 
     def take(self, at_least_bytes: int, otherwise_bytes: int) -> bytearray:
@@ -50,8 +51,12 @@ class BufferPool:
         """Take a buffer back. One that is too large, or one too many, is freed."""
         if isinstance(buffer, mmap) or not SCRATCH_BYTES < len(buffer) <= POOLED_BYTES:
             return
-        if len(self._free) < _POOLED_BUFFERS:
+        if len(self._free) < self._most:
             self._free.append(buffer)
+
+
+# Keeps no buffer: those of clients that have not logged in are small.
+NO_POOL = BufferPool(0)
 
 
 class ReceiveBuffer:
@@ -60,7 +65,7 @@ class ReceiveBuffer:
     __slots__ = ("_holder", "_lent_bytes", "_memory", "_pool", "_usable", "data", "filled", "room_end", "start")
 
     def __init__(self, pool: BufferPool, memory: ConnectionMemory, holder: Holder) -> None:
-        """Begin with a small buffer. Larger ones count in `memory` for `holder`."""
+        """Begin with the buffer that `memory` does not count. Larger ones count in it for `holder`."""
         self._pool = pool
         self._memory = memory
         self._holder = holder
@@ -75,13 +80,20 @@ class ReceiveBuffer:
         # Invariant: start <= filled <= room_end <= _usable; the next read goes to data[filled:room_end].
         self.room_end = 0
 
+    def move(self, pool: BufferPool, memory: ConnectionMemory) -> None:
+        """Take further buffers from another pool, and count all in another memory: the client has logged in."""
+        self._memory.release(self._holder)
+        self._pool, self._memory = pool, memory
+        self._count(0 if self.data is None else self._usable)
+
     def keep(self, data: memoryview) -> None:
         """Copy `data` into a buffer that grows with the bytes that arrived, not with the announced length."""
         have = len(data)
         need = _frame_bytes(data, 0, have)
-        grown = _grown(have, need)
-        if grown > FIRST_BUFFER_BYTES and not self._memory.has_room(self._holder, grown):
-            grown = need = max(have, FIRST_BUFFER_BYTES)
+        first = self._memory.uncounted_bytes
+        grown = _grown(have, need, first)
+        if grown > first and not self._memory.has_room(self._holder, grown):
+            grown = need = max(have, first)
         if grown > POOLED_BYTES:
             buffer = mmap(-1, max(have, need), MAP_PRIVATE | MAP_ANONYMOUS)
             self._usable = grown
@@ -102,27 +114,28 @@ class ReceiveBuffer:
         assert buffer is not None
         need = _frame_bytes(buffer, self.start, self.filled)
         if self.filled - self.start >= need:
-            self.room_end = min(self._usable, FIRST_BUFFER_BYTES)
+            self.room_end = min(self._usable, self._memory.uncounted_bytes)
             return self.filled < self.room_end
         if self.filled == self._usable and not self._grow(buffer, need):
             return False
         # A large frame is read to its end and no further: it need not be moved, and its buffer is free afterwards.
         room = self._usable
-        self.room_end = min(room, self.start + need) if need > FIRST_BUFFER_BYTES else room
+        self.room_end = min(room, self.start + need) if need > self._memory.uncounted_bytes else room
         return True
 
     def _grow(self, buffer: Room, need: int) -> bool:
         """Make room for more of a frame of `need` bytes; False where the request memory has none."""
-        grown = _grown(self.filled - self.start, need)
+        grown = _grown(self.filled - self.start, need, self._memory.uncounted_bytes)
         if not self._memory.has_room(self._holder, grown):
             self._memory.wait(self._holder)
             return False
         if isinstance(buffer, mmap) and self.start + grown <= len(buffer):
             self._usable = self.start + grown
             self._count(self._usable)
-            return True
-        self.keep(memoryview(buffer)[self.start : self.filled])
-        self._pool.give(buffer)
+        else:
+            self.keep(memoryview(buffer)[self.start : self.filled])
+            self._pool.give(buffer)
+        self._memory.note_progress(self._holder)
         return True
 
     def lend(self, frame: memoryview) -> memoryview:
@@ -132,9 +145,13 @@ class ReceiveBuffer:
         """
         if len(frame) > POOLED_BYTES:
             return frame
-        self._lent_bytes += len(frame)
-        self._count(0 if self.data is None else self._usable)
+        self.note_kept(len(frame))
         return memoryview(bytearray(frame))
+
+    def note_kept(self, size: int) -> None:
+        """Count bytes of a request that its handler has copied, until its response."""
+        self._lent_bytes += size
+        self._count(0 if self.data is None else self._usable)
 
     def release(self, is_waiting: bool = False) -> None:
         """Give the buffer back, because every byte in it is handled.
@@ -146,7 +163,7 @@ class ReceiveBuffer:
             return
         self._pool.give(buffer)
         self.data = None
-        if self._usable > FIRST_BUFFER_BYTES and not (is_waiting and len(buffer) > POOLED_BYTES):
+        if self._usable > self._memory.uncounted_bytes and not (is_waiting and len(buffer) > POOLED_BYTES):
             self._count(0)
 
     def settle(self) -> None:
@@ -161,16 +178,17 @@ class ReceiveBuffer:
 
     def _count(self, buffer_bytes: int) -> None:
         """Count the buffer, unless it is a first one, and the copies that were made for the handler."""
-        held = self._lent_bytes + (buffer_bytes if buffer_bytes > FIRST_BUFFER_BYTES else 0)
-        if held > FIRST_BUFFER_BYTES:
+        first = self._memory.uncounted_bytes
+        held = self._lent_bytes + (buffer_bytes if buffer_bytes > first else 0)
+        if held > first:
             self._memory.hold(self._holder, held)
         else:
             self._memory.release(self._holder)
 
 
-def _grown(have: int, need: int) -> int:
-    """Return the size of the buffer for a frame of `need` bytes of which `have` arrived."""
-    return max(have, FIRST_BUFFER_BYTES, min(need, have * BUFFER_GROWTH))
+def _grown(have: int, need: int, first: int) -> int:
+    """Return the size of the buffer for a frame of `need` bytes of which `have` arrived; `first` at least."""
+    return max(have, first, min(need, have * BUFFER_GROWTH))
 
 
 def _frame_bytes(buffer: Room | memoryview, start: int, end: int) -> int:

@@ -47,6 +47,11 @@ class RequestContext:
         return getattr(self.connection, "principal", ANONYMOUS)
 
     @property
+    def is_of_stranger(self) -> bool:
+        """Whether the client has still to log in."""
+        return self.connection.is_stranger
+
+    @property
     def client(self) -> tuple[str, str]:
         """Whose quotas count: the user and the client id."""
         return self.principal.name, self.client_id

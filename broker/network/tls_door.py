@@ -148,7 +148,7 @@ class TlsDoor:
         self._timers.after(_REST_MS, go_on)
 
     def _take(self, arrival: _Arrival) -> None:
-        exceeded = self._limits.acquire(arrival.host, arrival.socket.fileno())
+        exceeded = self._limits.acquire(arrival.host, arrival.socket.fileno(), self._name)
         if exceeded is not None:
             self._rejections.warn(_log, "%s: refused: %s", arrival.address, exceeded)
             arrival.socket.close()

@@ -19,12 +19,14 @@ from odradek.broker.network.line_limit import MOST_LINES
 from odradek.protocol.apis import ApiKey
 from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.raw import Raw, batch_of
 from odradek.tests.support.sasl import set_password
 from odradek.tests.support.strangers import ATTACKS, METADATA, WAIT_S, Doors, Guarded
 
 IS_SOAK = os.environ.get("ODRADEK_STRANGERS") == "many"
 MIB = 1024 * 1024
+LARGE = batch_of(bytes(MIB))
+UNKNOWN_TOPIC_OR_PARTITION = 3
 # What 20,000 ACLs, or 8 MiB of names, cost beside what the broker had. Over minutes it is what arriving requests may
 # hold (queued.max.request.bytes): messages of half a megabyte leave holes in the heap, to a level that stays.
 MOST_GROWTH = (256 if IS_SOAK else 96) * MIB
@@ -52,6 +54,8 @@ async def attacked(name: str, doors: Doors) -> int:
         served = 0
         while not strangers.done():
             assert (await neighbour.ask(ApiKey.METADATA, 12, METADATA)).brokers
+            # A large request needs memory beside the first buffer of a connection.
+            assert (await neighbour.produce("unknown", LARGE)).error_code == UNKNOWN_TOPIC_OR_PARTITION
             served += 1
             await asyncio.wait([strangers], timeout=0.01)
         await strangers

@@ -17,10 +17,12 @@ from struct import pack
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from odradek.broker.configs.security_table import AUTHORIZERS
+from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from odradek.tests.support.process import BrokerProcess, free_port
 from odradek.tests.support.raw import Raw
 from odradek.tests.support.sasl import USER, authenticate, bearer, handshake
@@ -31,6 +33,8 @@ AT_A_TIME = 64
 LISTENERS = ("PLAINTEXT", "AUTH", "TLS", "MTLS")
 METADATA = MetadataRequest(topics=[])
 WAIT_S = 120
+# How long half messages are held, while others are served.
+HELD_S = 1
 POLICY_VIOLATION, AUTHENTICATION_FAILED = 44, 58
 
 
@@ -156,6 +160,43 @@ async def wrong_proofs(doors: Doors, count: int) -> None:
             assert (await authenticate(raw, b"c=biws," + nonce + b",p=" + proof)).error_code == AUTHENTICATION_FAILED
 
     await _many(count, work)
+
+
+async def half_logins(doors: Doors, count: int) -> None:
+    """Half of the largest message before a login, from each of many connections, which stay open."""
+    size = 512 * 1024
+    raws: list[Raw] = []
+    try:
+        for _ in range(count):
+            raw = await Raw.connect(doors.at("AUTH"), WAIT_S)
+            raw.send_bytes(pack(">i", size) + bytes(size // 2 + 50_000))
+            raws.append(raw)
+            await asyncio.sleep(0)
+        await asyncio.sleep(HELD_S)
+    finally:
+        for raw in raws:
+            raw.close()
+
+
+async def bearer_tokens(doors: Doors, count: int) -> None:
+    """Tokens of 60 KB, all sent at the same time."""
+    message = bearer("a" * 20_000 + "." + "b" * 40_000 + ".")
+    request = frame.encode_request(ApiKey.SASL_AUTHENTICATE, 2, 1, "", SaslAuthenticateRequest(message))
+    whole = b"".join(map(bytes, request))
+    for start in range(0, count, 500):
+        raws = [await Raw.connect(doors.at("AUTH"), WAIT_S) for _ in range(min(500, count - start))]
+        try:
+            for raw in raws:
+                await handshake(raw, "OAUTHBEARER")
+                raw.send_bytes(whole[:-1])
+            for raw in raws:
+                raw.send_bytes(whole[-1:])
+            for raw in raws:
+                with contextlib.suppress(EOFError, ConnectionError):
+                    await raw.receive_bytes()
+        finally:
+            for raw in raws:
+                raw.close()
 
 
 async def huge_messages(doors: Doors, count: int) -> None:
@@ -289,6 +330,8 @@ ATTACKS: dict[str, tuple[Attack, int, int]] = {
     for each, few, many in (
         (half_handshakes, 200, 20_000),
         (one_byte_at_a_time, 20, 2_000),
+        (half_logins, 900, 3_000),
+        (bearer_tokens, 500, 20_000),
         (wrong_proofs, 300, 100_000),
         (huge_messages, 48, 4_000),
         (largest_chains, 30, 3_000),

@@ -12,6 +12,7 @@ import json
 import re
 import string
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from .exchange import Exchange, Failed, Identity, Work, shown
@@ -43,20 +44,30 @@ Validate = Callable[[str], Claims]
 
 def oauthbearer(first: bytes, validate: Validate) -> Exchange:
     """Have a token checked, in a thread."""
-    match = _MESSAGE.fullmatch(first.decode("utf-8", "replace"))
-    if match is None or match[2].encode().rstrip(b"=").translate(None, _OF_TOKENS):
-        raise Failed("the OAUTHBEARER message cannot be read")
-    asked, token = match.groups()
+    asked, token = _parts(first)
+    work = Work(partial(validate, token))
+    # A client may take its time before it sends its last byte: nothing that holds the token is kept until then.
+    del first, token
     try:
-        claims: Claims = yield Work(lambda: validate(token))
+        claims: Claims = yield work
         if asked is not None and asked != claims.subject:
             raise BadToken(f"the client asks to be {shown(asked)}, and the token is of {shown(claims.subject)}")
     except BadToken as error:
         why = str(error)
-        status = json.dumps({"status": _STATUS}, separators=(",", ":"))
-        yield status.encode()
-        raise Failed(why, status) from None
-    return Identity(claims.subject, b"", claims.expires_ms)
+    else:
+        return Identity(claims.subject, b"", claims.expires_ms)
+    del work
+    status = json.dumps({"status": _STATUS}, separators=(",", ":"))
+    yield status.encode()
+    raise Failed(why, status)
+
+
+def _parts(first: bytes) -> tuple[str | None, str]:
+    """Return who the client asks to be, and its token. Raises Failed."""
+    match = _MESSAGE.fullmatch(first.decode("utf-8", "replace"))
+    if match is None or match[2].encode().rstrip(b"=").translate(None, _OF_TOKENS):
+        raise Failed("the OAUTHBEARER message cannot be read")
+    return match[1], match[2]
 
 
 class UnsecuredTokens:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import resource
+from contextlib import AsyncExitStack
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from odradek.broker import Broker
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.configs.definition import ConfigError
+from odradek.broker.network.connection import Connection
 from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.quotas.entities import CONNECTION_CREATION_RATE, Entity
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
+from odradek.tests.support.connections import connections
 from odradek.tests.support.raw import Raw
+from odradek.tests.support.sasl import log_in, sasl_config
 
 
 def limits(max_connections: int, max_per_ip: int) -> ConnectionLimits:
@@ -86,3 +91,80 @@ async def test_a_connection_over_the_quota_of_its_address_is_closed_later(broker
     assert await refused.is_closed()
     for each in (refused, *connections):
         each.close()
+
+
+def with_own_listener(config: BrokerConfig, **configs: Any) -> BrokerConfig:
+    """A config with a listener of the brokers, behind that of clients."""
+    return replace(
+        config,
+        listeners=("PLAINTEXT://127.0.0.1:0", "BROKERS://127.0.0.1:0"),
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,BROKERS:PLAINTEXT",
+        inter_broker_listener_name="BROKERS",
+        **configs,
+    )
+
+
+def connection_of(broker: Broker, raw: Raw) -> Connection:
+    """Return the broker's side of a connection."""
+    host, port = raw._writer.get_extra_info("sockname")
+    return next(each for each in connections(broker) if each.name == f"{host}:{port}")
+
+
+async def is_served(raw: Raw) -> bool:
+    try:
+        return (await raw.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest())).error_code == 0
+    except (EOFError, ConnectionError):
+        return False
+
+
+async def test_max_connections_leaves_the_brokers_a_way_in(config: BrokerConfig) -> None:
+    async with Broker(with_own_listener(config, max_connections=3)) as broker, AsyncExitStack() as stack:
+        clients, brokers = broker.addresses
+        first, second, third = [await stack.enter_async_context(await Raw.connect(clients)) for _ in range(3)]
+        for ago_ms, each in ((3_000, first), (2_000, third), (1_000, second)):
+            assert await is_served(each)
+            connection_of(broker, each).last_active_ms -= ago_ms
+        assert not await is_served(await stack.enter_async_context(await Raw.connect(clients)))
+        # The client that has sent nothing for longest goes.
+        own = [await stack.enter_async_context(await Raw.connect(brokers)) for _ in range(2)]
+        assert await is_served(own[0]) and await is_served(own[1])
+        assert [await is_served(each) for each in (first, third, second)] == [False, False, True]
+        # Brokers do not close each other's.
+        own += [await stack.enter_async_context(await Raw.connect(brokers)) for _ in range(3)]
+        assert all([await is_served(each) for each in own])
+        assert not await is_served(second)
+        assert not await is_served(await stack.enter_async_context(await Raw.connect(clients)))
+
+
+async def test_strangers_at_a_listener_go_before_clients_that_have_logged_in(config: BrokerConfig) -> None:
+    secure = sasl_config(config)
+    own = replace(
+        secure,
+        listeners=(*secure.listeners, "BROKERS://127.0.0.1:0"),
+        listener_security_protocol_map=f"{secure.listener_security_protocol_map},BROKERS:PLAINTEXT",
+        inter_broker_listener_name="BROKERS",
+        max_connections=3,
+    )
+    async with Broker(own) as broker, AsyncExitStack() as stack:
+        plain, auth, brokers = [await Raw.connect(each) for each in broker.addresses[:2]] + [broker.addresses[2]]
+        assert await is_served(plain)
+        assert (await log_in(auth)).error_code == 0
+        stranger = await Raw.connect(broker.addresses[1])
+        assert await is_served(stranger)
+        assert await is_served(await stack.enter_async_context(await Raw.connect(brokers)))
+        assert [await is_served(each) for each in (plain, auth, stranger)] == [True, True, False]
+        for each in (plain, auth, stranger):
+            each.close()
+
+
+def test_the_descriptors_leave_the_brokers_a_way_in() -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limits = ConnectionLimits(with_own_listener(BrokerConfig()))
+    full, last = most - most // 10, most - most // 20
+    assert limits.acquire("a", full, "PLAINTEXT") is not None
+    assert limits.acquire("a", full, "BROKERS") is None
+    assert limits.acquire("a", last, "BROKERS") is not None
+    limits.close_one = lambda: True
+    assert limits.acquire("a", last, "BROKERS") is None
+    # A lone listener is that of the clients, too.
+    assert ConnectionLimits(BrokerConfig()).acquire("a", full, "PLAINTEXT") is not None

@@ -265,3 +265,21 @@ async def test_a_client_that_reads_slowly_keeps_its_connection(server: Server) -
     await read(server, reader, 4 + LARGE_BYTES // 2)
     assert await read(server, other_reader, 104) == pack(">i", 100) + bytes(100)
     other.transport.abort()
+
+
+async def test_frames_that_wait_for_each_other_all_arrive(server: Server) -> None:
+    clients = [await server.connect() for _ in range(4)]
+    for _, writer in clients:
+        writer.write(pack(">i", 3 * MIB) + bytes(3 * MIB))
+    await server.settle()
+    assert server.memory._waiting
+    answers = [asyncio.ensure_future(reader.readexactly(8)) for reader, _ in clients]
+    # None of them is silent: the broker has stopped reading.
+    async with asyncio.timeout(WAIT_S):
+        while not all(each.done() for each in answers):
+            server.clock.advance(STALLED_MS)
+            server.timers.fire_due()
+            await server.settle()
+    assert [each.result() for each in answers] == [pack(">ii", 4, 3 * MIB)] * len(clients)
+    for _, writer in clients:
+        writer.transport.abort()

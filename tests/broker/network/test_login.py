@@ -18,6 +18,7 @@ from jwt.algorithms import ECAlgorithm
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.network import login
+from odradek.broker.quotas.entities import REQUEST_PERCENTAGE, Entity
 from odradek.broker.security.principals import user
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_user_scram_credentials import (
@@ -484,3 +485,15 @@ async def test_a_login_that_was_under_way_when_its_user_was_deleted_fails(secure
         await who.begin(mine)
         await delete_password(admin, "alice")
         assert await who.end(mine) == 58
+
+
+async def test_what_comes_before_a_login_counts_against_nobodys_quota(config: BrokerConfig) -> None:
+    async with Broker(sasl_config(config)) as broker:
+        # Every request takes more than that.
+        limit = {REQUEST_PERCENTAGE: 1e-6}
+        quota = {Entity(user="ANONYMOUS"): limit, Entity(user=""): limit}
+        await broker.services.security.put_quotas(list(quota.items()))
+        for _ in range(3):
+            async with await Raw.connect(broker.addresses[1]) as raw:
+                answer = await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("name", "1"))
+                assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
