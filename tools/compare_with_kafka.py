@@ -2,7 +2,7 @@
 
     python tools/compare_with_kafka.py A_HOST:PORT B_HOST:PORT [--only SUBJECT] [--case TEXT] [--messages]
     python tools/compare_with_kafka.py A_HOST:PORT --show           # just what A answers, decoded
-    python tools/compare_with_kafka.py A_HOST:PORT --codes          # just the error codes of each answer
+    python tools/compare_with_kafka.py A_HOST:PORT --answers        # each answer as it is compared: a golden file
 
 The comparison leaves out ids that a broker makes up, addresses, clocks, and the wording of error messages (but not
 whether there is one; `--messages` compares the words too). Topics and groups get a prefix of this run, so brokers need
@@ -18,6 +18,7 @@ import json
 import sys
 import time
 from typing import Any
+from uuid import UUID
 
 from wire.connection import Exchange, Wire
 
@@ -39,8 +40,11 @@ MADE_UP = {
     "SessionId",
     "LogAppendTimeMs",
     "ClientHost",
+    "LogDir",
 }
-NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch"}
+NUMBERS = {"SessionId", "ProducerId", "LogAppendTimeMs", "FinalizedFeaturesEpoch", "UsableBytes", "TotalBytes"}
+# What stands for no id.
+NO_ID = str(UUID(int=0))
 WORDS = {"ErrorMessage", "Documentation"}
 # Whose order means nothing: compared by the first of these names that they have.
 SORTED_BY = ("Name", "GroupId", "ResourceName", "ApiKey", "MemberId", "PartitionIndex")
@@ -57,35 +61,28 @@ def main() -> None:
     parser.add_argument("--case", default="", help="only cases whose name or API contains this")
     parser.add_argument("--messages", action="store_true")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--codes", action="store_true")
+    parser.add_argument("--answers", action="store_true")
     options = parser.parse_args()
     prefix = f"cmp{time.time_ns() // 1_000_000 % 10_000_000}"
     runs = [ask(address, options.only or SUBJECTS, prefix) for address in options.addresses]
     runs = [{key: exchange for key, exchange in run.items() if options.case in f"{key[1]} {key[0]}"} for run in runs]
-    if options.codes:
-        print_codes(runs[0])
+    if options.answers:
+        print_answers(runs[0], prefix)
     elif options.show:
         show(runs[0])
     elif differences(*runs, prefix, options.messages):
         sys.exit(1)
 
 
-def print_codes(run: dict[Key, Exchange]) -> None:
-    """Print case, API, version and the error codes of each answer, in the order of its fields."""
+def print_answers(run: dict[Key, Exchange], prefix: str) -> None:
+    """Print case, API, version and answer, without what differs between two brokers. Repeated answers are "same as"."""
+    first: dict[str, str] = {}
     for (case, api, version, _), exchange in run.items():
-        answer = " ".join(codes_of(exchange.body)) if exchange.outcome == "answered" else exchange.outcome
-        print(case, api, version, answer, sep="\t")
-
-
-def codes_of(value: Any, name: str = "") -> list[str]:
-    """Return the error codes and authorized operations in a response, and how long its lists are."""
-    if isinstance(value, dict):
-        return [code for key, inner in value.items() for code in codes_of(inner, key)]
-    if isinstance(value, list):
-        items = sorted(codes_of(each, name) for each in value)
-        return [f"{name}:", *(code for item in items for code in item)] if any(items) else []
-    is_code = name.endswith(("ErrorCode", "AuthorizedOperations"))
-    return [str(value)] if is_code else []
+        answer = exchange.outcome
+        if answer == "answered":
+            answer = json.dumps(settle(exchange.body, prefix, False)).replace(prefix, "P")
+        shown = first.setdefault(f"{api} {version} {answer}", case)
+        print(case, api, version, answer if shown == case else f"same as {shown}", sep="\t")
 
 
 def ask(address: str, subjects: list[str], prefix: str) -> dict[Key, Exchange]:
@@ -157,7 +154,7 @@ def settle(value: Any, prefix: str, messages: bool, name: str = "") -> Any:
         is_none = value == -1 or (value == 0 and name == "SessionId")
         return value if is_none else "some"
     if name in MADE_UP or (name in WORDS and not messages):
-        return "some" if value else value
+        return "some" if value and value != NO_ID else value
     return value.hex() if isinstance(value, bytes) else value
 
 

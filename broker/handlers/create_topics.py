@@ -23,7 +23,7 @@ from ..network.request import RequestContext
 from ..quotas.client_quotas import Mutations
 from ..services import Services
 from ..topics.internal_topics import cleanup_policy
-from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC
+from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, new_topic_id
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
@@ -86,7 +86,10 @@ async def _create(
     services.topics.check_new(topic.name, partitions)
     mutations.take(partitions)
     result = _result(services, topic.name, partitions, 1, configs)
-    if not request.validate_only:
+    if request.validate_only:
+        # Kafka has drawn an id by then, which no topic gets.
+        result.topic_id = new_topic_id()
+    else:
         result.topic_id = (await services.topics.begin(topic.name, partitions, configs).wait()).id
     return result
 

@@ -52,8 +52,8 @@ async def alter_user_scram_credentials(
         if result.error_code:
             continue
         try:
-            wanted.append(_checked(services, change))
             _note_once(changed, _target(services, change))
+            wanted.append(_checked(services, change))
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
     # A user with an error in one change keeps all passwords.

@@ -27,6 +27,7 @@ from .caller import Caller, Proceed
 
 # The bits of operations that nobody asked for, or of what has an error.
 NOT_ASKED = -(2**31)
+_CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 Result = Handled | asyncio.Future[Any]
 Check = Callable[[Caller, Any, Proceed], Result]
@@ -67,12 +68,11 @@ def refused(caller: Caller, items: Items, denied: list[Any], code: ErrorCode, te
     return answers.rejected(caller.api_key, items, denied, caller.api_version, int(code), text)
 
 
-def cluster(operation: Operation) -> Access:
-    """Return the access of an API that needs one operation on the cluster."""
-    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+def cluster(operation: Operation, text: str | None = _CLUSTER_DENIED.text) -> Access:
+    """Return the access of an API that needs one operation on the cluster. `text` is the message of a denial."""
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
-        return proceed(request) if caller.may_cluster(operation) else refuse(caller, request, code, code.text)
+        return proceed(request) if caller.may_cluster(operation) else refuse(caller, request, _CLUSTER_DENIED, text)
 
     return Access(f"{operation.name} on the cluster", check)
 
@@ -158,17 +158,19 @@ def keep_allowed(items: list[Any], may: Callable[[Any], bool]) -> Iterator[int]:
     items[:] = kept
 
 
-def whole(operation: Operation, resource_type: ResourceType, field: str, code: ErrorCode) -> Access:
+def whole(
+    operation: Operation, resource_type: ResourceType, field: str, code: ErrorCode, text: str | None = None
+) -> Access:
     """Return the access of an API that needs one operation on the resource that a field of the request names.
 
-    A request without a name is invalid; its handler says so.
+    `text` is the message of a denial, where Kafka has one. A request without a name is invalid; its handler says so.
     """
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         name = getattr(request, field)
         if name is None or caller.may(operation, resource_type, name):
             return proceed(request)
-        return refuse(caller, request, code, code.text)
+        return refuse(caller, request, code, text)
 
     return Access(f"{operation.name} on the {resource_type.name} of the request", check)
 

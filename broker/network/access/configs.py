@@ -1,14 +1,15 @@
-"""Access to config resources: topics, groups, and all others as parts of the cluster."""
+"""Access to config resources and users: topics, groups, and all others as parts of the cluster."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.shapes.table import lists_in
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...topics.config_resources import ResourceType as ConfigResourceType
-from .access import Access, Result, answered, refused
+from .access import Access, Result, answered, refuse, refused
 from .caller import Caller, Proceed
 
 # The resource to which the rights on a config resource belong, and the error of a denial.
@@ -36,3 +37,14 @@ def configs(operation: Operation) -> Access:
         return answered(caller, request, items, rest, results, proceed)
 
     return Access(f"{operation.name} on each TOPIC and GROUP, and on the cluster for brokers", check)
+
+
+@partial(Access, "DESCRIBE on the cluster")
+def users(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to DescribeUserScramCredentials. A denial has a result for each user, without the name, as in Kafka."""
+    if caller.may_cluster(Operation.DESCRIBE):
+        return proceed(request)
+    response = refuse(caller, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    for result in response.results:
+        result.user = ""
+    return response

@@ -68,7 +68,7 @@ def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
 def _subscriber(caller: Caller, request: Any, proceed: Proceed) -> Result:
     for topic in request.subscribed_topic_names or ():
         if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic):
-            return refuse(caller, request, _TOPIC_DENIED, _TOPIC_DENIED.text)
+            return refuse(caller, request, _TOPIC_DENIED)
     return proceed(request)
 
 
@@ -103,6 +103,7 @@ def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
 def _deny_group(group: Any) -> None:
     group.error_code, group.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
     group.group_state, group.members, group.authorized_operations = "", [], NOT_ASKED
+    group.group_epoch, group.assignment_epoch, group.assignor_name = 0, 0, ""
 
 
 @partial(Access, "DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ....protocol.errors import ErrorCode
+from ....protocol.primitives import ZERO_UUID
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
@@ -13,6 +14,7 @@ from .access import Access, Result, amended, amending, both, keep_allowed, refus
 from .caller import Caller, Proceed
 from .groups import each_group
 
+_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _TOPIC = ResourceType.TOPIC
 
@@ -38,6 +40,7 @@ describe_offsets = amending(each_group(Operation.DESCRIBE), _hide_offsets, "; DE
 
 
 def _deny_offsets(topic: Any) -> None:
+    topic.topic_id = ZERO_UUID
     for partition in topic.partitions:
         partition.start_offset = partition.lag = -1
         partition.error_code, partition.error_message = int(_TOPIC_DENIED), _TOPIC_DENIED.text
@@ -45,7 +48,7 @@ def _deny_offsets(topic: Any) -> None:
 
 def change_offsets(operation: Operation) -> Access:
     """Return the access of AlterShareGroupOffsets (READ on the group) and DeleteShareGroupOffsets (DELETE)."""
-    group = whole(operation, ResourceType.GROUP, "group_id", ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    group = whole(operation, ResourceType.GROUP, "group_id", _DENIED, _DENIED.text)
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         (items,) = lists_in(caller.api_key, caller.api_version)

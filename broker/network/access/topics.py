@@ -118,7 +118,7 @@ def _hide_configs(caller: Caller, result: Any) -> None:
     result.configs = []
 
 
-@partial(Access, "DELETE on the cluster, or DESCRIBE and DELETE on each TOPIC")
+@partial(Access, "DELETE on the cluster, or on each TOPIC, by its name with DESCRIBE")
 def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
     if caller.may_cluster(Operation.DELETE, audited=False):
@@ -142,16 +142,16 @@ def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple
     """Return the name that a client sees of a topic that it may not delete; None where the handler goes on."""
     if (name is None) == (topic_id == ZERO_UUID):
         return None
-    topic = caller.services.topics.by_id(topic_id) if name is None else caller.services.topics.get(name)
-    if name is None and topic is None:
+    if name is None:
+        topic = caller.services.topics.by_id(topic_id)
+        if topic is None or caller.may(Operation.DELETE, _TOPIC, topic.name):
+            return None
+        return (topic.name if caller.may(Operation.DESCRIBE, _TOPIC, topic.name, audited=False) else None,)
+    # By its name a topic that is not there is told only to those who may describe it.
+    may_describe = caller.may(Operation.DESCRIBE, _TOPIC, name)
+    if may_describe and (caller.services.topics.get(name) is None or caller.may(Operation.DELETE, _TOPIC, name)):
         return None
-    found = topic.name if topic is not None else name or ""
-    may_describe = caller.may(Operation.DESCRIBE, _TOPIC, found, audited=name is not None)
-    if not may_describe:
-        return (name,)
-    if topic is None or caller.may(Operation.DELETE, _TOPIC, found):
-        return None
-    return (found,)
+    return (name,)
 
 
 # -- Descriptions

@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
-from ....protocol.shapes.portions import with_field
-from ....protocol.shapes.table import lists_in
+from ....protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from ...coordination.transactions.requests import additions, none_added, rejected_partitions
 from ...security.acls import Operation, ResourceType
-from .access import Access, Result, amending, both, each, keep_allowed, only_seen, refuse, refused, split, whole
+from .access import Access, Result, amending, both, each, keep_allowed, only_seen, refuse, whole
 from .caller import Caller, Proceed
 from .topics import each_topic
 
@@ -56,15 +56,14 @@ def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
         )
     if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
         return refuse(caller, request, _DENIED)
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    rest, denied = split(
-        request.v3_and_below_topics, lambda topic: caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name)
-    )
+    topics = {each.name for each in request.v3_and_below_topics}
+    denied = {each for each in topics if not caller.may(Operation.WRITE, ResourceType.TOPIC, each)}
     if not denied:
         return proceed(request)
-    response = refuse(caller, with_field(request, items.items, rest), ErrorCode.OPERATION_NOT_ATTEMPTED)
-    getattr(response, items.results).extend(refused(caller, items, denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    return response
+    (addition,) = additions(request, caller.api_version)
+    errors = rejected_partitions(addition, caller.services.topics, caller.api_version)
+    errors |= {each: ErrorCode.TOPIC_AUTHORIZATION_FAILED for each in addition.partitions if each.topic in denied}
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=none_added(addition, errors).topic_results)
 
 
 @partial(Access, "ALTER or CLUSTER_ACTION on the cluster")

@@ -86,6 +86,14 @@ async def test_a_wrong_change_is_rejected_and_others_are_made(raw: Raw, changes:
     assert await describe(raw) == {"carol": [(SHA256, 4096)]}
 
 
+async def test_a_second_change_of_a_user_is_one_too_many_whatever_it_is(raw: Raw) -> None:
+    await alter(raw, password("u"))
+    twice = (92, "A user credential cannot be altered twice in the same request")
+    for second in (ScramCredentialDeletion("u", SHA512), ScramCredentialDeletion("u", 9), password("u", mechanism=9)):
+        assert await alter(raw, ScramCredentialDeletion("u", SHA256), second) == {"u": twice}
+    assert await describe(raw) == {"u": [(SHA256, 4096)]}
+
+
 async def test_unknown_and_repeated_users_have_kafkas_texts(raw: Raw) -> None:
     why = "Attempt to describe a user credential that does not exist: x"
     assert await describe(raw, "x") == {"x": why}

@@ -62,6 +62,7 @@ def run(wire: Wire) -> None:
             wire.ask("grant", "CreateAcls", 2, {"Creations": acls})
             _until_granted(wire, len(acls))
             members.heartbeat()
+            world |= _doomed(wire)
             for case, api, body in _requests(wire, world, f"{scope} {name}", members.groups):
                 offered = versions[KEYS[api]]
                 highest = min(offered["MaxVersion"], message_class(api, "request").VERSIONS[-1])
@@ -138,6 +139,15 @@ def _set_up(wire: Wire) -> dict[str, Any]:
     return ids
 
 
+def _doomed(wire: Wire) -> dict[str, Any]:
+    """Return the ids of topics that those who may delete topics delete. Each stage makes them again."""
+    quiet = Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
+    names = [create(wire, f"{each}-doomed") for each in ("mine", "other")]
+    ids = {name: topic_id(quiet, name) for name in names}
+    quiet.close()
+    return ids
+
+
 def _new(name: str) -> dict[str, Any]:
     return {"Name": name, "NumPartitions": 1, "ReplicationFactor": 1}
 
@@ -172,6 +182,7 @@ def _requests(wire: Wire, world: dict[str, Any], stage: str, groups: list[str]) 
     gone = [f"{name}-gone" for name in both]
     return [
         *_of_topics(both, gone, ids, stage),
+        *_of_doomed([f"{each}-doomed" for each in both], world),
         *_of_groups(both, ids),
         *_of_transactions(both, ids),
         *_of_cluster(both),
@@ -237,6 +248,15 @@ def _of_topics(both: list[str], gone: list[str], ids: dict[str, Any], stage: str
         ("by id", "Metadata", {"Topics": by_id, "AllowAutoTopicCreation": False}),
         ("one partition", "DescribeTopicPartitions", one_partition),
     ]
+
+
+def _of_doomed(doomed: list[str], world: dict[str, Any]) -> Bodies:
+    by_id = [{"Name": None, "TopicId": world[each]} for each in doomed]
+    return [
+        ("by id", "DeleteTopics", {"Topics": by_id, "TopicNames": [], "TimeoutMs": 5000}),
+        ("by name", "DeleteTopics", {"Topics": [{"Name": each} for each in doomed], "TopicNames": doomed,
+                                     "TimeoutMs": 5000}),
+    ]  # fmt: skip
 
 
 def _of_configs(both: list[str], every: list[str]) -> Bodies:
@@ -328,6 +348,13 @@ def _of_transactions(both: list[str], ids: dict[str, Any]) -> Bodies:
                 {"Name": each, "Partitions": [0]} for each in both], "Transactions": [
                 {"TransactionalId": id, "ProducerId": 999_999, "ProducerEpoch": 0, "VerifyOnly": True, "Topics": []}]}),
         ]  # fmt: skip
+    unknown = [{"Name": each, "Partitions": [0]} for each in (*both, f"{both[0]}-gone")]
+    found += [
+        (f"{which}, unknown", "AddPartitionsToTxn", {"V3AndBelowTransactionalId": id, "V3AndBelowProducerId": 999_999,
+            "V3AndBelowProducerEpoch": 0, "V3AndBelowTopics": unknown, "Transactions": [
+                {"TransactionalId": id, "ProducerId": 999_999, "ProducerEpoch": 0, "VerifyOnly": True, "Topics": []}]})
+        for id, which in zip(both, ("mine", "other"), strict=True)
+    ]  # fmt: skip
     found.append(("other", "InitProducerId", {"TransactionalId": both[1], "TransactionTimeoutMs": 1000}))
     return [each for each in found if not (each[1] == "Produce" and "TransactionalId" not in each[2])]
 
@@ -340,9 +367,10 @@ def _of_cluster(both: list[str]) -> Bodies:
         ("none", "DeleteAcls", {"Filters": [wanted, wanted]}),
         ("bad", "CreateAcls", {"Creations": [_acl(TOPIC, "", 3, "10.9.8.7")] * 2}),
         ("no code", "CreateAcls", {"Creations": [_acl(0, "a", 3, "10.9.8.7")]}),
-        ("none", "DescribeUserScramCredentials", {"Users": [{"Name": "nobody"}]}),
+        ("none", "DescribeUserScramCredentials", {"Users": [{"Name": "nobody"}, {"Name": "other"}]}),
         ("none", "AlterUserScramCredentials", {"Deletions": [{"Name": "z", "Mechanism": 1}, {"Name": "a",
                                                "Mechanism": 1}], "Upsertions": []}),
+        ("twice", "AlterUserScramCredentials", {"Deletions": [{"Name": "a", "Mechanism": 1}] * 2, "Upsertions": []}),
         ("topics", "DescribeLogDirs", {"Topics": [{"Topic": both[0], "Partitions": [77]}]}),
         ("features", "UpdateFeatures", {"timeoutMs": 1000, "ValidateOnly": True, "FeatureUpdates": []}),
         ("topics", "ListConfigResources", {"ResourceTypes": [16]}),
