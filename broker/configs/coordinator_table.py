@@ -57,6 +57,9 @@ class CoordinatorTable:
         doc="The shortest consumer.assignment.interval.ms of a group.")
     group_consumer_max_assignment_interval_ms: int = define(INT, 15_000, low=0,
         doc="The longest consumer.assignment.interval.ms of a group.")
+    group_consumer_regex_refresh_interval_ms: int = define(INT, 600_000, low=10_000,
+        doc="How often the topics that match the regular expressions of a consumer group are looked up again, though "
+            "no topic and no ACL has changed.")
     group_consumer_assignors: tuple[str, ...] = define(LIST, ("uniform", "range"), choices=("uniform", "range"),
         check=_check_assignors,
         doc="The assignors of consumer groups. The first one is for groups whose members ask for none.")

@@ -6,13 +6,14 @@ from odradek.broker.clock import Clock
 
 
 class FakeClock(Clock):
-    """The wall clock and the monotonic clock in one, moved by hand."""
+    """The wall clock and the monotonic clock, moved by hand. They are one unless a test sets the wall clock ahead."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self.time_ms = now_ms
+        self.ahead_ms = 0
 
     def now_ms(self) -> int:
-        return self.time_ms
+        return self.time_ms + self.ahead_ms
 
     def monotonic_ms(self) -> int:
         return self.time_ms

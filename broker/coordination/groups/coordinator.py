@@ -54,6 +54,7 @@ from .consumer import offsets as consumer_offsets
 from .consumer import regexes
 from .consumer import requests as consumer_requests
 from .consumer.requests import CONSUMER_DESCRIPTION
+from .consumer.state import ConsumerGroup, Match
 from .consumer.target import CONSUMER_TARGET
 from .group import Group
 from .limits import ConsumerLimits, GroupLimits, ShareLimits
@@ -280,35 +281,38 @@ class GroupCoordinator:
         return call.result()
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:
-        """Find the topics of the group's regular expressions, if there are topics or expressions that are new.
+        """Find the topics of the group's regular expressions, if topics, rights or expressions have changed.
 
         As in Kafka, the rights of the member whose heartbeat this is decide for the group.
         """
         body = actor.state.consumer
-        if body is None or self._is_matching:
+        if body is None or not body.regex_subscribers or self._is_matching:
             return
-        changes = self._topics.changes
-        wanted = regexes.unmatched(body, changes)
-        if not wanted:
-            return
-        self._is_matching = True
-        names, now_ms = self._topics.names(), self._clock.now_ms()
-        event, refused = events.RegexesResolved({}), set[str]()
+        seen, now_ms = (self._topics.changes, context.acl_changes), self._clock.monotonic_ms()
+        wanted = regexes.unmatched(body, seen, now_ms, self._config.group_consumer_regex_refresh_interval_ms)
+        if wanted:
+            self._is_matching = True
+            keeper().run(self._match(actor, body, wanted, context, Match(frozenset(), seen, now_ms)))
 
-        def done() -> None:
-            self._is_matching = False
-            for regex in refused:
-                _log.warning(
-                    "group %s gets no topics by %r, which is no expression of RE2", actor.state.group_id, regex
-                )
-            for regex, found in event.found.items():
-                event.found[regex] = found._replace(topics=frozenset(filter(may_see, found.topics)))
+    def _match(
+        self, actor: GroupActor, body: ConsumerGroup, wanted: list[str], context: Context, match: Match
+    ) -> Iterator[None]:
+        """Find the topics that the member may see, and match them elsewhere."""
+        visible: list[str] = []
+        for name in self._topics.names():
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
+                visible.append(name)
+            yield
+        matching = regexes.Matching(body, wanted, match._replace(names=frozenset(visible)), self._clock.now_ms())
+        self._aside(matching.work, lambda: keeper().run(self._matched(actor, matching)))
+
+    def _matched(self, actor: GroupActor, matching: regexes.Matching) -> Iterator[None]:
+        self._is_matching = False
+        for regex in matching.refused:
+            _log.warning("group %s gets no topics by %r, which is no expression of RE2", actor.key, regex)
+        for event in matching.events():
             actor.feed(event)
-
-        def may_see(topic: str) -> bool:
-            return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic, audited=False)
-
-        self._aside(lambda: event.found.update(regexes.match(wanted, names, changes, now_ms, refused)), done)
+            yield
 
     def compute_target(self, actor: GroupActor, target: TargetOf[Any]) -> None:
         """Compute the target of a large group in a thread, one group at a time."""

@@ -6,6 +6,8 @@ from the type. Connect's workers, for example, send something else.
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from ....protocol.errors import DecodeError
 from ....protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_versioned
 from .group import Group
@@ -22,7 +24,7 @@ def read_topics(metadata: bytes) -> set[str] | None:
         return None
 
 
-def subscribed_topics(group: Group) -> set[str] | None:
+def subscribed_topics(group: Group) -> Set[str] | None:
     """Return the topics that the members subscribe, or None if the subscription of one cannot be read."""
     if group.consumer is not None:
         return group.consumer.subscribed_topics()

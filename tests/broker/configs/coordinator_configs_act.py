@@ -118,6 +118,23 @@ async def _(world: World) -> None:
     assert (await world.beat("m", assignor="range")).error_code == 0
 
 
+@shows("group.consumer.regex.refresh.interval.ms", group_consumer_regex_refresh_interval_ms=10_000)
+async def _(world: World) -> None:
+    epoch = (await world.beat("m", regex="t.*")).member_epoch
+    body = world.broker.services.groups.groups["g"].state.consumer
+    assert body is not None
+    for _ in range(100):
+        if body.matched:
+            break
+        await world.beat("m", epoch)
+    first = body.matched["t.*"].at_ms
+    for by_ms, again in ((9_999, False), (1, True)):
+        world.pass_ms(by_ms)
+        await world.beat("m", epoch)
+        await world.beat("m", epoch)
+        assert (body.matched["t.*"].at_ms > first) is again
+
+
 @shows("group.consumer.migration.policy", group_consumer_migration_policy="Disabled")
 async def _(world: World) -> None:
     assert (await world.beat("m")).error_code == 0

@@ -80,13 +80,16 @@ class World:
         request = JoinGroupRequest("g", session_timeout_ms, 1000, "", None, "consumer", protocols)
         return (await self.raw.ask(ApiKey.JOIN_GROUP, 3, request)).error_code
 
-    async def beat(self, member_id: str, epoch: int = 0, assignor: str | None = None) -> ConsumerGroupHeartbeatResponse:
+    async def beat(
+        self, member_id: str, epoch: int = 0, assignor: str | None = None, regex: str | None = None
+    ) -> ConsumerGroupHeartbeatResponse:
         """A heartbeat of a member of a consumer group; with epoch 0 the member joins."""
         await self.raw.ask(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest("g"))
         request = ConsumerGroupHeartbeatRequest("g", member_id, epoch)
         if epoch == 0:
             request.rebalance_timeout_ms, request.subscribed_topic_names, request.topic_partitions = 1000, ["t"], []
         request.server_assignor = assignor
+        request.subscribed_topic_regex = regex
         return await self.raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, request)
 
     async def configure_group(self, name: str, value: int) -> int:

@@ -9,6 +9,9 @@ from ..modern.state import Place, by_topic
 from ..records import PartRecord
 from .state import ConsumerGroup, Current, Member, Resolved
 
+# The version of the metadata that a regular expression was matched with. A Kafka that reads the log matches it anew.
+_ANY_VERSION = 0
+
 
 def epoch_bumped(group_id: str, body: ConsumerGroup, metadata_hash: int) -> list[PartRecord]:
     """Return the records that raise the epoch of a group."""
@@ -51,7 +54,7 @@ def resolved(group_id: str, regex: str, found: Resolved | None) -> PartRecord:
     key = kafka.ConsumerGroupRegularExpressionKey(group_id, regex)
     if found is None:
         return PartRecord(key, None)
-    value = kafka.ConsumerGroupRegularExpressionValue(sorted(found.topics), found.version, found.resolved_ms)
+    value = kafka.ConsumerGroupRegularExpressionValue(sorted(found.topics), _ANY_VERSION, found.resolved_ms)
     return PartRecord(key, value)
 
 

@@ -66,9 +66,9 @@ def beat(group: Group, event: Heartbeat, outcome: Outcome, now_ms: int) -> None:
     if not _must_join_again(draft, *heartbeat.find_target(draft)):
         outcome.reply(event.token, ErrorCode.NONE)
         return
-    since_ms = body.rejoining.setdefault(member.member_id, now_ms)
-    left_ms = said.rebalance_timeout_ms - max(now_ms - since_ms, 0)
-    outcome.timers.append(SetTimer(RejoinLate(member.member_id), max(left_ms, 0)))
+    if member.member_id not in body.rejoining:
+        body.rejoining.add(member.member_id)
+        outcome.timers.append(SetTimer(RejoinLate(member.member_id), said.rebalance_timeout_ms))
     outcome.reply(event.token, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -136,11 +136,31 @@ def _join(group: Group, event: Join, outcome: Outcome, now_ms: int) -> None:
     said.classic_member_metadata = kafka.ClassicMemberMetadata(event.session_timeout_ms, offered)
     draft = Draft(group, body, request, outcome, now_ms, member, said, epoch=body.epoch)
     now = heartbeat.advance(draft)
-    body.rejoining.pop(member_id, None)
+    if _is_last_replaced(group, body, event, member_id):
+        # As it is with all others, the next generation waits for this member: it hears so when it syncs.
+        here = {**body.members, member_id: replace(member, said=said, current=now)}
+        del here[body.static[event.instance_id or ""]]
+        outcome.records.clear()
+        outcome.timers.clear()
+        migration.downgrade(group, body, draft.epoch, list(here.values()), outcome, now_ms)
+        now = now._replace(epoch=draft.epoch)
+    else:
+        outcome.timers.append(SetTimer(SyncLate(member_id), event.rebalance_timeout_ms))
+    body.rejoining.discard(member_id)
     departure.cancel(RejoinLate(member_id), outcome)
-    outcome.timers.append(SetTimer(SyncLate(member_id), event.rebalance_timeout_ms))
     answer = Joined(ErrorCode.NONE, member_id, now.epoch, migration.CONSUMER, event.protocols[0][0])
     outcome.reply(event.token, answer)
+
+
+def _is_last_replaced(group: Group, body: ConsumerGroup, event: Join, member_id: str) -> bool:
+    """Return whether a static member takes the place of the last one that speaks the consumer protocol."""
+    holder = body.static.get(event.instance_id or "", member_id)
+    if holder == member_id or migration.is_classic(body.members[holder]):
+        return False
+    limits = group.limits
+    is_allowed = limits.consumer.may_downgrade and len(body.members) <= limits.max_size
+    others = (member for key, member in body.members.items() if key != holder)
+    return is_allowed and all(map(migration.is_classic, others))
 
 
 def _check(group: Group, body: ConsumerGroup, event: Join) -> None:
@@ -166,6 +186,8 @@ def _member(group: Group, body: ConsumerGroup, event: Join, member_id: str, outc
     """Return the member that joins. A static one without an id takes the place of its holder, of either protocol."""
     holder = body.static.get(event.instance_id) if event.instance_id is not None else None
     if holder is None:
+        if event.instance_id is not None and event.member_id:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return body.members.get(member_id) or Member(member_id)
     if event.member_id and event.member_id != holder:
         raise KafkaError(ErrorCode.FENCED_INSTANCE_ID)

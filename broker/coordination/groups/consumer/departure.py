@@ -84,12 +84,19 @@ def late_to_revoke(group: Group, event: RevocationLate, outcome: Outcome, now_ms
 def late_to_join(group: Group, event: RejoinLate, outcome: Outcome, now_ms: int) -> None:
     """Remove a classic member that was told to join again and did not."""
     if group.consumer is not None and event.member_id in group.consumer.rejoining:
-        _fence(group, event.member_id, "it did not join again within its rebalance timeout", outcome, now_ms)
+        _fence_classic(group, event.member_id, "it did not join again within its rebalance timeout", outcome, now_ms)
 
 
 def late_to_sync(group: Group, event: SyncLate, outcome: Outcome, now_ms: int) -> None:
     """Remove a classic member that did not fetch its assignment."""
-    _fence(group, event.member_id, "it did not sync within its rebalance timeout", outcome, now_ms)
+    _fence_classic(group, event.member_id, "it did not sync within its rebalance timeout", outcome, now_ms)
+
+
+def _fence_classic(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
+    """Remove a member, unless it speaks the consumer protocol by now."""
+    member = None if group.consumer is None else group.consumer.members.get(member_id)
+    if member is not None and migration.is_classic(member):
+        _fence(group, member_id, why, outcome, now_ms)
 
 
 def _fence(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
@@ -109,12 +116,12 @@ def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Ou
     ids = {member.member_id for member in members}
     left = [member for member in body.members.values() if member.member_id not in ids]
     if migration.is_due(group, left):
-        migration.downgrade(group, body, left, outcome, now_ms)
+        migration.downgrade(group, body, body.epoch, left, outcome, now_ms)
         return
     for member in members:
         outcome.records += changes.member_gone(group.group_id, member.member_id)
         outcome.timers.extend(CancelTimer(each) for each in member_timers(member.member_id))
-        body.rejoining.pop(member.member_id, None)
+        body.rejoining.discard(member.member_id)
     unused = regexes.unused_without(body, ids)
     outcome.records += [changes.resolved(group.group_id, regex, None) for regex in unused]
     names = body.names_without(members)

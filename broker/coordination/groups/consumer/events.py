@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...outcome import Token
 from ..modern.events import MemberSilent
 from ..modern.state import Place
-from .state import Resolved
+from .state import ConsumerGroup, Match, Resolved
 
 # A static member leaves and will come back under the same instance id.
 STATIC_LEAVE_EPOCH = -2
@@ -76,6 +76,10 @@ def member_timers(member_id: str) -> list[MemberTimer]:
 
 @dataclass(slots=True)
 class RegexesResolved:
-    """The topics that regular expressions of the group match."""
+    """The topics that regular expressions of a group match, where they are others than before."""
 
+    # The group that was matched: another one may have its id by then.
+    body: ConsumerGroup
     found: dict[str, Resolved]
+    # What was tried, and with what; None: more is to come.
+    tried: dict[str, Match] | None = None

@@ -7,6 +7,7 @@ topics changed (3), a new target where it is time for one (7, 6), and the member
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from .....protocol.errors import ErrorCode, KafkaError
 from .....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
@@ -88,7 +89,8 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
     if event.instance_id is not None:
         holder = departure.static_holder(body, event)
         if holder is None:
-            return Member(event.member_id)
+            # As in Kafka, a member that is here without an instance id, or under another one, gets this one.
+            return body.members.get(event.member_id) or Member(event.member_id)
         if event.epoch:
             _check_epoch(holder, event)
             return holder
@@ -98,6 +100,7 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
             raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, why)
         if holder.member_id != event.member_id:
             outcome.records += changes.member_replaced(group.group_id, holder, event.member_id)
+            outcome.records += regexes.left_by(group.group_id, body, event.member_id)
         copy = holder.current._replace(epoch=0, previous_epoch=0)
         return replace(holder, member_id=event.member_id, current=copy)
     member = body.members.get(event.member_id)
@@ -156,7 +159,7 @@ def _describe(draft: Draft) -> None:
     if before != said or draft.event.member_id not in draft.body.members:
         draft.outcome.records.append(changes.said(draft.group.group_id, draft.event.member_id, said))
     old_names = [] if before is None else before.subscribed_topic_names
-    draft.subscription_changed = old_names != said.subscribed_topic_names
+    draft.subscription_changed = old_names != said.subscribed_topic_names or _has_left(draft)
     draft.subscription_changed |= regexes.changed(draft, None if before is None else before.subscribed_topic_regex)
     topics = draft.group.topics
     if not draft.subscription_changed and draft.body.seen_changes == topics.changes:
@@ -170,14 +173,20 @@ def _describe(draft: Draft) -> None:
         draft.body.seen_changes = topics.changes
 
 
+def _has_left(draft: Draft) -> bool:
+    """Return whether the member has another one's place, and so leaves the place that it had itself."""
+    known = draft.body.members.get(draft.event.member_id)
+    return (
+        known is not None and draft.body.static.get(draft.event.instance_id or "", known.member_id) != known.member_id
+    )
+
+
 def _subscribed_with(draft: Draft) -> set[str]:
     """Return the topics that the group subscribes once the member is what it says."""
-    body, before = draft.body, draft.member.said
-    names = body.subscribed_topics()
-    known = body.members.get(draft.member.member_id)
-    if before is not None and known is not None:
-        names -= {name for name in before.subscribed_topic_names if body.topic_subscribers[name] == 1}
-    return names | body.topics_of(draft.said)
+    body, event = draft.body, draft.event
+    ids = (event.member_id, body.static.get(event.instance_id or "", ""))
+    names = body.names_without(body.members[each] for each in dict.fromkeys(ids) if each in body.members)
+    return names | body.topics_of_regexes() | body.topics_of(draft.said)
 
 
 # -- The next step
@@ -185,13 +194,12 @@ def _subscribed_with(draft: Draft) -> set[str]:
 
 def _reconcile(draft: Draft, own_target: frozenset[Place], target_epoch: int) -> Current:
     member, event = draft.member, draft.event
-    topics = (draft.group.topics.get(name) for name in draft.body.topics_of(draft.said))
     step = Reconciliation(
         event.member_id,
         member.current,
         own_target,
         target_epoch,
-        {topic.id for topic in topics if topic is not None},
+        partial(_subscribed_by, draft),
         draft.subscription_changed,
         event.owned,
         _owners(draft),
@@ -200,6 +208,12 @@ def _reconcile(draft: Draft, own_target: frozenset[Place], target_epoch: int) ->
     if now != member.current or event.member_id not in draft.body.members:
         draft.outcome.records.append(changes.current(draft.group.group_id, event.member_id, now))
     return now
+
+
+def _subscribed_by(draft: Draft) -> set[bytes]:
+    """Return the ids of the topics that the member subscribes."""
+    topics = map(draft.group.topics.get, draft.body.topics_of(draft.said))
+    return {topic.id for topic in topics if topic is not None}
 
 
 def _owners(draft: Draft) -> dict[Place, str]:
@@ -217,7 +231,8 @@ def _set_timers(draft: Draft, now: Current) -> None:
     if draft.member.member_id in draft.body.members or draft.event.instance_id is not None:
         departure.forget_timers_of_replaced(draft.body, draft.event, draft.outcome)
     departure.start_session(draft.group, member_id, draft.said, draft.outcome)
-    was = draft.member.current.state
+    known = draft.body.members.get(member_id)
+    was = MemberState.STABLE if known is None else known.current.state
     if now.state is MemberState.UNREVOKED_PARTITIONS and was is not MemberState.UNREVOKED_PARTITIONS:
         timers.append(SetTimer(RevocationLate(member_id), draft.said.rebalance_timeout_ms))
     elif now.state is not MemberState.UNREVOKED_PARTITIONS and was is MemberState.UNREVOKED_PARTITIONS:

@@ -45,6 +45,10 @@ def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms:
 
 def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
     outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+    if group.consumer is not None:
+        # Timers of members that have to join again, and topics that were found, may have been part of the outcome.
+        group.consumer.rejoining.clear()
+        group.consumer.matched.clear()
     retried = (each for each in event.outcome.timers if isinstance(each, events.CancelTimer))
     # A member that should have gone is still here: look again when its session is over once more.
     session_ms = group.limits.consumer.session_timeout_ms

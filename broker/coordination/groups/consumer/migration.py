@@ -3,8 +3,9 @@
 Upgrade: the first member that speaks the consumer protocol makes a consumer group of a classic one. The classic members
 become members of the consumer group, and stand where their last assignment left them (classic_members.py).
 
-Downgrade: the last member that speaks the consumer protocol goes, and the others are a classic group again. Its record
-names no leader: lifecycle.py begins a rebalance with the next event, also after a restart.
+Downgrade: the last member that speaks the consumer protocol goes, or a classic one takes its place, and the others are
+a classic group again. Its record names no leader: lifecycle.py begins a rebalance with the next event, also after a
+restart.
 
 Promise: what a member had been assigned stays its own over both. The next target or generation decides anew.
 """
@@ -190,7 +191,7 @@ def is_due(group: Group, left: Iterable[Member]) -> bool:
     return is_allowed and all(is_classic(member) for member in members) and bool(_common(members))
 
 
-def downgrade(group: Group, body: ConsumerGroup, left: list[Member], outcome: Outcome, now_ms: int) -> None:
+def downgrade(group: Group, body: ConsumerGroup, epoch: int, left: list[Member], outcome: Outcome, now_ms: int) -> None:
     """Make a classic group of the members that are left. It begins where their epochs stand."""
     for member_id in body.members:
         outcome.timers.extend(CancelTimer(each) for each in member_timers(member_id))
@@ -198,7 +199,7 @@ def downgrade(group: Group, body: ConsumerGroup, left: list[Member], outcome: Ou
     protocol = _common(left)[0]
     members = [_recorded(member, protocol, group.topics) for member in left]
     outcome.records.append(
-        GroupRecord(group.group_id, GroupMetadataValue(CONSUMER, body.epoch, protocol, None, now_ms, members))
+        GroupRecord(group.group_id, GroupMetadataValue(CONSUMER, epoch, protocol, None, now_ms, members))
     )
     outcome.timers.extend(SetTimer(SessionExpired(each.member_id), each.session_timeout) for each in members)
     outcome.notes.append(f"group {group.group_id} is a classic group again: all its members use the classic protocol")

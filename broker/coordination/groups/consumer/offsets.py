@@ -47,13 +47,12 @@ def commit_error(group: Group, event: CommitOffsets | CommitInTransaction) -> Er
     member = body.members.get(event.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if migration.is_classic(member):
-        return ErrorCode.NONE if event.generation == member.current.epoch else ErrorCode.ILLEGAL_GENERATION
-    if isinstance(event, CommitOffsets) and event.api_version < MEMBER_EPOCH_VERSION:
+    is_classic = migration.is_classic(member)
+    if not is_classic and isinstance(event, CommitOffsets) and event.api_version < MEMBER_EPOCH_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
     if event.generation == member.current.epoch or _held_since(event.records, member.current, event.generation):
         return ErrorCode.NONE
-    return ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def _held_since(records: list[Record], current: Current, epoch: int) -> bool:
@@ -74,7 +73,8 @@ def fetch_error(group: Group, member_id: str | None, epoch: int) -> ErrorCode:
     member = body.members.get(member_id or "")
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    return ErrorCode.NONE if epoch == member.current.epoch else ErrorCode.STALE_MEMBER_EPOCH
+    stale = ErrorCode.ILLEGAL_GENERATION if migration.is_classic(member) else ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE if epoch == member.current.epoch else stale
 
 
 def delete(group: Group, event: Delete, outcome: Outcome, now_ms: int) -> None:

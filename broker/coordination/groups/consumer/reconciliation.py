@@ -9,7 +9,7 @@ Source: KIP-848, with the assignment epochs of KIP-1251.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 
 from .....protocol.errors import ErrorCode, KafkaError
@@ -25,8 +25,8 @@ class Reconciliation:
     current: Current
     target: Set[Place]
     target_epoch: int
-    # The ids of the topics that the member subscribes now.
-    subscribed: Set[bytes]
+    # Returns the ids of the topics that the member subscribes now. There may be thousands: it is asked if need be.
+    subscribed: Callable[[], Set[bytes]]
     subscription_changed: bool
     # The partitions that the member says it has; None: as before.
     owned: Set[Place] | None
@@ -53,7 +53,8 @@ class Reconciliation:
                 return self._without_unsubscribed() if self.subscription_changed else self.current
 
     def _next(self) -> Current:
-        wanted = {place for place in self.target if place[0] in self.subscribed}
+        subscribed = self.subscribed()
+        wanted = {place for place in self.target if place[0] in subscribed}
         assigned, epoch = self.current.assigned, self.current.epoch
         kept = {place: since for place, since in assigned.items() if place in wanted}
         revoking = {place: since for place, since in assigned.items() if place not in wanted}
@@ -68,8 +69,8 @@ class Reconciliation:
         return Current(self.target_epoch, epoch, state, {**kept, **added}, {})
 
     def _without_unsubscribed(self) -> Current:
-        current = self.current
-        dropped = {place: since for place, since in current.assigned.items() if place[0] not in self.subscribed}
+        current, subscribed = self.current, self.subscribed()
+        dropped = {place: since for place, since in current.assigned.items() if place[0] not in subscribed}
         if not dropped:
             return current
         kept = {place: since for place, since in current.assigned.items() if place not in dropped}

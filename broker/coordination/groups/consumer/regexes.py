@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .....protocol.errors import ErrorCode, KafkaError
@@ -9,15 +10,18 @@ from ... import expressions
 from ..events import Outcome
 from ..group import Group
 from ..modern.target import metadata_hash
+from ..records import PartRecord
 from . import changes
 from .draft import Draft
 from .events import RegexesResolved
-from .state import ConsumerGroup, Resolved
+from .state import ConsumerGroup, Match, Resolved
 
 # Kafka has no bound. Java's and librdkafka's users write some dozen characters.
 MAX_REGEX_LENGTH = 4096
 # Memory of one compiled expression, which bounds the time to compile it too.
 _MAX_MEMORY_BYTES = 1 << 20
+# Names of topics that one step writes into the records of regular expressions: a microsecond each.
+NAMES_PER_TURN = 5_000
 
 
 def compiled(regex: str) -> Any:
@@ -52,46 +56,75 @@ def changed(draft: Draft, before: str | None) -> bool:
 
 
 def resolved(group: Group, event: RegexesResolved, outcome: Outcome, now_ms: int) -> None:
-    """Keep the topics that were found, and raise the group's epoch where they are others than before."""
+    """Keep the topics that were found. They are others than before: the group's epoch grows with the last of them."""
     body = group.consumer
-    if body is None:
+    if body is None or body is not event.body:
         return
-    used = {regex: found for regex, found in event.found.items() if body.regex_subscribers[regex]}
-    before = body.subscribed_topics()
-    other = set(body.topic_subscribers)
-    for regex in body.regex_subscribers:
-        found = used.get(regex) or body.regexes.get(regex)
-        other |= found.topics if found is not None else set()
-    news = {regex: found for regex, found in used.items() if body.regexes.get(regex) != found}
-    outcome.records += [changes.resolved(group.group_id, regex, found) for regex, found in news.items()]
-    is_other = any(regex not in body.regexes or body.regexes[regex].topics != news[regex].topics for regex in news)
-    if other != before or is_other:
-        outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(other, group.topics))
+    found = {regex: each for regex, each in event.found.items() if body.regex_subscribers[regex]}
+    outcome.records += [changes.resolved(group.group_id, regex, each) for regex, each in found.items()]
+    if event.tried is None:
+        return
+    body.matched.update((regex, each) for regex, each in event.tried.items() if body.regex_subscribers[regex])
+    topics = {regex: each.topics for regex, each in (body.regexes | found).items() if body.regex_subscribers[regex]}
+    names = set(body.topic_subscribers).union(*topics.values())
+    if event.found:
+        outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
 
 
-def unmatched(body: ConsumerGroup, changes_of_topics: int) -> list[str]:
-    """Return the regular expressions of a group whose topics are not known, or not since the last change of topics."""
-    regexes = body.regex_subscribers
-    return [each for each in regexes if each not in body.regexes or body.regexes[each].version != changes_of_topics]
+def unmatched(body: ConsumerGroup, changes_seen: tuple[int, int], now_ms: int, interval_ms: int) -> list[str]:
+    """Return the regular expressions of a group that are to be matched: new ones, all after a change of topics or ACLs.
 
-
-def match(
-    regexes: list[str], names: list[str], changes_of_topics: int, now_ms: int, refused: set[str]
-) -> dict[str, Resolved]:
-    """Return the topics whose whole name each regular expression matches. Takes microseconds for each topic.
-
-    One that is not valid gets none, and is added to `refused`: a Kafka whose log this was may have taken it.
+    As in Kafka all are matched again when that was `group.consumer.regex.refresh.interval.ms` ago.
     """
-    found: dict[str, Resolved] = {}
-    for regex in regexes:
-        topics = frozenset[str]()
+    found: list[str] = []
+    for regex in body.regex_subscribers:
+        last = body.matched.get(regex)
+        if last is None or last.changes != changes_seen or now_ms - last.at_ms >= interval_ms:
+            found.append(regex)
+    return found
+
+
+class Matching:
+    """Which topics regular expressions of a group match: those that are new since they were matched last."""
+
+    def __init__(self, body: ConsumerGroup, regexes: list[str], match: Match, now_ms: int) -> None:
+        self._body = body
+        self._match = match
+        self._now_ms = now_ms
+        # What each expression matched, and the topics that it has been tried with.
+        self._before = {each: (body.regexes.get(each), body.matched.get(each)) for each in regexes}
+        self._found: dict[str, Resolved] = {}
+        # Expressions that are not valid and get no topics: a Kafka whose log this was may have taken them.
+        self.refused: list[str] = []
+
+    def work(self) -> None:
+        """Match. Takes microseconds for each expression and topic."""
+        for regex, (resolved, last) in self._before.items():
+            tried = frozenset[str]() if resolved is None or last is None else last.names
+            kept = self._match.names & resolved.topics if resolved is not None and tried else frozenset[str]()
+            topics = kept | self._matched(regex, self._match.names - tried)
+            if resolved is None or topics != resolved.topics:
+                self._found[regex] = Resolved(topics, self._now_ms)
+
+    def _matched(self, regex: str, names: frozenset[str]) -> frozenset[str]:
         try:
             pattern = compiled(regex)
-            topics = frozenset(name for name in names if pattern.fullmatch(name))
         except KafkaError:
-            refused.add(regex)
-        found[regex] = Resolved(topics, changes_of_topics, now_ms)
-    return found
+            self.refused.append(regex)
+            return frozenset()
+        return frozenset(name for name in names if pattern.fullmatch(name))
+
+    def events(self) -> Iterator[RegexesResolved]:
+        """Yield what was found, so much in each as one turn writes."""
+        portion: dict[str, Resolved] = {}
+        size = 0
+        for regex, found in self._found.items():
+            if portion and size + len(found.topics) > NAMES_PER_TURN:
+                yield RegexesResolved(self._body, portion)
+                portion, size = {}, 0
+            portion[regex] = found
+            size += len(found.topics)
+        yield RegexesResolved(self._body, portion, dict.fromkeys(self._before, self._match))
 
 
 def unused_without(body: ConsumerGroup, member_ids: set[str]) -> list[str]:
@@ -102,3 +135,9 @@ def unused_without(body: ConsumerGroup, member_ids: set[str]) -> list[str]:
         if said is not None and said.subscribed_topic_regex:
             left[said.subscribed_topic_regex] -= 1
     return [regex for regex in body.regexes if left[regex] <= 0]
+
+
+def left_by(group_id: str, body: ConsumerGroup, member_id: str) -> list[PartRecord]:
+    """Return the tombstones of the regular expressions that a member leaves unused, if it is one."""
+    unused = unused_without(body, {member_id}) if member_id in body.members else []
+    return [changes.resolved(group_id, regex, None) for regex in unused]

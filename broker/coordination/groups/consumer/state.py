@@ -62,12 +62,21 @@ class Member(modern.Member[kafka.ConsumerGroupMemberMetadataValue, Current]):
 
 
 class Resolved(NamedTuple):
-    """The topics that a regular expression matched."""
+    """The topics that a regular expression matched, and when they were found."""
 
     topics: frozenset[str]
-    # The number of changes of topics that the match had seen, and when it was made.
-    version: int
     resolved_ms: int
+
+
+class Match(NamedTuple):
+    """What regular expressions were matched with, by this process."""
+
+    # The topics that the member might see whose heartbeat it was.
+    names: frozenset[str]
+    # How often topics and ACLs had changed.
+    changes: tuple[int, int]
+    # When it was, by the monotonic clock.
+    at_ms: int
 
 
 class ConsumerGroup(ModernGroup[Member]):
@@ -82,8 +91,12 @@ class ConsumerGroup(ModernGroup[Member]):
         self.static: dict[str, str] = {}
         self.owners: dict[Place, str] = {}
         self.regex_subscribers: Counter[str] = Counter()
-        # -- Not kept: since when the classic members that were told to join again have known it.
-        self.rejoining: dict[str, int] = {}
+        # None: not known since regular expressions have changed.
+        self._topics_of_regexes: frozenset[str] | None = None
+        # -- Not kept: the classic members that were told to join again.
+        self.rejoining: set[str] = set()
+        # Not kept, because another process counts other changes: what each regular expression was matched with.
+        self.matched: dict[str, Match] = {}
 
     @property
     def state(self) -> GroupState:
@@ -101,14 +114,16 @@ class ConsumerGroup(ModernGroup[Member]):
         """Return the topics that a member subscribes now."""
         return topics_of(said, self.regexes)
 
-    def subscribed_topics(self) -> set[str]:
+    def subscribed_topics(self) -> frozenset[str]:
         """Return the topics that any member subscribes."""
-        names = set(self.topic_subscribers)
-        for regex in self.regex_subscribers:
-            resolved = self.regexes.get(regex)
-            if resolved is not None:
-                names |= resolved.topics
-        return names
+        return self.topics_of_regexes() | self.topic_subscribers.keys()
+
+    def topics_of_regexes(self) -> frozenset[str]:
+        """Return the topics that any member subscribes by a regular expression."""
+        if self._topics_of_regexes is None:
+            found = (self.regexes[each].topics for each in self.regex_subscribers if each in self.regexes)
+            self._topics_of_regexes = frozenset[str]().union(*found)
+        return self._topics_of_regexes
 
     def is_blank(self) -> bool:
         """Return whether nothing would be lost without this group, but for committed offsets."""
@@ -142,6 +157,7 @@ class ConsumerGroup(ModernGroup[Member]):
         assert said is not None
         if said.subscribed_topic_regex:
             count(self.regex_subscribers, [said.subscribed_topic_regex], by)
+            self._topics_of_regexes = None
         if said.instance_id is None:
             return
         if by > 0:
@@ -160,10 +176,12 @@ class ConsumerGroup(ModernGroup[Member]):
                 self.owners[place] = member_id
 
     def _apply_regex(self, regex: str, value: kafka.ConsumerGroupRegularExpressionValue | None) -> None:
+        self._topics_of_regexes = None
         if value is None:
             self.regexes.pop(regex, None)
+            self.matched.pop(regex, None)
         else:
-            self.regexes[regex] = Resolved(frozenset(value.topics), value.version, value.timestamp)
+            self.regexes[regex] = Resolved(frozenset(value.topics), value.timestamp)
 
     def _remove(self, member: Member) -> None:
         self._disown(member)

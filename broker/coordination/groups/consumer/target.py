@@ -25,12 +25,9 @@ def _size(draft: Draft) -> int:
 
 def _told(draft: Draft) -> dict[str, Told]:
     """Return what every member says. A static member may come back under another id."""
-    body = draft.body
-    found = told(body)
-    if draft.member.member_id != draft.event.member_id or draft.event.member_id not in found:
-        replaced = body.static.get(draft.event.instance_id or "")
-        if replaced is not None:
-            found.pop(replaced, None)
+    found = told(draft.body)
+    # None, or the member itself, or the one whose place it has.
+    found.pop(draft.body.static.get(draft.event.instance_id or "", ""), None)
     found[draft.event.member_id] = (draft.said, draft.member.target)
     return found
 

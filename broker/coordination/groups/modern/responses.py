@@ -107,7 +107,8 @@ def _described(kind: Description, group_id: str, group: Group | None, error: Err
 def _add_members(kind: Description, described: Any, body: ModernGroup[Any], topics: Topics) -> Iterator[None]:
     """Add the members to a description, one a step."""
     for member in list(body.members.values()):
-        described.members.append(kind.member(member, topics))
+        if member.said is not None:
+            described.members.append(kind.member(member, topics))
         yield
 
 

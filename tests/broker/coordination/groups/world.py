@@ -61,6 +61,7 @@ class Config:
     group_consumer_min_assignment_interval_ms: int = 0
     group_consumer_max_assignment_interval_ms: int = 15_000
     group_consumer_max_size: int = 2**31 - 1
+    group_consumer_regex_refresh_interval_ms: int = 600_000
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_migration_policy: str = "bidirectional"
     group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer")
@@ -87,9 +88,12 @@ class FakeContext:
     api_version: int
     client_id: str = "client"
     client_host: str = "/10.0.0.1"
+    # Topics that the client may not see, and how often that has changed.
+    hidden: frozenset[str] = frozenset()
+    acl_changes: int = 0
 
-    def may(self, *_: object, **__: object) -> bool:
-        return True
+    def may(self, operation: object, resource_type: object, name: str, **_: object) -> bool:
+        return name not in self.hidden
 
 
 class FakeLog:

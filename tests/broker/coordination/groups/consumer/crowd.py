@@ -111,7 +111,10 @@ class Crowd:
             return
         response = self.world.groups.consumer_heartbeat(FakeContext(1), client.request())
         assert isinstance(response, ConsumerGroupHeartbeatResponse)
-        if is_lost:
+        if response.error_code == ErrorCode.FENCED_INSTANCE_ID:
+            # Another one has its place: clients end then.
+            self.clients.remove(client)
+        elif is_lost:
             client.says_all = True
         else:
             client.hear(response)
@@ -164,9 +167,19 @@ class Crowd:
         epoch = -1 if client.instance_id is None else self.random.choice([-1, -2])
         request = ConsumerGroupHeartbeatRequest(GROUP, client.member_id, epoch, client.instance_id)
         self.world.groups.consumer_heartbeat(FakeContext(1), request)
-        if epoch == -2:
+        if epoch == -2 and self.random.random() < 0.7:
             self.made += 1
             self.clients.append(Client(f"m{self.made}", client.topics, client.instance_id, client.assignor))
+
+    def begin_again(self) -> None:
+        """Start a client again under its id, as a static member: with a new instance id, or one that nobody uses."""
+        client = self._one()
+        if client is not None:
+            self.made += 1
+            known = set() if self.body is None else set(self.body.static)
+            unused = sorted(known - {each.instance_id for each in (*self.clients, *self.classic)})
+            client.instance_id = self.random.choice([*unused, f"i{self.made}"])
+            client.epoch, client.has, client.wanted, client.says_all = 0, set(), None, True
 
     def die(self) -> None:
         client = self._one()
@@ -179,7 +192,9 @@ class Crowd:
 
     def create(self) -> None:
         if len(self.world.topics.topics) < 5:
-            self.world.topics.add(f"t{len(self.world.topics.topics)}", self.random.randint(1, 6))
+            # A name of its own: a topic that is made again has another id, and the fake ones have that of their name.
+            self.made += 1
+            self.world.topics.add(f"t{self.made}", self.random.randint(1, 6))
 
     def delete(self) -> None:
         if len(self.world.topics.topics) > 1:
@@ -188,6 +203,17 @@ class Crowd:
 
     def wait(self) -> None:
         self.world.wait(self.random.choice([10, 1000, 5000, 50_000]))
+
+    def jump(self) -> None:
+        """Set the wall clock forward or back. That takes no member's time away."""
+        self.world.clock.ahead_ms = self.random.choice([-1_000_000, 0, 1_000_000])
+        if self.body is None:
+            return
+        before = set(self.body.members)
+        for classic in self.classic:
+            self.world.heartbeat(classic.member_id, classic.generation)
+        self.world.wait(0)
+        assert self.body is not None and before == self.body.members.keys()
 
     def restart(self) -> None:
         """Begin again with what is in the log."""
@@ -210,7 +236,18 @@ class Crowd:
     def step(self) -> None:
         """Let one thing happen."""
         likely = [self.beat] * 12 + [self.settle] * 8 + [self.join] * 2
-        rare = [self.leave, self.die, self.resubscribe, self.grow, self.create, self.delete, self.wait, self.restart]
+        rare = [
+            self.leave,
+            self.die,
+            self.begin_again,
+            self.jump,
+            self.resubscribe,
+            self.grow,
+            self.create,
+            self.delete,
+            self.wait,
+            self.restart,
+        ]
         steps = [*likely, *rare, lambda: self.beat(is_lost=True)]
         if self.is_mixed:
             steps += [self.act_classic] * 24 + [self.settle_classic] * 8 + [self.join_classic] * 2
@@ -221,12 +258,13 @@ class Crowd:
     def converge(self) -> None:
         """Let all beat and settle until nothing changes; each partition that is subscribed has an owner then."""
         # Longer than a session lasts, so that nothing of the dead is left.
-        for _ in range(30):
+        for _ in range(40):
             self.world.wait(3000)
-            for client in self.clients:
+            for client in list(self.clients):
                 self.beat(client)
                 client.settle()
-                self.beat(client)
+                if client in self.clients:
+                    self.beat(client)
             for classic in self.classic:
                 for _ in range(4):
                     classic.act(self.world)
