@@ -105,12 +105,40 @@ def _parsed(text: str, references: dict[str, str], change: Callable[[Any], Any] 
     named: dict[str, Any] = {}
     try:
         for each in references.values():
-            fastavro.parse_schema(change(_json(each)), named_schemas=named)
-        return fastavro.parse_schema(change(_json(text)), named_schemas=named)
+            fastavro.parse_schema(change(_without_null_namespaces(_json(each))), named_schemas=named)
+        parsed = fastavro.parse_schema(change(_without_null_namespaces(_json(text))), named_schemas=named)
+        return _with_names(parsed, named)
     except InvalidOption:
         raise
     except Exception as error:  # its exceptions of schemas have no class in common
         raise InvalidOption(f"the schema of Avro is not valid: {error!r:.500}") from error
+
+
+def _with_names(parsed: Any, named: dict[str, Any]) -> Any:
+    """Return a parsed schema that brings all types with a name along: fastavro gives these to records alone."""
+    if isinstance(parsed, list):
+        return [_with_names(each, named) for each in parsed]
+    kind = named.get(parsed) if isinstance(parsed, str) else parsed
+    if not isinstance(kind, dict) or not named:
+        return parsed
+    return kind | {"__fastavro_parsed": True, "__named_schemas": named}
+
+
+def _without_null_namespaces(kind: Any) -> Any:
+    """Return a schema without namespaces that are null: for Java's library, and the registry, there are none."""
+    if isinstance(kind, list):
+        return [_without_null_namespaces(each) for each in kind]
+    if not isinstance(kind, dict):
+        return kind
+    given = cast("dict[str, Any]", kind)
+    made = {
+        name: _without_null_namespaces(each) if name in ("type", "items", "values") else each
+        for name, each in given.items()
+        if not (name == "namespace" and each is None)
+    }
+    if isinstance(given.get("fields"), list):
+        made["fields"] = [_without_null_namespaces(each) for each in given["fields"]]
+    return made
 
 
 def _json(text: str) -> Any:
@@ -156,8 +184,9 @@ def shape_of(parsed: Any) -> Shape:
 def types_by_name(parsed: Any) -> dict[str, Any]:
     """Return the types with a name in a schema that fastavro has parsed, and in what it refers to."""
     named: dict[str, Any] = {}
-    if isinstance(parsed, dict):
-        named.update(cast("dict[str, Any]", parsed).get("__named_schemas", {}))
+    for each in cast("list[Any]", parsed) if isinstance(parsed, list) else [parsed]:
+        if isinstance(each, dict):
+            named.update(cast("dict[str, Any]", each).get("__named_schemas", {}))
     _collect(parsed, named)
     return named
 

@@ -66,7 +66,7 @@ class JsonSchema(RegisteredSerializer):
         check = self._check(registry, reader or writer)
 
         def decode(content: memoryview) -> Any:
-            value = json.loads(bytes(content))
+            value = json.loads(bytes(content), parse_constant=_refuse)
             check(value)
             return value
 
@@ -87,6 +87,10 @@ class JsonSchema(RegisteredSerializer):
                 raise BadJson(f"{error.json_path}: {error.message:.500}")
 
         return check
+
+
+def _refuse(name: str) -> Any:
+    raise BadJson(f"{name} is no number of JSON")
 
 
 def _validator(text: str, references: dict[str, str]) -> Any:

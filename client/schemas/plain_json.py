@@ -1,7 +1,7 @@
 """Values of a schema registry as plain JSON, for people and shells, and back.
 
-Times are ISO 8601, decimals and UUIDs texts, bytes `{"base64": "..."}`. A value of a union stands as it is. Where
-several branches would take it, `{"branch": value}` names one, as in Avro's own JSON.
+Times are ISO 8601, decimals and UUIDs texts, bytes `{"base64": "..."}`, NaN and infinities null. A value of a union
+stands as it is. Where several branches would take it, `{"branch": value}` names one, as in Avro's own JSON.
 
 `PlainReader` reads each record by its own schema, whatever the type of that is.
 """
@@ -15,6 +15,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from datetime import date, datetime, time
 from decimal import Decimal, DecimalException
+from math import isfinite
 from typing import Any, cast
 from uuid import UUID
 
@@ -38,6 +39,10 @@ _PRIMITIVES = {
 }
 
 
+# Names of types that stand for themselves, also where a type with a name has one of them.
+_KINDS = frozenset((*_PRIMITIVES, "bytes", "fixed"))
+
+
 class NotOfSchema(ValueError):
     """JSON that is no value of a schema."""
 
@@ -52,6 +57,8 @@ def to_json(value: Any) -> Any:
         return {"base64": b64encode(value).decode("ascii")}
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no number for it
     return str(value) if isinstance(value, (Decimal, UUID)) else value
 
 
@@ -72,7 +79,7 @@ def _of_type(value: Any, kind: Any, named: dict[str, Any], path: str) -> Any:
     if isinstance(kind, str):
         kind = {"type": kind}
     name = kind["type"]
-    if not isinstance(name, str) or name in named:
+    if not isinstance(name, str) or (name in named and name not in _KINDS):
         return _of_type(value, name, named, path)
     if name in ("bytes", "fixed"):
         return _of_logical(value, kind, path) if kind.get("logicalType") == "decimal" else _bytes(value, path)

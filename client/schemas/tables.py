@@ -47,9 +47,9 @@ _PRIMITIVES = {
 }
 _LOGICAL = {
     "date": pa.date32(),
-    "timestamp-millis": pa.timestamp("us", tz="UTC"),
+    "timestamp-millis": pa.timestamp("ms", tz="UTC"),
     "timestamp-micros": pa.timestamp("us", tz="UTC"),
-    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-millis": pa.timestamp("ms"),
     "local-timestamp-micros": pa.timestamp("us"),
 }
 _DDL = {
@@ -61,9 +61,12 @@ _DDL = {
     pa.binary(): "BINARY",
     pa.string(): "STRING",
     pa.date32(): "DATE",
+    pa.timestamp("ms", tz="UTC"): "TIMESTAMP",
     pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    pa.timestamp("ms"): "TIMESTAMP_NTZ",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
 }
+_MOST_DIGITS = 38
 _ABSENT_IN_TABLES = ("uuid", "time-millis", "time-micros", "duration")
 # Which of two numbers takes both.
 _WIDER = (({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64()))
@@ -135,35 +138,60 @@ class TableAvro(Avro):
         return _Types(types_by_name(parsed)).of(parsed, "the value", ())
 
 
+class ArrowAvro(TableAvro):
+    """The same with numbers for dates and times, as Arrow has them: Python has no year 10000."""
+
+    def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
+        return self._once(("raw writer", schema), lambda: parsed_schema(registry, schema, _raw))
+
+    def resolved(self, registry: SchemaRegistry, schema: Schema) -> Any:
+        return self._once(("raw reader", schema), lambda: parsed_schema(registry, schema, _raw_nullable))
+
+    @property
+    def type(self) -> Any:
+        """As in a table."""
+        return TableAvro(self.registry, self._schema).type
+
+
 def _plain(kind: Any) -> Any:
     """Return a schema, in JSON, without the logical types that tables do not have."""
-    return _mapped(kind, lambda field: field | {"type": _plain(field["type"])})
+    return _mapped(kind, _ABSENT_IN_TABLES, is_nullable=False)
 
 
 def _nullable(kind: Any) -> Any:
     """Return the same of a schema that also reads records without a field that has no default: as null."""
-    return _mapped(kind, _nullable_field)
+    return _mapped(kind, _ABSENT_IN_TABLES, is_nullable=True)
 
 
-def _mapped(kind: Any, field_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+def _raw(kind: Any) -> Any:
+    return _mapped(kind, (*_ABSENT_IN_TABLES, *_LOGICAL), is_nullable=False)
+
+
+def _raw_nullable(kind: Any) -> Any:
+    return _mapped(kind, (*_ABSENT_IN_TABLES, *_LOGICAL), is_nullable=True)
+
+
+def _mapped(kind: Any, without: tuple[str, ...], *, is_nullable: bool) -> Any:
     if isinstance(kind, list):
-        return [_mapped(each, field_of) for each in kind]
+        return [_mapped(each, without, is_nullable=is_nullable) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    inner = ("type", "items", "values")
-    made = {name: _mapped(each, field_of) if name in inner else each for name, each in kind.items()}
+    made = {
+        name: _mapped(each, without, is_nullable=is_nullable) if name in ("type", "items", "values") else each
+        for name, each in kind.items()
+    }
     if "fields" in kind:
-        made["fields"] = [field_of(each) for each in kind["fields"]]
-    if made.get("logicalType") in _ABSENT_IN_TABLES:
+        fields = [each | {"type": _mapped(each["type"], without, is_nullable=is_nullable)} for each in kind["fields"]]
+        made["fields"] = list(map(_nullable_field, fields)) if is_nullable else fields
+    if made.get("logicalType") in without:
         del made["logicalType"]
     return made
 
 
 def _nullable_field(field: dict[str, Any]) -> dict[str, Any]:
-    kind = _nullable(field["type"])
     if "default" in field:
-        return field | {"type": kind}
-    branches = kind if isinstance(kind, list) else [kind]
+        return field
+    branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
     return field | {"type": ["null", *(each for each in branches if each != "null")], "default": None}
 
 
@@ -197,6 +225,8 @@ class _Types:
 
     def _of_primitive(self, kind: dict[str, Any], path: str) -> Any:
         logical = kind.get("logicalType", "")
+        if logical == "decimal" and kind["precision"] > _MOST_DIGITS:
+            raise InvalidOption(f"{path} is a decimal of more than {_MOST_DIGITS} digits: no column has that type")
         if logical == "decimal":
             return pa.decimal128(kind["precision"], kind.get("scale", 0))
         if kind["type"] not in _PRIMITIVES:
@@ -289,22 +319,63 @@ def _written(value: Any, node: Node) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-def fitted(value: Any, kind: Any) -> Any:
-    """Return a value of JSON as pyarrow takes it for a type. What does not fit is left to pyarrow."""
+def fitted(value: Any, kind: Any, separators: tuple[str, str] | None = None) -> Any:
+    """Return a value of JSON as pyarrow takes it for a type. What does not fit is left to pyarrow.
+
+    `separators` are those of JSON in a text.
+    """
     if value is None:
         return None
     if pa.types.is_string(kind):
-        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=separators)
     if pa.types.is_struct(kind) and isinstance(value, dict):
-        return {each.name: fitted(value.get(each.name), each.type) for each in kind}
+        return {each.name: fitted(value.get(each.name), each.type, separators) for each in kind}
     if pa.types.is_map(kind) and isinstance(value, dict):
-        return {name: fitted(each, kind.item_type) for name, each in value.items()}
+        return {name: fitted(each, kind.item_type, separators) for name, each in value.items()}
     if pa.types.is_list(kind) and isinstance(value, list):
-        return [fitted(each, kind.value_type) for each in value]
+        return [fitted(each, kind.value_type, separators) for each in value]
     if pa.types.is_floating(kind) and type(value) is int:
         # JSON has one kind of numbers, and pyarrow takes no long ones for a double.
         return float(value)
     return value
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Return whether pyarrow changes no number: in silence it cuts fractions off, and takes true for 1.0."""
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        return all(fits(value.get(each.name), each.type) for each in kind)
+    if isinstance(value, dict) and pa.types.is_map(kind):
+        return all(fits(each, kind.item_type) for each in value.values())
+    if isinstance(value, list) and pa.types.is_list(kind):
+        return all(fits(each, kind.value_type) for each in value)
+    if isinstance(value, float) and pa.types.is_integer(kind):
+        return value.is_integer()
+    return not (isinstance(value, bool) and pa.types.is_floating(kind))
+
+
+def array_of(values: list[Any], kind: Any) -> Any:
+    """Return an Arrow array of a type; a value that does not fit is null. Times are in microseconds."""
+    fitting = [fitted(each, kind, (",", ":")) if fits(each, kind) else None for each in values]
+    final = in_microseconds(kind)
+    try:
+        return pa.array(fitting, kind).cast(final)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        if len(values) == 1:
+            return pa.nulls(1, final)
+    # Bad values are few: they are found by halves.
+    middle = len(values) // 2
+    return pa.concat_arrays([array_of(values[:middle], kind), array_of(values[middle:], kind)])
+
+
+def in_microseconds(kind: Any) -> Any:
+    """Return a type with all of its times in microseconds, which all who read tables have."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(in_microseconds(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(in_microseconds(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(pa.string(), kind.item_field.with_type(in_microseconds(kind.item_type)))
+    return pa.timestamp("us", tz=kind.tz) if pa.types.is_timestamp(kind) else kind
 
 
 class _Nodes:

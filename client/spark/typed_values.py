@@ -40,6 +40,7 @@ from pyarrow import json as arrow_json
 
 from ...kernel import door
 from ..errors import InvalidOption, SerializationFailed
+from ..schemas.tables import fits, fitted
 from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
 
 # pyarrow has no types that a checker could read.
@@ -224,7 +225,6 @@ def _registered(wanted: Format, raw: Any, row_of: Callable[[Any], Any]) -> Calla
     decode = wanted.registered.decode
     if wanted.name == "avro":
         return lambda value: row_of(decode(value))
-    fitted = import_module("..schemas.tables", __package__).fitted
     return lambda value: fitted(row_of(decode(value)), raw)
 
 
@@ -237,26 +237,13 @@ def _from_rows(column: Array, raw: Any, final: Any, bad: Marks, unpack: Callable
                 row = unpack(value)
             except _BAD_BYTES:
                 row = None
-            bad[number] = not isinstance(row, dict) or not _fits(row, raw)
+            bad[number] = not isinstance(row, dict) or not fits(row, raw)
         rows.append(None if bad[number] else row)
 
     def read(first: int, end: int) -> Array:
         return _cast(pa.array(rows[first:end], raw), final)
 
     return _divided(read, pa.array([None], final), 0, len(rows), bad) if rows else []
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Return whether pyarrow changes no number: in silence it cuts fractions off, and takes true for 1.0."""
-    if isinstance(value, dict) and pa.types.is_struct(kind):
-        return all(_fits(value.get(each.name), each.type) for each in kind)
-    if isinstance(value, dict) and pa.types.is_map(kind):
-        return all(_fits(each, kind.item_type) for each in value.values())
-    if isinstance(value, list) and pa.types.is_list(kind):
-        return all(_fits(each, kind.value_type) for each in value)
-    if isinstance(value, float) and pa.types.is_integer(kind):
-        return value.is_integer()
-    return not (isinstance(value, bool) and pa.types.is_floating(kind))
 
 
 _READERS: dict[str, Callable[[Array, Any, Any, Marks, Format], Sequence[Array]]] = {

@@ -1,34 +1,26 @@
-"""The fields of JSON values as columns: their names and types, and the SQL that takes each from a value.
+"""The fields of JSON values as columns: their names and types, and the SQL by which DuckDB takes each from a value.
 
 A field that does not fit its type is null. DuckDB would round 10.6 to 11 where the type is a whole number, round what
 has more decimals than a DECIMAL, and take 1 for true and true for 1. So numbers and booleans are read as text or as
 JSON, and checked.
-
-Keys and values of a schema registry are such JSON too. The fields of the subject's latest version are the columns, and
-records are read as that version has them. A bad record is JSON with one field, `_corrupt_record`, that holds all of its
-bytes in base64.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false
-# pyarrow has no types. A type is what json.loads makes of DuckDB's answer: a str, a dict of types, or a list of one.
+# duckdb and pyarrow have no complete types. A type is what json.loads makes of DuckDB's answer: a str, a dict of types,
+# or a list of one.
 
 from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 
-from ..errors import InvalidOption, KafkaError, SchemaRegistryRefused
-from ..schemas.plain_json import to_json
-from ..schemas.tables import table_of
+from ..errors import InvalidOption
 from .topic_dataset import COLUMNS
-
-if TYPE_CHECKING:
-    from ..schemas.registered import RegisteredSerializer
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]*(\(\d+(,\s*\d+)?\))?")
@@ -43,20 +35,8 @@ _MOST_LEVELS = 32
 # 10.0 is whole.
 _WHOLE_TEXT = rf"-?(\d+|\d{{1,{_SURE_DIGITS}}}\.0+)"
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
-CORRUPT = "_corrupt_record"
-# Bytes -> the text of their JSON.
-Decode = Callable[[bytes], str]
-_DUCK: Mapping[Any, str] = {
-    pa.bool_(): "BOOLEAN",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.date32(): "DATE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP WITH TIME ZONE",
-    pa.timestamp("us"): "TIMESTAMP",
-}
+# A number that may be beyond a BIGINT. DuckDB calls each whole number that is not below 0 a UBIGINT.
+_LARGE = re.compile(r"(?<![\d.])\d{19,}(?![\d.])")
 
 
 def parse_fields(text: str) -> dict[str, str]:
@@ -141,6 +121,10 @@ def checked(kind: Any, value: str, depth: int = 0) -> str:
         is_sure = f"({value} NOT LIKE '%.%' OR {value} LIKE '\"%' OR length(ltrim({value}, '-')) <= {_SURE_DIGITS + 1})"
         fits = f"regexp_full_match({value}, '{digits}|\"{digits}\"') AND {is_sure}"
         value = f"trim({value}, '\"')"
+        is_power = (
+            f"contains(lower({value}), 'e') AND TRY_CAST({value} AS {kind})::DOUBLE = TRY_CAST({value} AS DOUBLE)"
+        )
+        fits = f"({fits} OR {is_power})"
     return f"CASE WHEN {fits} THEN TRY_CAST({value} AS {kind}) END"
 
 
@@ -157,54 +141,74 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-# -- Of a schema registry
-
-
-def decoder_of(topic: str, field: str, serializer: RegisteredSerializer) -> Decode:
-    """Return what makes JSON of the keys or values of a topic. It raises the errors of the registry alone."""
-    reader = _as_latest(topic, field, serializer)
-
-    def decode(content: bytes) -> str:
+def sampled_kinds(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the columns that JSON objects have together; other values say nothing. Raises InvalidOption."""
+    asked = "SELECT json_group_structure(value::JSON) FROM rows WHERE json_valid(value) AND json_type(value) = 'OBJECT'"
+    # One value of more than 128 levels makes DuckDB give up a whole database: this one is not needed again.
+    with duckdb.connect() as sampling:
+        sampling.register("rows", pa.table({"value": pa.array(texts, pa.string())}))
         try:
-            value = to_json(reader.decode(content, topic, field))
-        except KafkaError:
-            raise
-        except Exception:  # noqa: BLE001 - whatever is wrong with a record, it is a bad one
-            value = {CORRUPT: b64encode(content).decode()}
-        return json.dumps(value, ensure_ascii=False)
-
-    return decode
-
-
-def fields_of(topic: str, serializer: RegisteredSerializer) -> dict[str, Any] | None:
-    """Return the columns of values with DuckDB's types: those of the subject. None if the registry does not say."""
-    reader = _as_latest(topic, "value", serializer)
-    kind = getattr(reader, "type", None)
-    if kind is None or not pa.types.is_struct(kind):
-        return None
-    return {each.name: _duck(each.type) for each in kind} | {CORRUPT: "VARCHAR"}
+            ((found,),) = sampling.execute(asked).fetchall()
+        except duckdb.Error as error:
+            raise InvalidOption(str(error).split("\n", 1)[0]) from None
+    kinds = columns_of(json.loads(found)) if found else {}
+    for text in filter(_LARGE.search, texts):
+        for name, value in _object(text).items():
+            if name in kinds and _LARGE.search(json.dumps(value)):
+                kinds[name] = _widened(kinds[name])
+    return kinds
 
 
-def _as_latest(topic: str, field: str, serializer: RegisteredSerializer) -> RegisteredSerializer:
-    """Return the serializer with the latest version of the subject as its own schema, where that is a table's."""
+def _object(text: str) -> dict[str, Any]:
     try:
-        latest = serializer.registry.latest(f"{topic}-{field}").schema
-        reader = table_of(serializer.registry, latest) if latest.type == serializer.TYPE else serializer
-        _ = getattr(reader, "type", None)
-    except SchemaRegistryRefused as error:
-        if error.status != 404:
-            raise
-        return serializer
-    except InvalidOption:  # its values are JSON all the same
-        return serializer
-    return reader
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
-def _duck(kind: Any) -> Any:
-    if pa.types.is_struct(kind):
-        return {each.name: _duck(each.type) for each in kind}
-    if pa.types.is_list(kind):
-        return [_duck(kind.value_type)]
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})"
-    return _DUCK.get(kind, "JSON")
+def _widened(kind: Any) -> Any:
+    if isinstance(kind, dict):
+        return {name: _widened(each) for name, each in kind.items()}
+    if isinstance(kind, list):
+        return [_widened(each) for each in kind]
+    return "HUGEINT" if kind == "BIGINT" else kind
+
+
+class JsonFields:
+    """Columns of JSON texts, which a DuckDB of their own makes: of those alone that a scan needs."""
+
+    reads_bytes = False
+
+    def __init__(self, kinds: Mapping[str, Any]) -> None:
+        """`kinds` are names and types. Raises InvalidOption for a type that DuckDB does not know."""
+        self._duck: Any = duckdb.connect(config={"threads": 1})
+        self._kinds = {name: self._named(kind) if isinstance(kind, str) else kind for name, kind in kinds.items()}
+        # The columns of no rows have the types.
+        self.schema: Any = self._columns([], list(self._kinds)).schema
+
+    def _named(self, kind: str) -> str:
+        """Return DuckDB's own name of a type, such as INTEGER for int."""
+        try:
+            ((name,),) = self._duck.execute(f"SELECT typeof(CAST(NULL AS {kind}))").fetchall()
+        except duckdb.Error as error:
+            raise InvalidOption(str(error).split("\n", 1)[0]) from None
+        return name
+
+    def arrays(self, values: Any, names: Sequence[str]) -> list[Any]:
+        """Return the columns of these names, of an Arrow array of texts."""
+        return [each.combine_chunks() for each in self._columns(values, names).columns]
+
+    def _columns(self, values: Any, names: Sequence[str]) -> Any:
+        kinds = {name: self._kinds[name] for name in names}
+        shown = ", ".join(
+            f"{checked(kind, f'fields.{quoted(name)}')} AS {quoted(name)}" for name, kind in kinds.items()
+        )
+        structure = json.dumps(as_read(kinds)).replace("'", "''")
+        parsed = f"CASE WHEN json_valid(value) THEN from_json(value, '{structure}') END AS fields"
+        self._duck.register("rows", pa.table({"value": pa.array(values, pa.string())}))
+        try:
+            table = self._duck.sql(f"SELECT {shown} FROM (SELECT {parsed} FROM rows)").to_arrow_table()
+        except duckdb.Error as error:
+            raise InvalidOption(f"the fields of JSON values: {str(error).splitlines()[0]}") from None
+        return table.combine_chunks()

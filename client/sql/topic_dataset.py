@@ -2,7 +2,8 @@
 
     offset int64 | partition int32 | timestamp timestamp[us, UTC] | key | value | topic string | headers list
 
-Key and value are text, or bytes where the user asks for that. Offsets that cannot match the filter are not read, nor
+Key and value are text, or bytes where the user asks for that. Behind them come the columns that `Fields` make of
+values. Offsets that cannot match the filter are not read, nor
 columns that nobody needs. What is read goes through the filter row by row. A scan holds one section and one Arrow batch
 at a time.
 
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -28,7 +30,7 @@ from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
 from ..arrow.decoder import ArrowDecoder, decoded, schema_of
 from ..arrow.direct_read import range_reader
-from ..arrow.fetch import OffsetRange
+from ..arrow.fetch import OffsetRange, whole_topic
 from ..errors import InvalidOption
 from ..record import TopicPartition
 
@@ -54,32 +56,62 @@ class Span:
     from_ms: int = 0
 
 
+class Fields(Protocol):
+    """Makes further columns of the values of records."""
+
+    # Their names and types, as a `pyarrow.Schema`.
+    schema: Any
+    # Whether it takes values as they are, and not their texts.
+    reads_bytes: bool
+
+    def arrays(self, values: Any, names: Sequence[str]) -> list[Any]:
+        """Return the columns of these names, of an Arrow array of values."""
+        ...
+
+
+class Texts(Protocol):
+    """Makes texts of the bytes of keys or values."""
+
+    def texts(self, contents: Any) -> Any:
+        """Return an Arrow array of texts for one of bytes."""
+        ...
+
+
 class TopicDataset(ds.Dataset):
-    """The records of `ranges`, all of one topic. DuckDB calls `scanner` for each scan."""
+    """The records of a topic up to its end as it is when a query begins. DuckDB calls `scanner` for each scan."""
 
     def __init__(
         self,
-        ranges: Sequence[OffsetRange],
+        topic: str,
         options: ReadOptions,
         *,
         is_binary: bool,
-        decoders: Mapping[str, Callable[[bytes], str]] | None = None,
+        decoders: Mapping[str, Texts] | None = None,
     ) -> None:
         """`decoders` make the texts of keys and values, by column."""
         # The base class has an initialiser that fails: datasets come from factories. Nothing of it is used here.
-        self._ranges = ranges
+        self.topic = topic
         self._options = options
         self._is_binary = is_binary
         self._decoders = decoders or {}
-        self._schema = _schema(COLUMNS, is_binary=is_binary)
+        # Further columns.
+        self.fields: Fields | None = None
+        self._ranges: list[OffsetRange] | None = None
+        # Two scans of one query may begin in two threads, and see the same ends.
+        self._looking = Lock()
         # What a scan has failed with: DuckDB would make a text of it.
         self.failure: Exception | None = None
-        # The offsets that scans were to read, newest last.
+        # The offsets that scans of the last query were to read, newest last.
         self.scanned: list[Span] = []
+
+    def begin(self) -> None:
+        """Begin a query: its scans read up to the ends that the log has at the first one."""
+        self._ranges, self.failure, self.scanned = None, None, []
 
     @property
     def schema(self) -> Any:
-        return self._schema
+        plain = list(_schema(COLUMNS, is_binary=self._is_binary))
+        return pa.schema([*plain, *(() if self.fields is None else self.fields.schema)])
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> TopicScan:
         """Return a scan of these columns, of the rows that match `filter`. Other options change no row."""
@@ -87,8 +119,9 @@ class TopicDataset(ds.Dataset):
 
     def batches(self, columns: Sequence[str], filter: Any) -> Iterator[Any]:
         """Yield Arrow batches with these columns, of rows that match `filter`."""
-        needed = [name for name in COLUMNS if name in columns or (filter is not None and name in str(filter))]
         try:
+            named = {*columns, *(() if filter is None else columns_in(filter, self.schema))}
+            needed = [name for name in self.schema.names if name in named] or [COLUMNS[0]]
             for wanted in self._wanted(filter):
                 for batch in self._read(wanted, needed):
                     found = batch if filter is None else batch.filter(filter)
@@ -100,56 +133,63 @@ class TopicDataset(ds.Dataset):
 
     def _wanted(self, filter: Any) -> list[OffsetRange]:
         """Return the ranges without the offsets that cannot match."""
+        with self._looking:
+            if self._ranges is None:
+                self._ranges = [each for each in whole_topic(self.topic, Brokers(self._options.client)) if each.size]
         by_partition = {each.partition: each for each in self._ranges}
         spans = [Span(each.partition, each.start, each.end) for each in self._ranges]
         if filter is not None:
-            spans = self._later(prune(filter, self._schema, spans))
+            spans = self._later(prune(filter, self.schema, spans))
         self.scanned += spans
         return [_cut(by_partition[span.partition], span) for span in spans]
 
     def _later(self, spans: list[Span]) -> list[Span]:
         """Return the spans from the first record at or after their time on. Later ones may still be earlier."""
-        topic = self._ranges[0].topic if self._ranges else ""
-        times = {TopicPartition(topic, span.partition): span.from_ms for span in spans if span.from_ms}
+        times = {TopicPartition(self.topic, span.partition): span.from_ms for span in spans if span.from_ms}
         if not times:
             return spans
         brokers = Brokers(self._options.client)
         found = brokers.retry(lambda: brokers.offsets_at(times))
         begun: list[Span] = []
         for span in spans:
-            first = found.get(TopicPartition(topic, span.partition), span.start)
+            first = found.get(TopicPartition(self.topic, span.partition), span.start)
             start = span.end if first < 0 else max(span.start, first)
             if start < span.end:
                 begun.append(Span(span.partition, start, span.end))
         return begun
 
-    def _read(self, wanted: OffsetRange, columns: Sequence[str]) -> Iterator[Any]:
+    def _read(self, wanted: OffsetRange, needed: Sequence[str]) -> Iterator[Any]:
+        plain = [name for name in COLUMNS if name in needed]
+        made = [name for name in needed if name not in COLUMNS]
+        stored = [name for name in COLUMNS if name in plain or (made and name == "value")]
         reader = range_reader(wanted, self._options, Brokers(self._options.client))
         decoder = ArrowDecoder(
-            schema_of(tuple(columns)), wanted.topic, wanted.partition, wanted.start, wanted.end,
+            schema_of(tuple(stored)), wanted.topic, wanted.partition, wanted.start, wanted.end,
             max_rows=self._options.arrow_batch_rows, check_crcs=self._options.client.check_crcs,
         )  # fmt: skip
+        schema = self.schema
         for batch in decoded(reader.sections(), decoder):
-            yield self._typed(batch, wanted)
+            columns = {name: self._text(name, batch.column(name), wanted) for name in plain}
+            if made:
+                assert self.fields is not None
+                values = batch.column("value")
+                if not self.fields.reads_bytes:
+                    values = columns["value"] if "value" in columns else self._text("value", values, wanted)
+                columns |= zip(made, self.fields.arrays(values, made), strict=True)
+            arrays = [columns[name] for name in needed]
+            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in needed]))
 
-    def _typed(self, batch: Any, wanted: OffsetRange) -> Any:
-        """Return a batch whose keys and values are text, unless bytes were asked for. Raises NotText."""
-        if self._is_binary:
-            return batch
-        schema = _schema(batch.schema.names, is_binary=False)
+    def _text(self, name: str, column: Any, wanted: OffsetRange) -> Any:
+        """Return keys or values as text, unless bytes were asked for, and other columns as they are. Raises NotText."""
+        if name not in _BYTES or self._is_binary:
+            return column
+        if name in self._decoders:
+            return self._decoders[name].texts(column)
         try:
-            arrays = [self._cast(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+            return column.cast(pa.string())
         except pa.ArrowInvalid:
             where = f"{wanted.topic}-{wanted.partition}"
-            why = f"{where} has a key or value that is no UTF-8 text: give --binary to have bytes"
-            raise NotText(why) from None
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    def _cast(self, column: Any, field: Any) -> Any:
-        decode = self._decoders.get(field.name)
-        if decode is None:
-            return column.cast(field.type)
-        return pa.array([None if each is None else decode(each) for each in column.to_pylist()], field.type)
+            raise NotText(f"{where} has a key or value that is no UTF-8 text: give --binary to have bytes") from None
 
 
 class TopicScan:
@@ -182,6 +222,21 @@ def _cut(wanted: OffsetRange, span: Span) -> OffsetRange:
 # -- What a filter can match
 
 
+def columns_in(expression: Any, schema: Any) -> set[str]:
+    """Return the columns that an expression names: it cannot be bound without them."""
+    text = str(expression)
+    return {name for name in schema.names if name in text and not _binds(expression, schema, name)}
+
+
+def _binds(expression: Any, schema: Any, without: str) -> bool:
+    """Tell whether an expression can be evaluated without a column."""
+    try:
+        pa.schema([each for each in schema if each.name != without]).empty_table().filter(expression)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def prune(expression: Any, schema: Any, spans: Sequence[Span]) -> list[Span]:
     """Return what of `spans` can match `expression`. `schema` has all columns that it names."""
     possible = _Filter(expression, schema)
@@ -202,14 +257,14 @@ class _Filter:
 
     def __init__(self, expression: Any, schema: Any) -> None:
         self._expression = expression
-        self._text = str(expression)
+        self._columns = columns_in(expression, schema)
         self._schema = schema
         self._format = ds.IpcFileFormat()
         self._files = fs.LocalFileSystem()
 
     def names(self, column: str) -> bool:
-        """Return whether the expression may name a column."""
-        return column in self._text
+        """Return whether the expression names a column."""
+        return column in self._columns
 
     def may(self, guarantees: Sequence[Any]) -> list[bool]:
         """Return for each guarantee whether rows that fulfil it may match. No file is opened."""

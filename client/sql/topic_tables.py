@@ -9,24 +9,25 @@ objects.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
+import pyarrow as pa
+
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions, ReadPath, client_options
-from ..arrow.fetch import whole_topic
 from ..core.option_table import CONFIGS, SPARK_OPTIONS
 from ..core.option_values import bootstrap_addresses, read_text
 from ..core.security import SECURITY_CONFIGS, SecurityOptions, security_arguments
 from ..errors import InvalidOption, UnknownTopic
-from . import check_packages
-from .fields import as_read, checked, columns_of, quoted
-from .topic_dataset import NotText, TopicDataset
+from .fields import JsonFields, quoted, sampled_kinds
+from .registered_values import RegisteredValues
+from .topic_dataset import Fields, NotText, TopicDataset
 
 if TYPE_CHECKING:
     from ..schemas.registered import RegisteredSerializer
@@ -37,6 +38,10 @@ _SHOWN = ("key", "value", "topic", "partition", "offset", "timestamp", "headers"
 SAMPLE_ROWS = 100
 # Rows of a batch of the result.
 RESULT_ROWS = 2048
+# Columns that are made of them: a query with all of so many takes a second or two.
+MAX_FIELDS = 1_000
+# Types of DuckDB that reach Python as decimals.
+_WHOLE = ("HUGEINT", "UHUGEINT", "DECIMAL(38,0)")
 # Statements that change tables, as DuckDB names them.
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "COPY")
 _WORD = re.compile(r"\w+")
@@ -62,16 +67,15 @@ class TopicTables:
         `fields` are the types of the fields of JSON values. `serializers` read the columns `key` and `value` where a
         schema registry has their schemas. Raises InvalidOption.
         """
-        check_packages()
-        import duckdb
-
         self._options = _read_options(options)
         self._brokers = Brokers(self._options.client)
-        self._fields = fields
+        # The columns of values, where the user has named them: none at all, perhaps.
+        self._is_given = fields is not None
+        self._given = JsonFields(fields) if fields else None
         self._is_binary = is_binary
         self._serializers = serializers or {}
         self._connection: Any = duckdb.connect()
-        self._error: type[Exception] = duckdb.Error
+        self._parser: Any = duckdb.connect()
         self._datasets: dict[str, TopicDataset] = {}
 
     def __enter__(self) -> TopicTables:
@@ -79,6 +83,7 @@ class TopicTables:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+        self._parser.close()
 
     @property
     def datasets(self) -> Mapping[str, TopicDataset]:
@@ -90,11 +95,15 @@ class TopicTables:
 
         Raises InvalidOption for SQL that DuckDB does not take, UnknownTopic, KafkaError.
         """
-        self._add_tables(sql)
-        reader = self._guarded(lambda: self._connection.sql(sql).to_arrow_reader(RESULT_ROWS))
-        return reader.schema.names, self._portions(reader)
+        self._begin(sql)
+        result = self._guarded(lambda: self._connection.sql(sql))
+        if result is None:  # of a statement that has no result
+            return [], iter(())
+        reader = self._guarded(lambda: result.to_arrow_reader(RESULT_ROWS))
+        whole = [str(each) in _WHOLE for each in result.types]
+        return reader.schema.names, self._portions(reader, whole)
 
-    def _portions(self, reader: Any) -> Iterator[list[tuple[Any, ...]]]:
+    def _portions(self, reader: Any, whole: list[bool]) -> Iterator[list[tuple[Any, ...]]]:
         def next_batch() -> Any:
             try:
                 return reader.read_next_batch()
@@ -102,9 +111,10 @@ class TopicTables:
                 return None
 
         while (batch := self._guarded(next_batch)) is not None:
-            yield list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+            columns = [_plain(column, is_whole) for column, is_whole in zip(batch.columns, whole, strict=True)]
+            yield list(zip(*columns, strict=True))
 
-    def _guarded(self, work: Any) -> Any:
+    def _guarded(self, work: Callable[[], Any]) -> Any:
         """Return the result of `work`. What a scan has failed with is raised as it was."""
         try:
             return work()
@@ -112,40 +122,49 @@ class TopicTables:
             failed = next((each.failure for each in self._datasets.values() if each.failure is not None), None)
             if failed is not None:
                 raise failed from None
-            if isinstance(error, self._error):
+            if isinstance(error, duckdb.Error):
                 raise InvalidOption(_first_lines(str(error))) from None
             raise
 
     # -- Tables
 
-    def _add_tables(self, sql: str) -> None:
+    def _begin(self, sql: str) -> None:
+        """Begin a query: its topics are looked up as they are now, with the columns of their records."""
+        for each in self._datasets.values():
+            each.begin()
         # DuckDB says `flights AS f`, and what a TABLESAMPLE takes.
         named = {found[0] for name in self._named(sql) if (found := _TABLE.match(name))}
-        named = {name for name in named if _unquoted(name) not in self._datasets}
-        own = self._own_views(sql) - {*named, *self._datasets}
+        own = self._own_views(sql)
         brokers = self._brokers
         topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
-        for topic in sorted(own.intersection(topics)):
-            self._add(topic, quoted(topic))
+        tables = {quoted(topic): topic for topic in own.intersection(topics)}
         for name in sorted(named):
-            topic = _unquoted(name)
-            if topic in topics:
-                self._add(topic, name)
-            elif not Path(topic).exists():
-                raise UnknownTopic(f"no topic {topic!r}{_did_you_mean(topic, topics)}")
+            topic = _topic_of(name, sql, topics)
+            if topic is not None:
+                tables[name] = topic
+            elif not (self._is_table(name) or Path(_unquoted(name)).exists()):
+                raise UnknownTopic(f"no topic {_unquoted(name)!r}{_did_you_mean(_unquoted(name), topics)}")
+        _check_cases(tables.values())
+        for name, topic in tables.items():
+            self._add(topic, name)
 
     def _named(self, sql: str) -> set[str]:
-        """Return the tables of one statement that DuckDB does not know. Raises InvalidOption."""
+        """Return the tables that one statement names. Raises InvalidOption."""
         try:
             statements = self._connection.extract_statements(sql)
-        except self._error as error:
+        except duckdb.Error as error:
             why = _first_lines(str(error))
             raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
         if len(statements) != 1:
             raise InvalidOption(f"give one statement of SQL, not {len(statements)}")
         try:
+            # Without views of its own: DuckDB would name what stands behind them.
+            return self._parser.get_table_names(sql, qualified=True)
+        except duckdb.Error:
+            pass
+        try:
             return self._connection.get_table_names(sql, qualified=True)
-        except self._error as error:
+        except duckdb.Error as error:
             hint = "; topics cannot be written by SQL" if statements[0].type.name in _CHANGES else ""
             raise InvalidOption(_first_lines(str(error)) + hint) from None
 
@@ -154,80 +173,111 @@ class TopicTables:
         asked = "SELECT view_name FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
         return {name for (name,) in self._connection.execute(asked).fetchall()}.intersection(_WORD.findall(sql))
 
+    def _is_table(self, name: str) -> bool:
+        """Tell whether a name is a table or a view that a query has made."""
+        try:
+            self._connection.table(name)
+        except (duckdb.Error, RuntimeError):
+            return False
+        return _unquoted(name).lower() not in map(str.lower, self._datasets)
+
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
-        ranges = [each for each in whole_topic(topic, self._brokers) if each.size]
-        dataset = self._datasets[topic] = TopicDataset(
-            ranges, self._options, is_binary=self._is_binary, decoders=self._decoders(topic)
-        )
-        raw = quoted(f"records of {topic}")
+        decoders = {field: RegisteredValues(topic, field, each) for field, each in self._serializers.items()}
+        dataset = TopicDataset(topic, self._options, is_binary=self._is_binary, decoders=decoders)
+        for other in [each for each in self._datasets if each.lower() == topic.lower()]:
+            del self._datasets[other]
+        self._datasets[topic] = dataset
+        dataset.fields = self._fields_of(dataset, decoders.get("value"))
         self._connection.register(f"records of {topic}", dataset)
-        shown = ", ".join(map(quoted, _SHOWN))
-        structure = self._structure(topic, dataset)
         if not name.startswith('"') and "." in name:
             if name.count(".") > 1:
                 raise InvalidOption(f"a name with two dots needs quotes: {quoted(topic)}")
-            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name.split('.')[0])}").fetchall()
-        source = raw
-        if structure:
-            # `value ->> 'offset'` reaches fields that are left out, because a column has their name.
-            shown += "".join(
-                f", {checked(kind, f'fields.{quoted(name)}')} AS {quoted(name)}" for name, kind in structure.items()
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name.split('.')[0])}")
+        shown = [*_SHOWN, *(() if dataset.fields is None else dataset.fields.schema.names)]
+        columns, records = ", ".join(map(quoted, shown)), quoted(f"records of {topic}")
+        view = f"CREATE OR REPLACE VIEW {name} AS SELECT {columns} FROM {records}"
+        self._guarded(lambda: self._connection.execute(view))
+
+    def _fields_of(self, dataset: TopicDataset, registered: RegisteredValues | None) -> Fields | None:
+        """Return the columns of values: those given, the subject's, or those of the first values."""
+        if self._is_given:
+            return self._given
+        if registered is not None and registered.is_typed:
+            return registered
+        return None if self._is_binary else _bounded(self._sampled(dataset), dataset)
+
+    def _sampled(self, dataset: TopicDataset) -> dict[str, Any]:
+        """Return the columns that the first values have together, none where they are no JSON objects."""
+        texts: list[str] = []
+        try:
+            for batch in dataset.batches(["value"], None):
+                texts += batch.column("value").drop_null()[: SAMPLE_ROWS - len(texts)].to_pylist()
+                if len(texts) >= SAMPLE_ROWS:
+                    break
+            return sampled_kinds(texts)
+        except NotText:
+            # The query may not need the values.
+            dataset.failure = None
+        except InvalidOption as error:
+            log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
+        return {}
+
+
+def _bounded(kinds: dict[str, Any], dataset: TopicDataset) -> Fields | None:
+    """Return the columns of JSON values, and say so where there are more fields than columns."""
+    if len(kinds) > MAX_FIELDS:
+        text = "%s: the first %d of %d fields of JSON records are columns; --schema names others"
+        log.warning(text, dataset.topic, MAX_FIELDS, len(kinds))
+    names = list(kinds)[:MAX_FIELDS]
+    return JsonFields({name: kinds[name] for name in names}) if names else None
+
+
+def _topic_of(name: str, sql: str, topics: Sequence[str]) -> str | None:
+    """Return the topic that a name of SQL means: with quotes the very name, without them upper and lower case are one.
+
+    Raises InvalidOption where it may mean several.
+    """
+    plain = _unquoted(name)
+    alike = [each for each in topics if each.lower() == plain.lower()]
+    # DuckDB leaves quotes out where a name needs none.
+    if plain in topics and (name.startswith('"') or quoted(plain) in sql):
+        return plain
+    if len(alike) > 1:
+        raise InvalidOption(f"{plain} may be {' or '.join(map(quoted, alike))}: quote the one that you mean")
+    return alike[0] if alike else None
+
+
+def _check_cases(topics: Iterable[str]) -> None:
+    """Raise InvalidOption for topics of one query that DuckDB would take for one."""
+    seen: dict[str, str] = {}
+    for topic in topics:
+        other = seen.setdefault(topic.lower(), topic)
+        if other != topic:
+            raise InvalidOption(
+                f"{quoted(other)} and {quoted(topic)} differ by upper and lower case alone, which are one name in a "
+                "query: ask for them in two queries"
             )
-            text = json.dumps(as_read(structure)).replace("'", "''")
-            parsed = f"CASE WHEN json_valid(value) THEN from_json(value, '{text}') END AS fields"
-            source = f"(SELECT {', '.join(map(quoted, _SHOWN))}, {parsed} FROM {raw})"
-        view = f"CREATE VIEW {name} AS SELECT {shown} FROM {source}"
-        self._guarded(lambda: self._connection.execute(view).fetchall())
 
-    def _decoders(self, topic: str) -> dict[str, Callable[[bytes], str]]:
-        if not self._serializers:
-            return {}
-        from .fields import decoder_of
 
-        return {field: decoder_of(topic, field, each) for field, each in self._serializers.items()}
+def _plain(column: Any, is_whole: bool) -> list[Any]:
+    """Return a column as Python's values: large whole numbers as int, times that Python does not have as text."""
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError):
+        return column.cast(_with_texts(column.type)).to_pylist()
+    return [None if each is None else int(each) for each in values] if is_whole else values
 
-    def _structure(self, topic: str, dataset: TopicDataset) -> dict[str, Any]:
-        """Return the fields of values with their types: those given, the subject's, or those of the first values."""
-        if self._fields is not None:
-            return {name: self._type(kind) for name, kind in self._fields.items()}
-        if self._is_binary:
-            return {}
-        if "value" in self._serializers:
-            from .fields import fields_of
 
-            registered = fields_of(topic, self._serializers["value"])
-            if registered is not None:
-                return columns_of(registered)
-        return columns_of(self._sampled(dataset))
-
-    def _type(self, kind: str) -> str:
-        """Return DuckDB's own name of a type, such as INTEGER for int. Raises InvalidOption."""
-        asked = f"SELECT typeof(CAST(NULL AS {kind}))"
-        ((name,),) = self._guarded(lambda: self._connection.execute(asked).fetchall())
-        return name
-
-    def _sampled(self, dataset: TopicDataset) -> Any:
-        """Return the structure that the first JSON values have together, None where they have none.
-
-        One value of more than 128 levels makes DuckDB give up a whole database: this one is not needed again.
-        """
-        import duckdb
-
-        first = f"SELECT value FROM records WHERE value IS NOT NULL LIMIT {SAMPLE_ROWS}"
-        asked = f"SELECT json_group_structure(value::JSON) FROM ({first}) WHERE json_valid(value)"
-        with duckdb.connect() as sampling:
-            sampling.register("records", dataset)
-            try:
-                ((text,),) = self._guarded(lambda: sampling.execute(asked).fetchall())
-            except NotText:
-                # The query may not need the values.
-                dataset.failure = None
-                return None
-            except InvalidOption as error:
-                log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
-                return None
-        return json.loads(text) if text else None
+def _with_texts(kind: Any) -> Any:
+    """Return a type with texts for dates and times."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_with_texts(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_texts(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_with_texts(kind.key_type), _with_texts(kind.item_type))
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def _read_options(texts: Mapping[str, str]) -> ReadOptions:
@@ -248,6 +298,7 @@ def _read_options(texts: Mapping[str, str]) -> ReadOptions:
             raise InvalidOption(f"{name}: {text!r} is {row.values.rejection()}") from None
     path = ReadPath(given.pop("path", "fetch"))
     servers = given.pop("bootstrap.servers", "")
+    given.setdefault("isolation.level", "read_committed")
     options = SecurityOptions(**security_arguments(security))
     return ReadOptions(client_options(bootstrap_addresses(servers), options, given), path=path)
 
