@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..protocol.errors import ErrorCode, KafkaError
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .names import GROUP, TOPIC
@@ -193,13 +194,13 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
 
     async with open_admin(bootstrap_server) as admin:
         topics, partitions = await _partitions(admin, reading)
+        protocol = await _protocol(admin, reading.group)
         bounds = {} if reading.group else await _bounds(admin, partitions, reading)
     options = client_options(
         "consumer",
         bootstrap_servers=bootstrap_server,
         group_id=reading.group,
-        # Reading along must not make a consumer group of a classic one.
-        group_protocol="classic",
+        group_protocol=protocol,
         auto_offset_reset="latest" if reading.offsets.kind == "end" else "earliest",
         isolation_level=reading.isolation,
     )
@@ -221,6 +222,18 @@ async def _read(reading: _Reading, line: LineFormat, bootstrap_server: str) -> N
         for each, offset in printer.first_not_delivered().items():
             if each in consumer.assignment():
                 consumer.seek(each, offset)
+
+
+async def _protocol(admin: Admin, group: str | None) -> str:
+    """Return the protocol by which to join: reading along must not make a consumer group of a classic one.
+
+    Otherwise it is the newer one where the broker has it, which does not wait for other members first.
+    """
+    try:
+        described = None if group is None else (await admin.describe_groups(group))[group]
+    except KafkaError as error:
+        return "auto" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else "classic"
+    return "auto" if described is None or described.type != "classic" or not described.members else "classic"
 
 
 async def _bounds(admin: Admin, partitions: list[TopicPartition], reading: _Reading) -> dict[TopicPartition, Bounds]:

@@ -79,6 +79,11 @@ async def describe_group(coordinator: Coordinator) -> GroupDescription:
     return classic
 
 
+async def is_newer(coordinator: Coordinator) -> bool:
+    """Return whether there is a group of a newer kind. Raises KafkaError where there is no group."""
+    return (await describe_group(coordinator)).type != "classic"
+
+
 # -- Classic groups
 
 

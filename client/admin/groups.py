@@ -33,7 +33,7 @@ from ..core.leaders import for_items, one_by_one
 from ..core.options import by_partition, check_apart, check_list, checked_offset
 from ..errors import error_of, raise_error
 from ..record import OffsetAndMetadata, TopicPartition, by_topic
-from .group_states import describe_group
+from .group_states import describe_group, is_newer
 
 _FIRST_STATES_FILTER = 4  # ListGroups 4 filters by state, 5 by type
 _FIRST_TYPES_FILTER = 5
@@ -81,6 +81,8 @@ async def describe_groups(cluster: Cluster, *group_ids: str) -> dict[str, GroupD
 async def explain_group(cluster: Cluster, group_id: str) -> list[GroupRebalance]:
     """Return why a group rebalanced, the oldest rebalance first, as far as its broker remembers.
 
+    Groups of the newer kinds do not stop to rebalance, and have none: `describe_groups` says what members wait for.
+
     Raises KafkaError, UNSUPPORTED_VERSION if the broker keeps no history: Kafka's brokers do not.
     """
     coordinator = Coordinator(cluster, group_id)
@@ -91,6 +93,8 @@ async def _explain_once(coordinator: Coordinator) -> list[GroupRebalance]:
     request = DescribeGroupsRequest(groups=[coordinator.key], include_history=True)
     response = await coordinator.request(request, DescribeGroupsResponse)
     (group,) = response.groups
+    if ErrorCode.of(group.error_code) is ErrorCode.GROUP_ID_NOT_FOUND and await is_newer(coordinator):
+        return []
     coordinator.raise_error(group.error_code, "the history")
     if group.history is None:
         raise KafkaError(

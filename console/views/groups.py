@@ -47,7 +47,7 @@ async def one_group(visit: Visit) -> Response:
         progress = await progress_of(admin, group, listing.type)
     except KafkaError as error:
         problems.append(f"The offsets are not known: {error.message}")
-    rebalances, why_none = await _rebalances(visit, group)
+    rebalances, why_none = await _rebalances(visit, group, listing.type)
     owners = {} if described is None else {each: member for member in described.members for each in member.partitions}
     sample = (await visit.history.sample()).groups.get(group)
     return visit.page(
@@ -58,9 +58,14 @@ async def one_group(visit: Visit) -> Response:
     )  # fmt: skip
 
 
-async def _rebalances(visit: Visit, group: str) -> tuple[list[GroupRebalance], str]:
+async def _rebalances(visit: Visit, group: str, kind: str) -> tuple[list[GroupRebalance], str]:
     """Return the rebalances that the broker remembers, the newest first, or why there are none."""
     admin = await visit.admin()
+    if kind not in ("", "classic"):
+        return (
+            [],
+            f"A {kind} group does not stop to rebalance: its members give partitions up and take them one by one.",
+        )
     try:
         return (await admin.explain_group(group))[::-1][:MAX_REBALANCES], ""
     except KafkaError as error:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from odradek.cli import main
+from odradek.client import Admin, Consumer
 from odradek.tests.support.command import command_line, odradek, printed, rejected
 from odradek.tests.support.process import BrokerProcess
 
@@ -102,7 +105,26 @@ def test_a_group_goes_on_where_it_left_off_and_shows_its_lag(broker: str, number
     assert [row[:3] for row in rows] == [["readers", numbers, "0"], ["readers", numbers, "1"]]
     assert sum(int(row[3]) for row in rows) == 150 and sum(int(row[5]) for row in rows) == 50
     assert len(printed(broker, "consume", numbers, "--group", "readers", "--until-end")) == 50
-    assert "readers\tEmpty\tclassic\tconsumer" in printed(broker, "groups", "list")
+    assert "readers\tEmpty\tconsumer\tconsumer" in printed(broker, "groups", "list")
+    # The wait for more members of a classic group (group.initial.rebalance.delay.ms) alone is 3 s.
+    began_s = time.monotonic()
+    assert printed(broker, "consume", numbers, "--group", "quick", "--max", "1")
+    assert time.monotonic() - began_s < 3
+
+
+async def test_reading_along_in_a_classic_group_leaves_it_classic(broker: str, numbers: str) -> None:
+    async with Consumer(numbers, bootstrap_servers=broker, group_id="old", group_protocol="classic") as member:
+        await member.getmany(timeout_ms=5000)
+        command = command_line(broker, "consume", numbers, "--group", "old")
+        along = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+        try:
+            async with asyncio.timeout(30), Admin(bootstrap_servers=broker) as admin:
+                while len((described := (await admin.describe_groups("old"))["old"]).members) < 2:
+                    await member.getmany(timeout_ms=100)
+            assert described.type == "classic"
+        finally:
+            along.kill()
+            await along.wait()
 
 
 def test_ctrl_c_commits_what_was_printed_and_leaves_the_group(broker: str, numbers: str) -> None:

@@ -72,8 +72,12 @@ def test_a_test_ends_the_session_of_a_member_of_a_consumer_group(kafka: LocalKaf
         (member,) = kafka.members("g")
         with pytest.raises(KafkaError, match="whose members never join again"):
             kafka.rebalance("g")
+        # Such a group never stops to rebalance.
+        assert kafka.history("g") == []
         kafka.expire(member.member_id)
         assert kafka.members("g") == []
+    with pytest.raises(KafkaError, match="GROUP_ID_NOT_FOUND"):
+        kafka.history("nobody")
 
 
 def test_a_test_lets_a_group_rebalance(kafka: LocalKafka) -> None:
