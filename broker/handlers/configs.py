@@ -31,6 +31,7 @@ from ..network.request import RequestContext
 from ..services import Services
 from ..topics.config_resources import CheckedResource, ResourceType, resource_of
 from ..topics.topic_names import check_name
+from ..turns import LargeResponse, fill
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
@@ -156,23 +157,26 @@ async def _write(member: Member, asked: RequestedResource, configs: dict[str, st
 
 def describe_configs(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
-) -> DescribeConfigsResponse:
+) -> DescribeConfigsResponse | LargeResponse[DescribeConfigsResponse]:
     """DescribeConfigs, API key 32: the configs, each with the source of its value.
 
     A broker is named by its number; the empty name stands for the configs that were changed for every broker. Client
     metrics have no configs here, so their results are empty. An error of one resource does not affect the others. A
     resource that a request names twice has one result: a result is a thousand times larger than its request.
     """
-    results: list[DescribeConfigsResult] = []
-    for resource in {(each.resource_type, each.resource_name): each for each in request.resources}.values():
+    response = DescribeConfigsResponse()
+
+    def add(resource: DescribeConfigsResource) -> None:
         result = DescribeConfigsResult(0, "", resource.resource_type, resource.resource_name, [])
         try:
             entries = _entries(services, resource)
             result.configs = [_row(entry, request) for entry in entries]
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
-        results.append(result)
-    return DescribeConfigsResponse(results=results)
+        response.results.append(result)
+
+    resources = {(each.resource_type, each.resource_name): each for each in request.resources}
+    return fill(response, map(add, resources.values()), len(resources))
 
 
 def _entries(services: Services, resource: DescribeConfigsResource) -> list[ConfigEntry]:

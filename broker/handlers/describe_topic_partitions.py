@@ -6,7 +6,7 @@ The cursor in the response says where the next page begins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.describe_topic_partitions import (
@@ -17,71 +17,75 @@ from ...protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ...protocol.messages.metadata import MetadataResponsePartition
-from ..network.access.access import split
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
+from ..turns import LargeResponse, fill
 from .metadata import known, partition_states
 
 
 def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+) -> DescribeTopicPartitionsResponse | LargeResponse[DescribeTopicPartitionsResponse]:
     """Return the requested topics, or all, from the cursor on.
 
     An invalid cursor is INVALID_REQUEST for each topic that the request names.
     """
     requested = sorted({each.name for each in request.topics})
-    names = requested or _visible(services, context)
+    names = requested or sorted(services.topics.names())
     start = request.cursor
     if start is not None:
-        names = [name for name in names if name >= start.topic_name]
-        if start.partition_index < 0 or (requested and start.topic_name not in names):
+        if start.partition_index < 0 or (requested and start.topic_name not in requested):
             return _reject_all(requested)
-    names, denied = split(names, lambda name: context.may(Operation.DESCRIBE, ResourceType.TOPIC, name))
+        names = [name for name in names if name >= start.topic_name]
+    response = DescribeTopicPartitionsResponse()
     limit = min(request.response_partition_limit, services.config.max_request_partition_size_limit)
-    response = _page(services, context, names, start, max(limit, 1))
-    response.topics.extend(map(_denied, denied))
-    return response
-
-
-def _visible(services: Services, context: RequestContext) -> list[str]:
-    """Return the names of all topics that the client may see."""
-    return [
-        topic.name
-        for topic in services.topics.all()
-        if known(services, topic) is not None
-        and context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, audited=False)
-    ]
-
-
-def _denied(name: str) -> DescribeTopicPartitionsResponseTopic:
-    return DescribeTopicPartitionsResponseTopic(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name)
+    room = max(limit, 1)
+    steps = _page(services, context, response, names, start, room, is_all=not requested)
+    return fill(response, steps, len(requested))
 
 
 def _page(
-    services: Services, context: RequestContext, names: Sequence[str], start: Cursor | None, room: int
-) -> DescribeTopicPartitionsResponse:
-    response = DescribeTopicPartitionsResponse()
+    services: Services,
+    context: RequestContext,
+    response: DescribeTopicPartitionsResponse,
+    names: Sequence[str],
+    start: Cursor | None,
+    room: int,
+    *,
+    is_all: bool,
+) -> Iterator[None]:
+    """Fill a page, a topic a step. Topics that a client names and may not see come behind the others."""
+    denied: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
+        yield
+        topic = known(services, services.topics.get(name))
+        if is_all and topic is None:
+            continue
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=not is_all):
+            if not is_all:
+                code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                denied.append(DescribeTopicPartitionsResponseTopic(code, name))
+            continue
+        if response.next_cursor is not None:
+            continue
         if not room:
             response.next_cursor = Cursor(name, 0)
-            break
-        topic = known(services, services.topics.get(name))
-        if topic is None:
+        elif topic is None:
             response.topics.append(_unknown(name, context))
-            continue
-        first = start.partition_index if start is not None and start.topic_name == name else 0
-        states = partition_states(services, context, topic)
-        shown = states[first : first + room]
-        response.topics.append(_describe(context, topic, shown))
-        room -= len(shown)
-        if first + len(shown) < len(states):
-            response.next_cursor = Cursor(name, first + len(shown))
-            break
-    return response
+        else:
+            first = start.partition_index if start is not None and start.topic_name == name else 0
+            states = partition_states(services, context, topic)
+            shown = states[first : first + room]
+            response.topics.append(_describe(context, topic, shown))
+            room -= len(shown)
+            if first + len(shown) < len(states):
+                response.next_cursor = Cursor(name, first + len(shown))
+        if is_all and response.next_cursor is not None:
+            return
+    response.topics.extend(denied)
 
 
 def _describe(

@@ -4,8 +4,8 @@ It is pure. The order of the rules is Kafka's: super users may do everything; an
 allow; without an ACL of anybody for the resource `allow.everyone.if.no.acl.found` decides. Some operations imply
 others, where they are allowed: who may read a topic may describe it.
 
-ACLs are found by their resource: literal ones by name, prefixed ones by each length that a prefix has. Decisions are
-kept until any ACL changes.
+ACLs are found by their resource: literal ones by name, prefixed ones by each length that a prefix has. Whether somebody
+may do something to any resource is found by the ACLs of a principal. Decisions are kept until any ACL changes.
 """
 
 from __future__ import annotations
@@ -56,8 +56,11 @@ class Authorizer:
         self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
         # By resource type: how many prefixes have each length.
         self._lengths: dict[int, Counter[int]] = {}
+        # By resource type and principal.
+        self._by_principal: dict[tuple[int, str], dict[Acl, None]] = {}
         # Decisions since the last change. Callers that ask often read them without a call.
         self.decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
+        self._by_type: dict[tuple[Principal, str, int, int], Decision] = {}
         for acl in acls:
             self._add(acl)
 
@@ -98,20 +101,32 @@ class Authorizer:
         self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
     ) -> Decision:
         """Return whether a principal may do this to any resource of the type."""
+        key = (principal, host, operation, resource_type)
+        found = self._by_type.get(key)
+        if found is None:
+            found = self._decide_by_type(str(principal), host, operation, resource_type)
+            if len(self._by_type) >= MAX_DECISIONS:
+                self._by_type.clear()
+            self._by_type[key] = found
+        return found
+
+    def _decide_by_type(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> Decision:
         # Kafka's own name for no resource: only what holds for every resource allows it.
-        found = self._decide(str(principal), host, operation, resource_type, "hardcode")
+        found = self._decide(principal, host, operation, kind, "hardcode")
         if found.is_allowed:
             return found
         acls = [
             acl
-            for acl in self.of_type(resource_type)
-            if _is_of(acl, str(principal), host) and acl.operation in (operation, Operation.ALL)
+            for name in {principal, _EVERYONE}
+            for acl in self._by_principal.get((kind, name), ())
+            if _is_of(acl, principal, host) and acl.operation in (operation, Operation.ALL)
         ]
         denied = {_pattern(acl) for acl in acls if acl.permission == Permission.DENY}
         if (PatternType.LITERAL, WILDCARD) in denied:
-            return Decision(False, f"a DENY of every {resource_type.name}")
+            return Decision(False, f"a DENY of every {kind.name}")
+        lengths = {len(name) for pattern, name in denied if pattern == PatternType.PREFIXED}
         for acl in acls:
-            if acl.permission == Permission.ALLOW and not _is_dominated(acl, denied):
+            if acl.permission == Permission.ALLOW and not _is_dominated(acl, denied, lengths):
                 return Decision(True, f"MatchingAcl(acl={acl})")
         return _DEFAULT_DENY
 
@@ -131,17 +146,11 @@ class Authorizer:
         """Take ACLs away, then add others. What was decided before is forgotten."""
         self.changes += 1
         self.decisions.clear()
+        self._by_type.clear()
         for acl in removed:
             self._remove(acl)
         for acl in added:
             self._add(acl)
-
-    def of_type(self, resource_type: int) -> Iterator[Acl]:
-        """Yield the ACLs of a resource type."""
-        for index in (self._literal, self._prefixed):
-            for (kind, _), acls in index.items():
-                if kind == resource_type:
-                    yield from acls
 
     def _covering(self, kind: int, name: str) -> Iterator[Acl]:
         """Yield every ACL whose pattern covers a resource."""
@@ -161,10 +170,15 @@ class Authorizer:
         if index is self._prefixed and resource not in index:
             self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
         index.setdefault(resource, {})[acl] = None
+        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = None
 
     def _remove(self, acl: Acl) -> None:
         resource = acl.resource_type, acl.resource_name
         index = self._index(acl)
+        own = self._by_principal.get((acl.resource_type, acl.principal), {})
+        own.pop(acl, None)
+        if not own:
+            self._by_principal.pop((acl.resource_type, acl.principal), None)
         acls = index.get(resource, {})
         acls.pop(acl, None)
         if acls or resource not in index:
@@ -187,11 +201,11 @@ def _pattern(acl: Acl) -> tuple[int, str]:
     return acl.pattern_type, acl.resource_name
 
 
-def _is_dominated(acl: Acl, denied: set[tuple[int, str]]) -> bool:
-    """Return whether all that a pattern covers is denied by others."""
+def _is_dominated(acl: Acl, denied: set[tuple[int, str]], lengths: set[int]) -> bool:
+    """Return whether all that a pattern covers is denied by others, whose prefixes have these lengths."""
     if acl.pattern_type == PatternType.LITERAL:
         if acl.resource_name == WILDCARD:
             return False
         if _pattern(acl) in denied:
             return True
-    return any(pattern == PatternType.PREFIXED and acl.resource_name.startswith(name) for pattern, name in denied)
+    return any((PatternType.PREFIXED, acl.resource_name[:each]) in denied for each in lengths)

@@ -160,6 +160,42 @@ def test_any_resource_of_a_type(acls: list[Acl], allowed: bool) -> None:
     assert Authorizer(acls).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed is allowed
 
 
+def test_the_acls_of_others_are_not_looked_at_for_any_resource(monkeypatch: MonkeyPatch) -> None:
+    """Every idempotent producer asks: with 20,000 ACLs each look at all of them took 20 ms."""
+    others = [acl(f"orders-{number}", WRITE, who=f"User:{number}") for number in range(100)]
+    authorizer = Authorizer([*others, acl("orders", READ), acl("orders", WRITE, who="User:*", host="10.0.0.2")])
+    is_of, looks = module._is_of, list[Acl]()
+
+    def count(each: Acl, principal: str, host: str) -> bool:
+        looks.append(each)
+        return is_of(each, principal, host)
+
+    monkeypatch.setattr(module, "_is_of", count)
+    assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    assert len(looks) == 2
+    assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    assert len(looks) == 2
+
+
+def test_any_resource_follows_a_change_of_acls() -> None:
+    authorizer = Authorizer([acl("a", READ)])
+    assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    authorizer.change([acl("b", WRITE)])
+    assert authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    authorizer.change((), [acl("b", WRITE)])
+    assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+    authorizer.change([acl("b", WRITE)])
+    authorizer.change([acl("*", WRITE, deny=True)])
+    assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
+
+
+def test_a_longer_name_than_every_denied_prefix_is_no_hole() -> None:
+    denials = [acl("o" * length, WRITE, prefixed=True, deny=True) for length in (3, 5)]
+    for name, allowed in (("oooo", False), ("oo", True), ("ooo", False), ("oooooo", False), ("x", True)):
+        found = Authorizer([*denials, acl(name, WRITE)]).decide_by_type(ALICE, HOST, WRITE, TOPIC)
+        assert found.is_allowed is allowed, name
+
+
 def test_any_resource_is_allowed_to_super_users_and_where_everyone_may() -> None:
     assert Authorizer([], ["User:alice"]).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
     assert Authorizer([], [], True).decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
