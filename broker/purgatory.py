@@ -17,11 +17,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .timers import TimerHandle, Timers
+from .turns import keeper
 
 Result = TypeVar("Result")
-# The keys of the requests that are tried in one turn. A request looks at each of its partitions again, some 10
-# microseconds each, and one that is answered then takes 30 more.
-KEYS_PER_TURN = 250
 # Keys whose last wake is remembered: as many as the widest fetch session has. A reader for whom that is not enough
 # looks at everything.
 REMEMBERED_KEYS = 10_000
@@ -150,13 +148,16 @@ class Purgatory:
         woken, self._woken = self._woken, {}
         for key in woken:
             self._due.update(self._by_key.get(key, ()))
-        due, tried_keys = self._due, 0
+        due, ends_ns = self._due, 0
         try:
-            while due and tried_keys < KEYS_PER_TURN:
+            while due:
                 parked = next(iter(due))
                 del due[parked]
-                tried_keys += len(parked.keys)
                 parked.try_(False)
+                if due:
+                    ends_ns = ends_ns or keeper().slice_end()
+                    if keeper().clock() >= ends_ns:
+                        break
         finally:
             if due and not self._scheduled:
                 self._schedule()

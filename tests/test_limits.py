@@ -21,12 +21,11 @@ from odradek.broker.handlers import (
     scram_credentials,
     segment_leases,
     share_acknowledge,
-    share_fetch,
 )
 from odradek.broker.handlers import (
     client_quotas as quota_handlers,
 )
-from odradek.broker.http import endpoint, group_lag, topic_sums, unread_ages
+from odradek.broker.http import endpoint, group_lag, unread_ages
 from odradek.broker.network import (
     connection_limits,
     dispatcher,
@@ -38,7 +37,6 @@ from odradek.broker.network import (
     tls_door,
 )
 from odradek.broker.network.access import caller
-from odradek.broker.purgatory import KEYS_PER_TURN
 from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import scram, signed_tokens
@@ -93,15 +91,13 @@ FIXED = {
     "producer ids of one partition": producers.PRODUCERS_MAX,
     "files of one lease": segment_leases.MAX_FILES,
     "values of one request": BY_KEY[ApiKey.FETCH].max_values,
-    "partitions that one turn reads": fetch.PARTITIONS_PER_TURN,
+    "partitions that a Fetch reads at once": fetch.AT_ONCE,
     "bytes of a file in memory for one client": send_queue.WHOLE_BYTES,
     "partitions of one session": fetch_sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all sessions": fetch_sessions.MAX_PARTITIONS,
     "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all share sessions": sessions.MAX_PARTITIONS,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
-    "partitions that one turn looks at": share_fetch.PARTITIONS_PER_TURN,
-    "waiting requests that one turn tries again, by their partitions": KEYS_PER_TURN,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,
@@ -114,7 +110,6 @@ FIXED = {
     "time until an HTTP response is read (s)": endpoint.RESPONSE_S,
     "characters of a group id in metrics": group_lag.MAX_LABEL_CHARS,
     "look-ups of one scrape": unread_ages.READS_PER_SCRAPE,
-    "partitions that one turn of a scrape looks at": topic_sums.PARTITIONS_PER_TURN,
     "members and partitions of a consumer or share group whose target is computed in one turn": target.MAX_AT_ONCE,
     "states of partitions that one share group asks the share coordinator for at the same time": state_work.AT_ONCE,
     "batches of one share state": share_machine.MAX_BATCHES,

@@ -30,6 +30,7 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.topic import Topic
 from ..topics.topics import Topics
+from ..turns import keeper
 from .compaction_process import CompactionFailed, CompactionProcess
 from .file_removal import FileRemoval
 
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     from ...storage.compaction.compaction import Cleaned
     from ...storage.compaction.plan import Cleanable, CleaningRules
 
-# A turn of the event loop looks at so many partitions, some 10 us each.
-PARTITIONS_PER_TURN = 250
 # An idle broker looks at its compacted topics no more often than this, whatever log.cleaner.backoff.ms says.
 MIN_BACKOFF_MS = 50
 
@@ -169,9 +168,8 @@ class Cleaner:
         if candidates and not self._is_imported:
             await in_thread(_import_compaction, "odradek-import")
             self._is_imported = True
-        for number, (topic, partition) in enumerate(candidates):
-            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await asyncio.sleep(0)
+        for topic, partition in candidates:
+            await keeper().pause()
             found = self._cleanable(topic, partition)
             if found is not None and (best is None or found.dirty_ratio > best.found.dirty_ratio):
                 best = _Dirty(topic, partition, found)

@@ -8,8 +8,8 @@ turn of the event loop: the largest number of producers takes some milliseconds.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
+from collections.abc import Iterator
 
 from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
@@ -18,6 +18,7 @@ from ..timers import Timers
 from ..topics.partition import Partition
 from ..topics.producer_limit import SILENT_MS
 from ..topics.topics import Topics
+from ..turns import keeper
 
 
 class ProducerExpiry:
@@ -56,14 +57,11 @@ class ProducerExpiry:
             return  # the last round is still under way
         self._silent_ms = silent_ms
         self._due.extend(each for each in self._topics.partitions() if len(each.log.producers))
-        self._schedule_turn()
+        keeper().run(self._expire())
 
-    def _schedule_turn(self) -> None:
-        if self._due:
-            asyncio.get_running_loop().call_soon(self._turn)
-
-    def _turn(self) -> None:
-        # The partition may have been deleted since, which does no harm.
-        log = self._due.popleft().log
-        log.producers.expire(self._clock.now_ms(), min(log.config.producer_id_expiration_ms, self._silent_ms))
-        self._schedule_turn()
+    def _expire(self) -> Iterator[None]:
+        while self._due:
+            # The partition may have been deleted since, which does no harm.
+            log = self._due.popleft().log
+            log.producers.expire(self._clock.now_ms(), min(log.config.producer_id_expiration_ms, self._silent_ms))
+            yield

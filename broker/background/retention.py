@@ -1,6 +1,6 @@
 """Retention: deletes the oldest segments of topics whose cleanup.policy has `delete`.
 
-A round begins every log.retention.check.interval.ms. It looks at one partition a turn of the event loop and drops a few
+A round begins every log.retention.check.interval.ms. It looks at partitions in turns of the event loop and drops a few
 segments at a time, so that no client waits for it. A dropped segment is out of sight at once; its files are removed
 later (file_removal.py).
 
@@ -122,7 +122,7 @@ class Retention:
 
     def _schedule_turn(self) -> None:
         if self._due:
-            asyncio.get_running_loop().call_soon(self._turn)
+            keeper().queue(self._turn)
 
     def _turn(self) -> None:
         partition = self._due[0]

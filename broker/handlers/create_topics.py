@@ -6,7 +6,6 @@ Version 4 allows -1 for partitions and replication factor (the broker's defaults
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from ..quotas.client_quotas import Mutations
 from ..services import Services
 from ..topics.internal_topics import cleanup_policy
 from ..topics.topic_names import INTERNAL_TOPICS, MAX_PARTITIONS_PER_TOPIC, new_topic_id
+from ..turns import keeper
 
 if TYPE_CHECKING:
     from ..cluster.member import Member
@@ -52,7 +52,7 @@ async def handle(services: Services, context: RequestContext, request: CreateTop
             results[topic.name] = await _create(services, topic, request, mutations)
         except KafkaError as error:
             results[topic.name] = _error(topic.name, error.code, error.message)
-        await asyncio.sleep(0)
+        await keeper().pause()
     response = CreateTopicsResponse(topics=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response

@@ -44,7 +44,7 @@ from ..topics.disk_reads import read_from_disk
 from ..topics.fetch_sessions import FINAL_EPOCH, FetchedPartition, FetchSession, Key
 from ..topics.partition import Partition
 from ..topics.partition_state import NO_LEADER_EPOCH, READ_COMMITTED, READ_TO_END
-from ..turns import LargeResponse
+from ..turns import LargeResponse, keeper
 from .metadata import current_leader, tell_address
 
 if TYPE_CHECKING:
@@ -65,8 +65,10 @@ _READ, _TOPIC = Operation.READ, ResourceType.TOPIC
 _NO_RECORDS = b""
 # The codec knows its own default without a comparison of fields.
 _NO_EPOCH = PartitionData().diverging_epoch
-# A turn of the event loop reads this many partitions: some 10 microseconds each.
-PARTITIONS_PER_TURN = 1_000
+# A request for more partitions is answered by a task, which reads them in slices.
+AT_ONCE = 250
+# And it looks at the clock after each so many: some 10 microseconds each.
+_STEP = 50
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
 # The client takes another broker for the leader, or an older leader.
@@ -216,7 +218,7 @@ class _Fetch:
     def respond(self) -> FetchResponse | asyncio.Future[FetchResponse] | asyncio.Future[_Response]:
         """Return the response, now or later."""
         news, max_wait_ms = self._news(), self._request.max_wait_ms
-        if len(news) <= PARTITIONS_PER_TURN:
+        if len(news) <= AT_ONCE:
             is_complete = self._walk(news)
             if not self._cold:
                 if is_complete or max_wait_ms <= 0:
@@ -248,7 +250,7 @@ class _Fetch:
             time_ms = deadline_ms - clock.monotonic_ms()
             if is_complete or self._cold or expired or time_ms <= 0:
                 response = self._response()
-                return LargeResponse(response, iter(())) if len(self._results) > PARTITIONS_PER_TURN else response
+                return LargeResponse(response, iter(())) if len(self._results) > AT_ONCE else response
             found = self._found()
             # A partition may get its data behind the walk, between two turns.
             changed = purgatory.changed_since(seen_wakes)
@@ -311,10 +313,9 @@ class _Fetch:
     async def _walk_in_turns(self, news: list[FetchedPartition]) -> bool:
         """Do the same, a part of the partitions a turn of the event loop."""
         walk = self._begin(news)
-        for start in range(0, len(news), PARTITIONS_PER_TURN):
-            if start:
-                await asyncio.sleep(0)
-            self._walk_over(news[start : start + PARTITIONS_PER_TURN], walk)
+        for start in range(0, len(news), _STEP):
+            self._walk_over(news[start : start + _STEP], walk)
+            await keeper().pause()
         if self._replica_id >= 0:
             self._note_follower()
         return walk.is_over(self._min_bytes)

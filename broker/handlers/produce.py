@@ -37,6 +37,7 @@ from ..network.request import RequestContext
 from ..topics.disk_reads import warm_up
 from ..topics.partition import Appended, Partition, VerifyTransaction
 from ..topics.validation import BatchRejected, ColdLog, LargeBatch
+from ..turns import keeper
 from .metadata import current_leader, tell_address
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ _ACKS = (-1, 0, 1)
 ALL = -1
 FIRST_WITH_LEADERS = 10
 _FAILED_OFFSET = -1
-# To open a log for its first append takes some 0.1 ms on the event loop, also where all of it is in memory.
-COLD_PER_TURN = 50
+# Cold logs whose ends a thread reads at a time.
+COLD_AT_ONCE = 50
 # Errors of a client with old metadata, or whose last transaction is still being ended. It retries; nobody needs a line
 # in the log.
 _EXPECTED = frozenset(
@@ -141,16 +142,18 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
 
 
 async def _append_deferred(work: _Round) -> ProduceResponse | None:
-    """Append the batches that had to wait, one after the other, at most COLD_PER_TURN of cold logs a turn."""
+    """Append the batches that had to wait, one after the other."""
     services, deferred = work.services, work.deferred
-    for first in range(0, len(deferred), COLD_PER_TURN):
-        some = deferred[first : first + COLD_PER_TURN]
+    for first in range(0, len(deferred), COLD_AT_ONCE):
+        some = deferred[first : first + COLD_AT_ONCE]
         await warm_up((partition for partition, _, _ in some), services.threads)
         for partition, result, records in some:
             try:
                 _acknowledge(work, partition, result, await _append_later(work, partition, records))
             except KafkaError as error:
                 _reject(work, partition.topic, result, error)
+            # To open a log for its first append takes some 0.1 ms, also where all of it is in memory.
+            await keeper().pause()
     done = _respond(work)
     return await done if isinstance(done, asyncio.Future) else done
 

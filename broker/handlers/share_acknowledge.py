@@ -27,6 +27,7 @@ from ..services import Services
 from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..share.share_partition import Acknowledgement, AcknowledgeType
 from ..share.share_partitions import Place
+from ..turns import keeper
 from .metadata import current_leader, tell_address
 
 FIRST_WITH_RENEWALS = 2
@@ -34,8 +35,6 @@ FIRST_WITH_RENEWALS = 2
 MAX_MEMBER_ID_CHARS = 36
 # Neighbours with the same type are one batch for the share coordinator, which takes no more of them at once.
 MAX_BATCHES = 10_000
-# Types and batches that are looked at in one turn of the event loop: some 3 microseconds each.
-VALUES_PER_TURN = 2_000
 # The client takes another broker for the leader.
 NOT_LEADER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -100,13 +99,11 @@ async def begin(
 ) -> Said:
     """Begin what a request acknowledges: in this turn of the loop, unless there is very much of it."""
     said = Said({}, [])
-    values = 0
     for topic in topics:
         for each in topic.partitions:
             if not each.acknowledgement_batches:
                 continue
             place = (topic.topic_id, each.partition_index)
-            values += sum(1 + len(batch.acknowledge_types) for batch in each.acknowledgement_batches)
             try:
                 write = _acknowledge(services, context, member, place, each.acknowledgement_batches, is_renewal)
             except KafkaError as error:
@@ -115,9 +112,7 @@ async def begin(
                 said.results.setdefault(place, None)
                 if write is not None:
                     said.writes.append((place, write))
-            if values > VALUES_PER_TURN:
-                values = 0
-                await asyncio.sleep(0)
+            await keeper().pause()
     return said
 
 

@@ -38,18 +38,12 @@ from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, ShareSession
 from ..share.share_partition import SharePartition, Wish
 from ..share.share_partitions import Place
 from ..topics.partition import Partition
-from ..turns import LargeResponse
+from ..turns import LargeResponse, keeper
 from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
 
 # How records are counted: whole batches of the log, or never more than the limit.
 BATCH_OPTIMIZED = 0
 RECORD_LIMIT = 1
-# Partitions that are looked at in one turn of the event loop: some 30 microseconds each.
-PARTITIONS_PER_TURN = 250
-# Batches whose headers are read in one turn: some 2 microseconds each.
-BATCHES_PER_TURN = 5_000
-# Partitions and batches of which records are acquired in one turn: some 5 microseconds each.
-PIECES_PER_TURN = 2_000
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
 # A response of more partitions is encoded in a thread.
@@ -211,7 +205,8 @@ class _ShareFetch:
         self._cold.clear()
         ready: list[tuple[Place, Actor, SharePartition]] = []
         any_exists = is_over = False
-        for count, place in enumerate(self._places, 1):
+        turns = keeper()
+        for place in self._places:
             if not self._has_session():
                 return [], True
             try:
@@ -222,8 +217,8 @@ class _ShareFetch:
             except KafkaError as error:
                 self._note_error(place, error)
                 is_over = is_over or error.code not in _PATIENT
-            if count % PARTITIONS_PER_TURN == 0:
-                await asyncio.sleep(0)
+            if turns.is_over:
+                await turns.next()
         looks = await self._read(ready)
         return looks, is_over or not any_exists
 
@@ -251,9 +246,10 @@ class _ShareFetch:
     async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
         """Return the batches of the partitions that have any, each an equal part of `max_bytes`."""
         looks: list[_Look] = []
-        got_bytes = batches = 0
+        got_bytes = 0
         part = max(self._max_bytes // max(len(ready), 1), 1)
-        for count, (place, actor, machine) in enumerate(ready, 1):
+        for place, actor, machine in ready:
+            await keeper().pause()
             try:
                 look = self._read_one(place, actor, machine, part, minimum_one=not got_bytes)
             except KafkaError as error:
@@ -265,10 +261,6 @@ class _ShareFetch:
             if look is not None:
                 looks.append(look)
                 got_bytes += look.batches.size
-                batches += len(look.batches.spans)
-            if count % PARTITIONS_PER_TURN == 0 or batches > BATCHES_PER_TURN:
-                batches = 0
-                await asyncio.sleep(0)
         return looks
 
     def _read_one(
@@ -293,8 +285,8 @@ class _ShareFetch:
     async def _acquire(self, looks: list[_Look]) -> None:
         """Acquire what was found."""
         request, left = self._request, self._request.max_records
-        pieces = 0
         for look in looks:
+            await keeper().pause()
             if not self._has_session():
                 return
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
@@ -311,10 +303,6 @@ class _ShareFetch:
                 left -= sum(each.last - each.first + 1 for each in acquired)
             if left <= 0:
                 break
-            pieces += 1 + len(look.batches.spans)
-            if pieces > PIECES_PER_TURN:
-                pieces = 0
-                await asyncio.sleep(0)
 
     def _note_error(self, place: Place, error: KafkaError) -> None:
         data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)

@@ -20,6 +20,7 @@ from ...web.connection import Limits
 from ...web.exchange import Request, Response
 from ...web.listener import Listener, ListenerConfig
 from ...web.origin import host_of, is_loopback
+from ..turns import keeper
 
 MAX_CONNECTIONS = 16
 MAX_REQUEST_BYTES = 8 * 1024
@@ -116,6 +117,6 @@ async def _gathered(pieces: Iterator[str]) -> AsyncIterator[bytes]:
             yield "".join(waiting).encode("utf-8", "replace")
             waiting.clear()
             size = 0
-        await asyncio.sleep(0)
+        await keeper().pause()
     if waiting:
         yield "".join(waiting).encode("utf-8", "replace")

@@ -13,7 +13,7 @@ from ..coordination.groups.actor import GroupActor
 from ..services import Services
 from ..topics.partition import Partition
 from ..topics.topic import Topic
-from .topic_sums import OTHERS, PARTITIONS_PER_TURN
+from .topic_sums import OTHERS
 from .unread_ages import Unread, UnreadAges
 
 # A group whose id is longer is summed with the others: an id may have 32,767 bytes, and a page a thousand of them.
@@ -71,7 +71,6 @@ def _retention_used(unread: Unread, ages: UnreadAges, now_ms: int) -> float:
 def lags(services: Services, rows: list[GroupLag]) -> Iterator[str]:
     """Fill `rows`, a part in each step. Yields no text. The last row may be that of all others."""
     most, others = services.config.metrics_max_groups, GroupLag(OTHERS)
-    looked = 0
     for actor in list(services.groups.groups.values()):
         has_row = len(rows) < most and len(actor.key) <= MAX_LABEL_CHARS and actor.key != OTHERS
         row = GroupLag(actor.key) if has_row else others
@@ -84,12 +83,8 @@ def lags(services: Services, rows: list[GroupLag]) -> Iterator[str]:
             if row.add(partition, offset) and has_row:
                 may_expire = "delete" in topic.config.cleanup_policy and not topic.is_internal
                 row.unread.append(Unread(row.group, partition, offset, may_expire))
-            looked += 1
-            if not looked % PARTITIONS_PER_TURN:
-                yield ""
-        looked += 1
-        if not looked % PARTITIONS_PER_TURN:
             yield ""
+        yield ""
     if len(services.groups.groups) > len(rows):
         rows.append(others)
 

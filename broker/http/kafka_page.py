@@ -15,7 +15,7 @@ from ..topics.partition import Partition
 from .group_lag import MAX_LABEL_CHARS, committed
 from .own_page import is_controller
 from .scrape import Scraped
-from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
+from .topic_sums import BrokerSums, sum_topics
 
 
 async def kafka_page(scraped: Scraped) -> Iterator[str]:
@@ -73,8 +73,7 @@ def _groups(services: Services) -> Iterator[str]:
             lag = max(partition.high_watermark - offset, 0)
             found.append(_Offset((actor.key, topic.name, str(partition.index)), offset, lag))
             sums[actor.key, topic.name] = sums.get((actor.key, topic.name), 0) + lag
-            if not len(found) % PARTITIONS_PER_TURN:
-                yield ""
+            yield ""
     yield from family("kafka_consumergroup_lag_sum", sums.items())
     yield from family("kafka_consumergroup_current_offset", ((each.labels, each.offset) for each in found))
     yield from family("kafka_consumergroup_lag", ((each.labels, each.lag) for each in found))

@@ -8,7 +8,7 @@ import platform
 import resource
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from ..coordination.transactions.states import TransactionState
 from ..metrics.request_counts import RequestCounts
 from ..metrics.table import family, histogram, single
 from ..services import Services
+from ..turns import keeper
 from .group_lag import GroupLag, lags
 from .scrape import Scraped
-from .topic_sums import PARTITIONS_PER_TURN, BrokerSums, sum_topics
+from .topic_sums import BrokerSums, sum_topics
 
 # The APIs whose time is shown each for itself, because clients wait for them; the others are one row.
 TIMED = frozenset(
@@ -35,7 +36,7 @@ _OTHER_APIS = "Other"
 async def own_page(scraped: Scraped) -> Iterator[str]:
     """Return the pieces of the page, after look-ups in files."""
     rows: list[GroupLag] = []
-    await take_turns(lags(scraped.services, rows))
+    await keeper().finish(lags(scraped.services, rows))
     await scraped.ages.refresh(each for row in rows for each in row.unread)
     services, questions = scraped.services, scraped.questions
     paths = [each.path for each in services.log_dirs.all]
@@ -142,10 +143,9 @@ def _groups(scraped: Scraped, rows: list[GroupLag]) -> Iterator[str]:
 
 def _transactions(services: Services) -> Iterator[str]:
     found = 0
-    for number, actor in enumerate(list(services.transactions.ids.values()), 1):
+    for actor in list(services.transactions.ids.values()):
         found += actor.state.state is TransactionState.ONGOING
-        if not number % PARTITIONS_PER_TURN:
-            yield ""
+        yield ""
     yield from single("odradek_transactions_open", found)
 
 
@@ -155,12 +155,6 @@ def _disks(services: Services, space: dict[Path, tuple[int, int]]) -> Iterator[s
     yield from family("odradek_disk_free_bytes", (((str(path),), free) for path, (_, free) in space.items()))
     yield from family("odradek_disk_size_bytes", (((str(path),), total) for path, (total, _) in space.items()))
     yield from single("odradek_segment_leases", len(services.segment_leases))
-
-
-async def take_turns(steps: Iterable[object]) -> None:
-    """Take every step, each in a turn of its own."""
-    for _ in steps:
-        await asyncio.sleep(0)
 
 
 def unready_reasons(services: Services, is_listening: bool) -> Iterator[str]:

@@ -13,8 +13,6 @@ from ..services import Services
 from ..topics.partition import Partition, RemotePartition
 from ..topics.topic import Topic
 
-# Partitions that one turn looks at: less than 2 ms.
-PARTITIONS_PER_TURN = 250
 # The label of all topics, or groups, beyond the bound. A topic cannot have a blank in its name.
 OTHERS = "(all others)"
 
@@ -67,7 +65,6 @@ class BrokerSums:
 def sum_topics(services: Services, sums: BrokerSums) -> Iterator[str]:
     """Fill `sums`, a part in each step. Yields no text."""
     most, others = services.config.metrics_max_topics, TopicSum(OTHERS)
-    looked = 0
     for number, topic in enumerate(services.topics.all()):
         row = others if number >= most else TopicSum(topic.name)
         sums.summed += row is others
@@ -76,9 +73,7 @@ def sum_topics(services: Services, sums: BrokerSums) -> Iterator[str]:
         for partition in _partitions(topic):
             row.add(partition)
             sums.note(partition)
-            looked += 1
-            if not looked % PARTITIONS_PER_TURN:
-                yield ""
+            yield ""
     if sums.summed:
         sums.topics.append(others)
     yield from _sum_replicas(services, sums)
@@ -92,10 +87,9 @@ def _partitions(topic: Topic) -> list[Partition]:
 def _sum_replicas(services: Services, sums: BrokerSums) -> Iterator[str]:
     if services.replicas is None:
         return
-    for number, replica in enumerate(services.replicas.all(), 1):
+    for replica in services.replicas.all():
         leadership = replica.leadership
         if leadership is not None:
             sums.under_replicated += len(leadership.isr) < len(replica.role.replicas)
             sums.under_min_isr += leadership.is_under_min_isr
-        if not number % PARTITIONS_PER_TURN:
-            yield ""
+        yield ""

@@ -6,9 +6,7 @@ what lies below the old one for flushed.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
@@ -25,9 +23,7 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.validation import is_very_large
-
-# How long one turn of the event loop appends. A response may hold tens of thousands of small batches.
-TURN_S = 0.005
+from ..turns import keeper
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +58,7 @@ class FollowerLog:
             await warm_up((partition,), self._threads)
             if not is_current():
                 return
-        log = partition.log
-        began = time.monotonic()
+        log, turns = partition.log, keeper()
         for view, header, marker in _batches(records):
             if header.last_offset < log.log_end_offset:
                 continue
@@ -83,11 +78,10 @@ class FollowerLog:
                         partition.append_replicated(view, header, marker, staged)
             else:
                 partition.append_replicated(view, header, marker)
-            if time.monotonic() - began >= TURN_S:
-                await asyncio.sleep(0)
+            if turns.is_over:
+                await turns.next()
                 if not is_current():
                     return
-                began = time.monotonic()
 
     async def flush(self, partition: Partition) -> None:
         """Wait for the fsync that flush.messages requires before the leader may count this replica."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from ...protocol.messages.update_metadata import UpdateMetadataBroker, UpdateMetadataRequest
 from .leadership import NO_LEADER
 
-# Partitions that are taken over at once: a millisecond or two.
-PARTITIONS_A_STEP = 500
 # The leader of a partition that the controller deletes (Kafka's LeaderDuringDelete).
 DELETED = -2
 
@@ -70,7 +68,7 @@ class MetadataCache:
     def update(self, request: UpdateMetadataRequest, gone: Iterable[str] = ()) -> Iterator[None]:
         """Take over a request of the present controller: all live brokers, and the partitions that it names.
 
-        The topics `gone` were deleted while this broker was not registered. Each step takes over some partitions;
+        The topics `gone` were deleted while this broker was not registered. Each step takes over a partition;
         others may have their turn between two of them.
         """
         self.controller_id = request.controller_id
@@ -79,9 +77,8 @@ class MetadataCache:
             known = self.topics.get(topic.topic_name)
             if known is None or known.id != topic.topic_id:
                 known = self.topics[topic.topic_name] = TopicView(topic.topic_name, topic.topic_id, {})
-            for number, each in enumerate(topic.partition_states, 1):
-                if not number % PARTITIONS_A_STEP:
-                    yield
+            for each in topic.partition_states:
+                yield
                 if each.leader == DELETED:
                     known.partitions.pop(each.partition_index, None)
                     continue

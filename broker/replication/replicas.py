@@ -37,6 +37,7 @@ from ..topics.flusher import Flusher
 from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.topic import Topic
+from ..turns import keeper
 from .alter_partition import IsrChanges
 from .controller_door import ControllerDoor, OwnBroker
 from .fetcher import Fetcher, Fetchers, Following
@@ -44,13 +45,11 @@ from .follower_log import FollowerLog
 from .full_disks import FullDisks
 from .inter_broker import InterBroker
 from .leadership import Role
-from .metadata_cache import PARTITIONS_A_STEP, MetadataCache
+from .metadata_cache import MetadataCache
 from .named_partitions import ANY_EPOCH, FullNames, may_exist, partitions_to_stop, why_impossible
 from .replica import Replica
 from .throttle import Rate, Throttle
 
-# Partitions that change their role in one turn of the event loop: a new one takes a millisecond or two.
-PARTITIONS_A_TURN = 8
 # LeaderAndIsr's type that names every partition of the broker.
 FULL = 1
 # StopReplica's epoch for a topic that is deleted (Kafka's EpochDuringDelete), and for controllers without epochs.
@@ -247,23 +246,20 @@ class Replicas:
         live = {each.broker_id: (each.host_name, each.port) for each in request.live_leaders}
         response = LeaderAndIsrResponse()
         hosted: list[tuple[Topic, LeaderAndIsrPartitionState, LeaderAndIsrPartitionError]] = []
-        count = 0
+        turns = keeper()
         for states in request.topic_states:
             result = LeaderAndIsrTopicError(states.topic_id)
             response.topics.append(result)
             for state in states.partition_states:
                 error = LeaderAndIsrPartitionError("", state.partition_index)
                 result.partition_errors.append(error)
-                count += 1
-                if count % PARTITIONS_A_TURN == 0:
-                    await asyncio.sleep(0)
+                await turns.pause()
                 topic = self._host(states, state, error, configs.get(states.topic_name, {}))
                 if topic is not None:
                     hosted.append((topic, state, error))
         failure = self._topics.try_commit()
-        for number, (topic, state, error) in enumerate(hosted):
-            if number % PARTITIONS_A_TURN == 0:
-                await asyncio.sleep(0)
+        for topic, state, error in hosted:
+            await turns.pause()
             if failure is None or self._topics.is_noted(topic.name, state.partition_index, topic.id):
                 self._assume(topic, state, live, error)
             else:
@@ -389,9 +385,8 @@ class Replicas:
                 return StopReplicaResponse(int(code))
             response = StopReplicaResponse()
             deleted: list[StopReplicaPartitionError] = []
-            for number, (name, index, epoch, delete) in enumerate(partitions_to_stop(request)):
-                if number % PARTITIONS_A_TURN == 0:
-                    await asyncio.sleep(0)
+            for name, index, epoch, delete in partitions_to_stop(request):
+                await keeper().pause()
                 code = self._stop(name, index, epoch, delete)
                 response.partition_errors.append(StopReplicaPartitionError(name, index, int(code)))
                 if delete and not code:
@@ -458,23 +453,21 @@ class Replicas:
         named = self._named_topics.take(request.type, set(ids))
         configs = await self._new_configs(ids)
         before, gone = self.view.brokers, [] if named is None else sorted(self.view.topics.keys() - named)
-        for _ in self.view.update(request, gone):
-            await asyncio.sleep(0)
-        for number, name in enumerate(gone, 1):
-            if number % PARTITIONS_A_TURN == 0:
-                await asyncio.sleep(0)
+        turns = keeper()
+        await turns.finish(self.view.update(request, gone))
+        for name in gone:
+            await turns.pause()
             self._know(name, {})
         if before.keys() - self.view.brokers.keys():
             await self._note_dead()
         if moved := {node for node, each in self.view.brokers.items() if before.get(node) != each}:
             await self._follow_moved(moved)
-        for number, states in enumerate(request.topic_states):
-            if number % PARTITIONS_A_TURN == 0:
-                await asyncio.sleep(0)
+        for states in request.topic_states:
+            await turns.pause()
             self._know(states.topic_name, configs.get(states.topic_name, {}))
-            for count, state in enumerate(states.partition_states, 1):
-                if count % PARTITIONS_A_STEP == 0:
-                    await asyncio.sleep(0)
+            for state in states.partition_states:
+                if turns.is_over:
+                    await turns.next()
                 replica = self._replicas.get((states.topic_name, state.partition_index))
                 if replica is not None and replica.is_leader and state.leader == self._config.node_id:
                     # The answer to a change of the ISR may have been lost.
@@ -484,17 +477,15 @@ class Replicas:
 
     async def _follow_moved(self, brokers: set[int]) -> None:
         """Fetch from leaders that are elsewhere by now, or of which nothing was known."""
-        for count, replica in enumerate(self.all(), 1):
-            if count % PARTITIONS_A_STEP == 0:
-                await asyncio.sleep(0)
+        for replica in self.all():
+            await keeper().pause()
             if not replica.is_leader and replica.role.leader in brokers:
                 self._fetch(replica, None, is_same=True)
 
     async def _note_dead(self) -> None:
         """Wake requests that wait for a follower whose broker is dead by now (DeleteRecords)."""
-        for count, replica in enumerate(self.all(), 1):
-            if count % PARTITIONS_A_STEP == 0:
-                await asyncio.sleep(0)
+        for replica in self.all():
+            await keeper().pause()
             if replica.is_leader:
                 replica.partition.note_log_start()
 

@@ -13,10 +13,9 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.share.persister import ShareKey
 from ..topics.partition import Partition
 from ..topics.topics import Topics
+from ..turns import keeper
 from .actor import Actor, Surroundings
 
-# Partitions that a release looks at in one turn of the event loop: each has up to some thousand stretches.
-RELEASED_A_TURN = 20
 # The id of a topic and the index of a partition.
 Place = tuple[bytes, int]
 
@@ -81,26 +80,24 @@ class SharePartitions:
     async def release(self, group_id: str, member_id: str, places: Iterable[Place]) -> None:
         """Give back what a member holds, and return when that is written."""
         writes: list[asyncio.Future[None]] = []
-        for count, place in enumerate(places, 1):
+        for place in places:
             actor = self.find(group_id, place)
             written = actor.release(member_id) if actor is not None else None
             if written is not None:
                 writes.append(written)
-            if count % RELEASED_A_TURN == 0:
-                await asyncio.sleep(0)
+            await keeper().pause()
         if writes:
             # What could not be written is released all the same, and the actor has logged it.
             await asyncio.wait(writes)
 
     async def forget_group(self, group_id: str, has_sessions: Callable[[], bool]) -> None:
         """Drop the partitions of a group once everything is written, unless it has sessions here by then."""
-        for count, actor in enumerate(list(self._by_group.get(group_id, {}).values()), 1):
+        for actor in list(self._by_group.get(group_id, {}).values()):
             await actor.settled()
             if has_sessions():
                 return
             self.drop(actor)
-            if count % RELEASED_A_TURN == 0:
-                await asyncio.sleep(0)
+            await keeper().pause()
 
     async def close(self, deadline_s: float) -> None:
         """Serve nobody any more, and wait at most `deadline_s` for what is being written."""

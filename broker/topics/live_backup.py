@@ -12,7 +12,6 @@ may come as a file of its own (staging.py).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -35,16 +34,15 @@ from ...storage.log_view import LogView
 from ...storage.segments.names import LOG_SUFFIX, segment_name
 from ...storage.segments.segment import Segment
 from ..threads import DiskThreads, Work
+from ..turns import keeper
 from .metadata_journal import Metadata
 from .topic import Topic
 from .topics import Topics
 
 # Each try lacks only the files that came during the one before.
 MAX_ATTEMPTS = 100
-# Logs of which one turn of the loop takes a view.
-_VIEWS_PER_TURN = 500
-# Logs whose links one turn looks for.
-_LOOKS_PER_TURN = 2_000
+# Logs whose segments a thread links at a time.
+_LINKED_AT_ONCE = 500
 # Segments that one call of a thread links.
 _LINKS_PER_CALL = 1_000
 
@@ -118,7 +116,7 @@ class LiveBackup:
     async def _lacking(self, moment: _Moment) -> list[Log]:
         """Return the logs with segments that have no link. Raises StorageError where a segment cannot have one."""
         links, failed, found = self._links, self._failed, list[Log]()
-        for number, (_, _, log, (segments, active_bytes, _, _)) in enumerate(moment.partitions, 1):
+        for _, _, log, (segments, active_bytes, _, _) in moment.partitions:
             active = segments[-1]
             lacking = [
                 each for each in segments if each not in links and (active_bytes if each is active else each.size)
@@ -128,8 +126,7 @@ class LiveBackup:
             for segment in lacking:
                 if segment in failed:
                     raise failed[segment]
-            if not number % _LOOKS_PER_TURN:
-                await asyncio.sleep(0)
+            await keeper().pause()
         return found
 
     # -- Links -------------------------------------------------------------------------------------
@@ -138,7 +135,8 @@ class LiveBackup:
         views: list[tuple[Log, LogView]] = []
         for number, log in enumerate(logs, 1):
             views.append((log, log.view()))
-            if number % _VIEWS_PER_TURN == 0:
+            await keeper().pause()
+            if number % _LINKED_AT_ONCE == 0:
                 await self._link(views)
                 views = []
         await self._link(views)

@@ -33,6 +33,7 @@ from odradek.storage.segments import swap
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.disk import FaultyDisk
 from odradek.tests.support.raw import Raw
+from odradek.tests.support.slices import end_slices_after
 
 WAIT_S = 30
 START_MS = 1_700_000_000_000
@@ -159,10 +160,10 @@ async def test_the_cleaner_offsets_survive_a_restart(config: BrokerConfig, clock
 
 
 async def test_the_choice_takes_turns_and_leaves_out_a_topic_that_is_deleted_meanwhile(
-    config: BrokerConfig, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    config: BrokerConfig, clock: FakeClock
 ) -> None:
-    monkeypatch.setattr("odradek.broker.background.cleaner.PARTITIONS_PER_TURN", 1)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
+        end_slices_after(1)
         await raw.create_topic("t", **COMPACTED)
         await fill(raw)
         await raw.create_topic("z", 5, **COMPACTED)

@@ -117,7 +117,7 @@ async def test_one_request_for_many_cold_logs_waits_for_the_disk_beside_the_loop
     config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partitions, a_turn = 12, 5
-    monkeypatch.setattr("odradek.broker.handlers.produce.COLD_PER_TURN", a_turn)
+    monkeypatch.setattr("odradek.broker.handlers.produce.COLD_AT_ONCE", a_turn)
     async with _restarted_cold(config, partitions) as (disk, raw):
         assert await _produce_to_all(raw, partitions) == [(0, 1)] * partitions
         readers = disk.readers(Path(config.log_dirs[0]))

@@ -17,6 +17,7 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.slices import end_slices_after
 
 PARTITIONS = 6
 STEPS = 60
@@ -131,5 +132,7 @@ async def test_a_session_is_told_the_same_in_several_turns(
     broker: Broker, raw: Raw, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A walk over more partitions than a turn takes loses none that had nothing new before."""
-    monkeypatch.setattr(fetch, "PARTITIONS_PER_TURN", 2)
+    monkeypatch.setattr(fetch, "AT_ONCE", 2)
+    monkeypatch.setattr(fetch, "_STEP", 1)
+    end_slices_after(2)
     await History(broker, raw, seed).run()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.http import group_lag, topic_sums
+from odradek.broker.http import group_lag
 from odradek.broker.http.topic_sums import BrokerSums, sum_topics
 from odradek.broker.metrics import table
 from odradek.protocol.apis import ApiKey
@@ -17,28 +17,22 @@ from odradek.tests.support.http import get
 from odradek.tests.support.raw import Raw
 
 
-async def test_sums_look_at_a_bounded_number_of_partitions_a_turn(
-    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topic_sums, "PARTITIONS_PER_TURN", 4)
+async def test_sums_look_at_a_partition_a_step(broker: Broker, raw: Raw) -> None:
     for name in ("a", "b"):
         await raw.create_topic(name, 10)
     sums = BrokerSums()
-    assert len(list(sum_topics(broker.services, sums))) == 5
+    assert len(list(sum_topics(broker.services, sums))) == 20
     assert (sums.held, sums.led, [row.partitions for row in sums.topics]) == (20, 20, [10, 10])
 
 
-async def test_lags_look_at_a_bounded_number_of_partitions_a_turn(
-    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_lag, "PARTITIONS_PER_TURN", 4)
+async def test_lags_look_at_a_partition_a_step(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t", 10)
     partitions = [OffsetCommitRequestPartition(index, committed_offset=0) for index in range(10)]
     request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=partitions)])
     await raw.ask(ApiKey.OFFSET_COMMIT, 8, request)
     rows: list[group_lag.GroupLag] = []
     # The group itself counts as one more.
-    assert len(list(group_lag.lags(broker.services, rows))) == 2
+    assert len(list(group_lag.lags(broker.services, rows))) == 11
     assert [(row.group, row.lag) for row in rows] == [("g", 0)]
 
 
@@ -49,10 +43,7 @@ def test_a_family_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [text.count("\n") for text in pieces] == [5, 4, 0]
 
 
-async def test_a_topic_that_is_deleted_during_a_scrape_does_not_break_it(
-    broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(topic_sums, "PARTITIONS_PER_TURN", 1)
+async def test_a_topic_that_is_deleted_during_a_scrape_does_not_break_it(broker: Broker, raw: Raw) -> None:
     for name in ("a", "b"):
         await raw.create_topic(name, 3)
     sums = BrokerSums()

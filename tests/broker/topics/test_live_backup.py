@@ -19,7 +19,7 @@ from types import FrameType
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.topics import live_backup, metadata_journal, validation
+from odradek.broker.topics import metadata_journal, validation
 from odradek.broker.topics.metadata_journal import Metadata
 from odradek.broker.topics.topic import Topic
 from odradek.protocol.apis import ApiKey, OwnApiKey
@@ -42,6 +42,7 @@ from odradek.storage.log import Log
 from odradek.storage.segments import swap
 from odradek.tests.support.acting_disk import ActingDisk
 from odradek.tests.support.raw import Raw
+from odradek.tests.support.slices import end_slices_after
 
 # `make soak` tries twenty.
 SEEDS = range(int(os.environ.get("ODRADEK_BACKUP_SEEDS", "1")))
@@ -256,9 +257,9 @@ async def _most_calls_in_a_turn(world: World) -> int:
     return max(turns)
 
 
-async def test_the_moment_calls_two_functions_a_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_moment_calls_two_functions_a_partition(world: World) -> None:
     """It holds everybody else, and is one turn however many there are. What is around it takes its turns."""
-    monkeypatch.setattr(live_backup, "_LOOKS_PER_TURN", 10)
+    end_slices_after(10)
     calls: list[int] = []
     for number in range(2):
         await world.raw.create_topic(f"many-{number}", 300)
