@@ -16,6 +16,7 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.storage.retention import LogFacts
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.slices import end_slices_after
 
 WAIT_S = 20
 SMALL = {"internal_segment_bytes": "200"}
@@ -186,6 +187,7 @@ async def test_a_stop_leaves_their_removal_to_the_next_start(broker: Broker, raw
 async def test_many_segments_are_deleted_a_few_a_turn(broker: Broker, raw: Raw, clock: FakeClock) -> None:
     await fill(raw, 100, retention_ms="0")
     turns = 0
+    end_slices_after(1)
     clock.advance(CHECK_MS)
     broker.timers.fire_due()
     starts = {0}
@@ -283,6 +285,7 @@ async def test_a_topic_of_many_partitions_is_deleted_a_few_a_turn_and_its_name_i
     topic = broker.topics.get("t")
     assert topic is not None
     old = [each.log for each in topic.partitions]
+    end_slices_after(20)
     broker.services.delete_topic(topic)
     assert 0 < sum(each.directory.name.endswith("-delete") for each in old) < 50
     new = broker.topics.create("t", 200, {})
