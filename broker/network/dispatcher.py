@@ -232,7 +232,7 @@ class Dispatcher:
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
             encode = _encoder(route.key, version)
-            served = self._served[key, version] = _Served(decode, handle, encode, route, counts, route.max_values)
+            served = self._served[key, version] = _Served(decode, handle, encode, route, counts, route.decoded_at_once)
             return served
         if route.key is ApiKey.API_VERSIONS:
             # It gets a response all the same, in the oldest version.

@@ -1,9 +1,9 @@
 """Large messages: requests are decoded in a thread and handled a portion a turn, responses made in turns as well.
 
-An ordinary request is decoded, handled and encoded in one turn, which others wait for. A turn should take some ten
-milliseconds at most, so every route says how many values (array elements) one turn may handle. A request with more is
-cut into portions of that many, each a request of its own, and their responses are joined. One that cannot be cut, and
-one with more than `MAX_VALUES`, is rejected. So is a response made that has many values (turns.py).
+An ordinary request is decoded, handled and encoded in one turn, which others wait for. So every route says how many
+values (array elements) such a request has at most. One with more is cut into portions, each a request of its own with
+as many values as a slice of a turn has time for, and their responses are joined. One that cannot be cut, and one with
+more than `MAX_VALUES`, is rejected. So is a response made that has many values (turns.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...protocol.schema import Message
 from ...protocol.shapes.portions import Weights, join, portions
 from ...protocol.shapes.shape import Items
 from ..threads import DiskThreads, Work
-from ..turns import LargeResponse, keeper
+from ..turns import SLICE_NS, LargeResponse, keeper
 from .connection_memory import ConnectionMemory
 from .send_queue import EncodedResponse
 
@@ -33,6 +33,8 @@ Encode = Callable[[Message | None], EncodedResponse]
 MAX_VALUES = 100_000
 # Large requests that are under way at the same time, and as many large responses. The others wait.
 AT_ONCE = 2
+# The values of the first portion, of which nobody knows yet how long they take.
+_FIRST_VALUES = 50
 # Decoding and encoding keep a processor busy, not a disk.
 _NO_DIRECTORY = Path()
 
@@ -66,10 +68,16 @@ class LargeMessages:
         encode: Encode,
     ) -> EncodedResponse:
         """Return the encoded response to a request of many values. Raises what the functions raise, or KafkaError."""
+        response: Message | None = None
         async with self._requests:
             await self._unread.room()
             request = await self._in_thread(decode)
-            response = await self._in_portions(request, cut, handle)
+            if cut is not None:
+                response = await self._in_portions(request, cut, handle)
+        if cut is None:
+            # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
+            response = await _handled(handle(request))
+        async with self._responses:
             return await self._in_thread(partial(encode, response))
 
     async def handle_decoded(
@@ -93,27 +101,41 @@ class LargeMessages:
     async def _in_portions(
         self,
         request: Message,
-        cut: Cut | None,
+        cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
     ) -> Message | None:
-        """Handle a request a portion a turn; without `cut` as a whole. Return the joined response."""
-        if cut is None:
-            return await _handled(handle(request))
+        """Handle a request in portions. Return the joined response."""
         items = next((each for each in cut.lists if getattr(request, each.items)), None)
         if items is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
         response: Message | None = None
-        for portion in portions(request, items, cut.max_values, cut.weights):
-            result = await _handled(handle(portion))
+        turns, size = keeper(), _Size(cut.max_values)
+        for portion, values in portions(request, items, lambda: size.values, cut.weights):
+            began_ns = turns.clock()
+            result = handle(portion)
+            size.learn(values, turns.clock() - began_ns)
+            result = await _handled(result)
             if response is None:
                 response = result
             elif result is not None:
                 join(response, result, items)
-            await asyncio.sleep(0)
+            await turns.pause()
         return response
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, work)
+
+
+class _Size:
+    """How many values the next portion has: as many as a slice has time for, as far as the last portion tells."""
+
+    def __init__(self, max_values: int) -> None:
+        self.values = min(_FIRST_VALUES, max_values)
+        self._max_values = max_values
+
+    def learn(self, values: int, took_ns: int) -> None:
+        fitting = values * SLICE_NS // max(took_ns, 1)
+        self.values = max(1, min(fitting, 2 * self.values, self._max_values))
 
 
 async def _handled(result: Handled | asyncio.Future[Any]) -> Message | None:

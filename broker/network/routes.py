@@ -83,6 +83,11 @@ class Route:
     large_bytes: int = POOLED_BYTES
 
     @property
+    def decoded_at_once(self) -> int:
+        """The most values of a request that is decoded on the event loop."""
+        return min(self.max_values, _AT_ONCE) if self.is_cut or self.is_whole else self.max_values
+
+    @property
     def is_own(self) -> bool:
         """Whether Kafka has no such API."""
         return self.key >= FIRST_OWN_KEY
@@ -140,8 +145,11 @@ _GROUPS = {"groups": _group_values}
 # A batch costs about a twentieth of what its partition does.
 _STATE_BATCHES: Weights = {"partitions": lambda partition: 1 + len(partition.state_batches) // 20}
 _CONFIGS = {"resources": _altered_values}
-# The bytes of a batch that count as one of the 2,000 values of a turn.
+# The bytes of a batch that count as one of the 2,000 values of a portion.
 VALUE_BYTES = 2048
+# A request that is handled in turns is decoded in a thread where it has more values: decoding, handling and encoding
+# them takes some 15 microseconds each at most.
+_AT_ONCE = 1_000
 # And the characters of an id.
 _VALUE_CHARS = 500
 # As many values as one turn may have where nothing much is done with each: a consumer of thousands of partitions is

@@ -12,12 +12,13 @@ from .shape import Items
 Shaped = TypeVar("Shaped", bound=Struct)
 # By the name of a list: how many values one of its items counts for, beside those inside it.
 Weights = Mapping[str, Callable[[Any], int]]
+# Returns how many values a portion has room for. It may change from one portion to the next.
+Room = Callable[[], int]
 
 
-def portions(request: Shaped, items: Items, max_values: int, weights: Weights) -> Iterator[Shaped]:
-    """Yield requests of at most `max_values` values each, which together are `request`."""
-    for portion, _ in _cut(request, items, max_values, weights):
-        yield portion
+def portions(request: Shaped, items: Items, room: Room, weights: Weights) -> Iterator[tuple[Shaped, int]]:
+    """Yield requests with their numbers of values, for each of which there is `room`: together they are `request`."""
+    yield from _cut(request, items, room, weights)
 
 
 def with_field(struct: Shaped, name: str, value: Any) -> Shaped:
@@ -38,13 +39,13 @@ def join(whole: Struct, part: Struct, items: Items) -> None:
     results.extend(more)
 
 
-def _cut(struct: Shaped, items: Items, max_values: int, weights: Weights) -> Iterator[tuple[Shaped, int]]:
+def _cut(struct: Shaped, items: Items, room: Room, weights: Weights) -> Iterator[tuple[Shaped, int]]:
     """Yield (copy with some of the items, its number of values)."""
     all_items = items.of(struct)
     portion: list[Any] = []
     size = 0
-    for item, values in _parts(all_items, items, max_values - 1, weights):
-        if portion and size + values > max_values:
+    for item, values in _parts(all_items, items, lambda: room() - 1, weights):
+        if portion and size + values > room():
             yield with_field(struct, items.items, portion), size
             portion, size = [], 0
         portion.append(item)
@@ -53,7 +54,7 @@ def _cut(struct: Shaped, items: Items, max_values: int, weights: Weights) -> Ite
     yield (with_field(struct, items.items, portion), size) if all_items else (struct, 0)
 
 
-def _parts(all_items: list[Any], items: Items, room: int, weights: Weights) -> Iterator[tuple[Any, int]]:
+def _parts(all_items: list[Any], items: Items, room: Room, weights: Weights) -> Iterator[tuple[Any, int]]:
     """Yield (item, its number of values). An item with a long list inside comes in several parts."""
     weigh, inner = weights.get(items.items), items.inner
     for item in all_items:

@@ -44,6 +44,10 @@ class MeasuringSelector(selectors.DefaultSelector):
     _collecting_s = 0.0
     _thread_id = 0
 
+    def forget(self) -> None:
+        """Forget the turns so far."""
+        self.longest_s = 0.0
+
     def note_collection(self, phase: str, _: dict[str, int]) -> None:
         """Move the beginning of the turn by the time of a collection in this thread."""
         if self._began_s is None or threading.get_ident() != self._thread_id:
@@ -71,8 +75,8 @@ class MeasuredBroker:
         self._loop = asyncio.get_running_loop()
 
     def begin(self) -> None:
-        """Forget the turns so far."""
-        self._selector.longest_s = 0.0
+        """Forget the turns so far, also the one that has sent a response just now and may not have ended."""
+        self.run(self._selector.forget)
 
     def run(self, work: Callable[[], Result]) -> Result:
         """Return what `work` returns on the broker's loop."""

@@ -35,7 +35,7 @@ KIB = 1024
 def cut(request: Shaped, version: int) -> list[Shaped]:
     """The portions of a request."""
     cut = next(route.cut(version) for route in ROUTES if route.key == request.KEY)
-    return list(portions(request, cut.lists[0], MAX_VALUES, cut.weights))
+    return [each for each, _ in portions(request, cut.lists[0], lambda: MAX_VALUES, cut.weights)]
 
 
 def answer(request: OffsetFetchRequest) -> OffsetFetchResponse:
