@@ -19,6 +19,7 @@ from ..quotas.client_quotas import Mutations
 from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import check_partition_count
+from ..turns import keeper
 
 # The first version whose clients know THROTTLING_QUOTA_EXCEEDED.
 FIRST_WITH_QUOTA_ERROR = 3
@@ -42,6 +43,7 @@ async def handle(
             await _grow(services, requested, request, mutations)
         except KafkaError as error:
             result.error_code, result.error_message = int(error.code), error.message
+        await keeper().pause()
     response = CreatePartitionsResponse(results=list(results.values()))
     context.throttle(response, mutations.throttle_ms)
     return response

@@ -15,6 +15,7 @@ Version 2 brought the limit on records that is never exceeded (KIP-1206), and re
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -38,7 +39,7 @@ from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, ShareSession
 from ..share.share_partition import SharePartition, Wish
 from ..share.share_partitions import Place
 from ..topics.partition import Partition
-from ..turns import LargeResponse, keeper
+from ..turns import LargeResponse, fill, keeper
 from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
 
 # How records are counted: whole batches of the log, or never more than the limit.
@@ -46,8 +47,6 @@ BATCH_OPTIMIZED = 0
 RECORD_LIMIT = 1
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
-# A response of more partitions is encoded in a thread.
-LARGE_RESPONSE = 1_000
 _NO_RECORDS = b""
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -154,9 +153,10 @@ class _ShareFetch:
         if self._is_counted and not delay_ms:
             size = sum(len(data.records or b"") for data in self._results.values())
             delay_ms = self._services.quotas.delivered(*self._context.client, size)
-        response = self._response(results, has_news=not is_final and not request.is_renew_ack)
+        response = ShareFetchResponse(acquisition_lock_timeout_ms=self._settings.limits.lock_ms)
         self._context.throttle(response, delay_ms)
-        return LargeResponse(response, iter(())) if len(self._places) > LARGE_RESPONSE else response
+        steps = self._fill(response, results, has_news=not is_final and not request.is_renew_ack)
+        return fill(response, steps, len(self._places))
 
     # -- When to respond ---------------------------------------------------------------------------------
 
@@ -310,12 +310,14 @@ class _ShareFetch:
 
     # -- The response ------------------------------------------------------------------------------------
 
-    def _response(self, said: dict[Place, KafkaError | None], has_news: bool) -> ShareFetchResponse:
-        """Return the response: what is new to the member, and how its acknowledgements ended."""
+    def _fill(
+        self, response: ShareFetchResponse, said: dict[Place, KafkaError | None], has_news: bool
+    ) -> Iterator[None]:
+        """Fill the response: what is new to the member, and how its acknowledgements ended. A partition a step."""
         session = self._session
-        response = ShareFetchResponse(acquisition_lock_timeout_ms=self._settings.limits.lock_ms)
         topics: dict[bytes, ShareFetchableTopicResponse] = {}
         for place in dict.fromkeys([*self._places, *said]):
+            yield
             data = self._results.get(place)
             is_news = has_news and session.partitions.get(place, False)
             if data is None and not is_news and place not in said:
@@ -334,4 +336,3 @@ class _ShareFetch:
                 topics[place[0]] = ShareFetchableTopicResponse(place[0], [])
                 response.responses.append(topics[place[0]])
             topics[place[0]].partitions.append(data)
-        return response
