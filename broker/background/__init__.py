@@ -1,1 +1,1 @@
-"""Background tasks: retention, the cleaner, the scrubber, the expiry of producers."""
+"""Background tasks: retention, the cleaner, the expiry of producers."""

@@ -19,7 +19,6 @@ from .file_removal import FileRemoval
 from .producer_expiry import ProducerExpiry
 from .read_ahead import ReadAhead
 from .retention import RecordDeletion, Retention
-from .scrubber import Scrubber
 
 
 class BackgroundTasks:
@@ -42,7 +41,6 @@ class BackgroundTasks:
         self.record_deletion = RecordDeletion(self.file_removal)
         self.retention = Retention(config, topics, timers, clock, self.work, self.record_deletion, self.file_removal)
         self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
-        self.scrubber = Scrubber(config, topics, timers, disk)
         self.read_ahead = ReadAhead(topics)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 
@@ -50,12 +48,11 @@ class BackgroundTasks:
         """Schedule the first round of each task."""
         self.retention.start()
         self.cleaner.start()
-        self.scrubber.start()
         self.producer_expiry.start()
         self.read_ahead.start()
         self.checkpoints.start()
 
     def stop(self) -> list[asyncio.Future[None]]:
         """Stop the tasks; return what is still under way, for the caller to wait for."""
-        stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.scrubber.stop(), self.read_ahead.stop())
+        stopping: tuple[Awaitable[None], ...] = (self.cleaner.stop(), self.read_ahead.stop())
         return [*self.work.running, *map(asyncio.ensure_future, stopping)]

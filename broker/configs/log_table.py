@@ -130,8 +130,6 @@ class LogTable:
         doc="How often the broker looks for segments to delete.")
     log_retention_policy: str = define(STRING, STANDARD, check=_check_policy,
         doc="The rule: standard (by time, then by bytes), time, bytes, or package.module:function of your own.")
-    log_scrub_interval_ms: int = define(LONG, 0, low=0,
-        doc="Closed segments are read again this often, in idle time, to find damage on the disk; 0: never.")
     log_segment_delete_delay_ms: int = define(LONG, _LOG.file_delete_delay_ms, topic="file.delete.delay.ms", low=0,
         dynamic=True,
         doc="How long the files of deleted segments and topics stay on disk, for clients that still read them.")

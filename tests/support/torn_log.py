@@ -401,7 +401,7 @@ class TornLog:
         (found,) = (each for each in verify(self.directory, self.point) if each.path.suffix == ".log")
         assert (found.path, found.position, found.size) == (path, position, header.size_bytes)
         self.reopen()
-        # As the scrubber does: a header that is wrong, but reads, cannot be told from a right one without its CRC.
+        # As a repair does: a header that is wrong, but reads, cannot be told from a right one without its CRC.
         (segment,) = (each for each in self.log.segments if each.path(LOG_SUFFIX) == path)
         segment.mark(found.position, found.why, found.position + found.size)
         offsets = set(range(header.base_offset, header.next_offset))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression, compress, decompress
-from odradek.tests.broker.configs.world import AWAKE, HOUR_MS, World, shows
+from odradek.tests.broker.configs.world import HOUR_MS, World, shows
 from odradek.tests.support.raw import batch_of
 
 
@@ -17,28 +15,6 @@ async def _(world: World) -> None:
     for _ in range(3):
         await world.raw.produce("t", batch_of(b"x" * 600_000))
     assert world.segments() == 3
-
-
-@shows("log.scrub.interval.ms", log_scrub_interval_ms=HOUR_MS, log_segment_bytes=1 << 20, **AWAKE)
-async def _(world: World) -> None:
-    await world.create()
-    for _ in range(3):
-        await world.raw.produce("t", batch_of(b"x" * 600_000))
-    first = world.log().segments[0]
-    flip(first.path(".log"), 300_000)
-    for passed_ms, found in ((HOUR_MS - 1, 0), (1, 1)):
-        world.pass_ms(passed_ms)
-        await world.broker.services.background.scrubber.wait_idle()
-        assert len(first.damages) == found
-
-
-def flip(path: Path, position: int) -> None:
-    """A bit of a file is another one."""
-    with path.open("r+b") as file:
-        file.seek(position)
-        byte = file.read(1)[0]
-        file.seek(position)
-        file.write(bytes([byte ^ 1]))
 
 
 @shows("log.roll.ms", log_roll_ms=1000)

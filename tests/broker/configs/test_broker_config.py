@@ -68,7 +68,7 @@ OF_THE_AUTHORIZER = {
     "allow.everyone.if.no.acl.found": ("BOOLEAN", False),
 }
 # Configs that Kafka does not have.
-OWN = {("broker", name) for name in ("log.retention.policy", "log.scrub.interval.ms", "max.producer.ids")}
+OWN = {("broker", name) for name in ("log.retention.policy", "max.producer.ids")}
 OWN |= {("broker", "queued.max.response.bytes"), ("broker", "java.security.auth.login.config")}
 OWN |= {("broker", "http.listener"), ("broker", "metrics.max.topics"), ("broker", "metrics.max.groups")}
 OWN |= {("broker", f"direct.read.{name}") for name in ("max.leases", "lease.ms", "lease.max.ms")}
