@@ -15,8 +15,9 @@ import click
 
 from ..protocol.errors import KafkaError
 from ..storage import checkpoints
-from ..storage.backup import back_up, back_up_held, read_manifest, size_of
+from ..storage.backup import back_up, back_up_held, read_left_out, read_manifest, size_of
 from ..storage.backup import restore as restore_files
+from ..storage.backup_places import SECURE_SUFFIX
 from ..storage.errors import DiskError, LockedError
 from ..storage.files import DirectoryLock
 from ..storage.held_files import Held
@@ -63,6 +64,8 @@ def command(directories: tuple[Path, ...], target: str, bootstrap_server: str) -
         raise CliError(error.message) from error
     damaged = 0 if "://" in target else _damage(Path(target), number)
     click.echo(f"{count} files, {total:,} bytes to {target}", err=True)
+    for name in read_left_out(target):
+        click.echo(f"{name} is not in the backup: keep a copy of this folder, it has keys and passwords", err=True)
     if damaged:
         raise CliError(f"the backup is whole, but {damaged} of its batches or indexes are damaged: see above")
 
@@ -166,3 +169,6 @@ def restore(backup: str, directories: tuple[Path, ...]) -> None:
         raise CliError(error.message) from error
     progress.clear()
     click.echo(f"{count} files, {progress.total:,} bytes to {', '.join(map(str, directories))}", err=True)
+    for name in read_left_out(backup):
+        why = "without its keys and passwords the next secure start makes new ones"
+        click.echo(f"{name} was not in the backup: put a copy beside as DIR{SECURE_SUFFIX}; {why}", err=True)

@@ -23,6 +23,7 @@ from pathlib import Path
 import click
 
 from ..broker.configs.security_table import AUTHORIZERS
+from ..storage.backup_places import SECURE_SUFFIX
 from .errors import CliError
 
 USER = "admin"
@@ -151,7 +152,7 @@ def _make_user(folder: Path, data_dir: str, host: str, port: str) -> None:
 
 def folder_of(texts: Mapping[str, str]) -> Path:
     """Return where the files of a secure broker are."""
-    return Path(f"{_data_dir(texts)}.secure")
+    return Path(f"{_data_dir(texts)}{SECURE_SUFFIX}")
 
 
 def write_private(path: Path, lines: Mapping[str, object]) -> None:

@@ -3,7 +3,11 @@
 TARGET is a directory or a prefix in an object store (backup_places.py):
 
     TARGET/0/...            the files of the first data directory; 1 the next one, and so on
-    TARGET/manifest.json    {"format": 1, "directories": N, "files": [[path, size, CRC-32C], ...]}, written last
+    TARGET/manifest.json    {"format": 1, "directories": N, "files": [[path, size, CRC-32C], ...],
+                            "modes": {path: mode, ...}, "left_out": [name, ...]}, written last
+
+`modes` has the directories (`0/`, `0/TOPIC-N/`), and the files whose mode is not 0644. `left_out` has what lies beside
+the data directories and is not copied: `DIR.secure`, with the keys and passwords of a secure start.
 
 Promise: a directory with a manifest is a whole backup, and nothing else is. A restore checks every byte that it copies,
 and its target appears at the end by a rename: a restore that was interrupted leaves no data directory. Of several, a
@@ -16,15 +20,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ..protocol.records.crc import crc32c
-from .backup_places import CHUNK_BYTES, BackupError, Directory, Place, place_of
+from .backup_places import CHUNK_BYTES, PRIVATE_DIRECTORY, SECURE_SUFFIX, BackupError, Directory, Place, place_of
 from .errors import disk_errors
 from .files import DISK
 from .held_files import Held
@@ -34,6 +39,10 @@ FORMAT = 1
 # What belongs to a running process and not to the data.
 _LEFT_OUT = frozenset((".lock",))
 _RESTORING = ".restoring"
+# In a directory that a restore has made, until it is whole: another one may remove what an interrupted one has left.
+_MARK = ".odradek-restore"
+# The mode of a file that the manifest does not name, and of a directory that has gone meanwhile.
+_FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +69,8 @@ def back_up(directories: Sequence[Path], target: str | Path, progress: Callable[
         for number, directory in enumerate(directories)
         for path in _files(directory)
     )
-    return _write(sources, directories, target, progress)
+    expected = {f"{number}/{name}" for number, directory in enumerate(directories) for name in _loaded(directory)}
+    return _write(sources, directories, target, progress, expected)
 
 
 def back_up_held(directories: Sequence[Held], target: str | Path, progress: Callable[[int], None]) -> int:
@@ -99,8 +109,13 @@ class _Source:
 
 
 def _write(
-    sources: Iterable[_Source], directories: Sequence[Path], target: str | Path, progress: Callable[[int], None]
+    sources: Iterable[_Source],
+    directories: Sequence[Path],
+    target: str | Path,
+    progress: Callable[[int], None],
+    expected: Collection[str] = frozenset(),
 ) -> int:
+    """Copy `sources`, and write the manifest. Raises BackupError if one of the `expected` files is not among them."""
     place = place_of(target)
     if isinstance(place, Directory) and any(
         place.path.resolve().is_relative_to(each.resolve()) for each in directories
@@ -109,17 +124,49 @@ def _write(
     place.check_new(MANIFEST)
     with disk_errors("back up to", Path(target)):
         entries: list[Entry] = []
+        modes: dict[str, int] = {}
         for source in sources:
+            _make_parents(place, source.path, directories, modes)
             sums = _Sums(progress)
             like = source.content if isinstance(source.content, Path) else None
             place.write(source.path, sums.of(source.chunks()), like)
             entries.append(Entry(source.path, sums.size, sums.crc))
+            if like is not None and (mode := _mode_of(like)) != _FILE_MODE:
+                modes[source.path] = mode
         place.sync()
-        listed = [[entry.path, entry.size, entry.crc] for entry in entries]
-        text = json.dumps({"format": FORMAT, "directories": len(directories), "files": listed})
-        place.write(MANIFEST, [text.encode()], None)
+        missing = sorted(set(expected) - {entry.path for entry in entries})
+        if missing:
+            raise BackupError(f"{len(missing)} files that the broker would load were not copied, as {missing[0]}")
+        manifest = {
+            "format": FORMAT,
+            "directories": len(directories),
+            "files": [[entry.path, entry.size, entry.crc] for entry in entries],
+            "modes": modes,
+            "left_out": [each.name for each in secure_folders(directories)],
+        }
+        place.write(MANIFEST, [json.dumps(manifest).encode()], None)
         place.sync()
     return len(entries)
+
+
+def _make_parents(place: Place, path: str, directories: Sequence[Path], modes: dict[str, int]) -> None:
+    """Make the directories above a file of a backup as they are in the data directories, and note their modes."""
+    for parent in [str(each) for each in PurePosixPath(path).parents][-2::-1]:
+        if f"{parent}/" not in modes:
+            number, _, name = parent.partition("/")
+            original = directories[int(number)] / name
+            modes[f"{parent}/"] = mode = _mode_of(original) if original.exists() else _DIRECTORY_MODE
+            place.make(parent, mode)
+
+
+def _mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def secure_folders(directories: Iterable[Path]) -> list[Path]:
+    """Return the folders of a secure start that lie beside data directories. A backup does not hold them."""
+    beside = (each.resolve().with_name(each.resolve().name + SECURE_SUFFIX) for each in directories)
+    return [each for each in beside if each.is_dir()]
 
 
 class _Sums:
@@ -149,17 +196,25 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
     if any(one.is_relative_to(other) for one, other in permutations(targets, 2)):
         raise BackupError("two targets are the same, or one lies in another: give each data directory its own")
     made = [each.with_name(each.name + _RESTORING) for each in targets]
+    for each in made:
+        _require_ours(each)
     placed: list[Path] = []
-    place = place_of(backup)
+    place, modes = place_of(backup), read_modes(backup)
     with disk_errors("restore", Path(backup)):
         try:
-            for each in made:
+            for number, each in enumerate(made):
                 shutil.rmtree(each, ignore_errors=True)  # of a restore that was interrupted
-                each.mkdir(parents=True)
+                Directory(each).make("", PRIVATE_DIRECTORY)
+                (each / _MARK).touch()
+                _make_directories(number, each, modes)
             for entry in entries:
                 number, _, name = entry.path.partition("/")
                 Directory(made[int(number)]).write(name, checked(place, entry, progress), _stat_of(place, entry))
-            for each, target in zip(made, targets, strict=True):
+                if modes:
+                    (made[int(number)] / name).chmod(modes.get(entry.path, _FILE_MODE))
+            for number, (each, target) in enumerate(zip(made, targets, strict=True)):
+                (each / _MARK).unlink()
+                each.chmod(modes.get(f"{number}/", PRIVATE_DIRECTORY) | PRIVATE_DIRECTORY)
                 Directory(each).sync()
                 if target.exists():
                     target.rmdir()
@@ -171,6 +226,20 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
                 shutil.rmtree(each, ignore_errors=True)
             raise
     return len(entries)
+
+
+def _require_ours(made: Path) -> None:
+    """Raise BackupError where somebody else has the name of the directory that a restore fills first."""
+    if made.exists() and not (made.is_dir() and (not any(made.iterdir()) or (made / _MARK).exists())):
+        raise BackupError(f"{made} is there, and no restore has left it: rename it, a restore needs this name")
+
+
+def _make_directories(number: int, made: Path, modes: Mapping[str, int]) -> None:
+    """Make the directories in a data directory whose mode the manifest tells."""
+    for path in sorted(modes):
+        head, _, name = path.partition("/")
+        if head == str(number) and name.endswith("/"):
+            Directory(made).make(name, modes[path])
 
 
 def _new_directory(target: Path) -> Path:
@@ -205,7 +274,7 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
         raise BackupError(f"{backup} is no whole backup: it has no {MANIFEST}, which is written last")
     path = f"{place}/{MANIFEST}"
     try:
-        found: Any = json.loads(b"".join(place.read(MANIFEST)))
+        found = _manifest(place)
         version, count = found["format"], int(found["directories"])
         rows = cast("list[tuple[str, int, int]]", found["files"])
         entries = [Entry(str(name), int(size), int(crc)) for name, size, crc in rows]
@@ -222,9 +291,45 @@ def read_manifest(backup: str | Path) -> tuple[int, list[Entry]]:
     return count, entries
 
 
+def _manifest(place: Place) -> Any:
+    return json.loads(b"".join(place.read(MANIFEST)))
+
+
+def read_modes(backup: str | Path) -> dict[str, int]:
+    """Return the modes of a whole backup; none where an earlier version has made it. Raises BackupError."""
+    place = place_of(backup)
+    try:
+        modes = {str(path): int(mode) & 0o777 for path, mode in _manifest(place).get("modes", {}).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BackupError(f"{place}/{MANIFEST} is damaged: {error}") from error
+    for path in modes:
+        if not path.partition("/")[0].isdecimal() or ".." in PurePosixPath(path).parts:
+            raise BackupError(f"{place}/{MANIFEST} is damaged: {path!r} is nothing of a data directory")
+    return modes
+
+
+def read_left_out(backup: str | Path) -> list[str]:
+    """Return the names of what lay beside the data directories of a whole backup, and is not in it."""
+    return [str(name) for name in _manifest(place_of(backup)).get("left_out", ())]
+
+
+def _loaded(directory: Path) -> Iterator[str]:
+    """Yield the files of a data directory that a broker would load: a partition may lie behind a symbolic link."""
+    for each in directory.iterdir():
+        if each.is_dir():
+            yield from (f"{each.name}/{file.name}" for file in each.iterdir() if file.is_file())
+        elif each.name not in _LEFT_OUT:
+            yield each.name
+
+
 def _files(directory: Path) -> Iterator[Path]:
-    """Yield the files of a data directory, in order."""
-    for folder, folders, names in os.walk(directory):
+    """Yield the files of a data directory, in order, also those behind symbolic links. Raises BackupError."""
+    seen: set[Path] = set()
+    for folder, folders, names in os.walk(directory, followlinks=True):
+        found = Path(folder).resolve()
+        if found in seen:
+            raise BackupError(f"{folder} leads to {found}, which is in the backup already")
+        seen.add(found)
         folders.sort()
         for name in sorted(names):
             if name not in _LEFT_OUT:

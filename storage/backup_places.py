@@ -19,9 +19,12 @@ from typing import Any, Protocol
 
 from . import system_calls
 from .errors import StorageError, disk_errors
-from .files import DISK
+from .files import DISK, PRIVATE_MODE
 
 CHUNK_BYTES = 1 << 20
+PRIVATE_DIRECTORY = 0o700
+# Behind the name of a data directory: the folder with the keys and passwords of `odradek serve --secure`.
+SECURE_SUFFIX = ".secure"
 # What to do, by a part of an error of a store.
 _REMEDIES = {
     # The address at which machines of a cloud find their own credentials: the last place to look.
@@ -47,8 +50,12 @@ class Place(Protocol):
 
     def has(self, path: str) -> bool: ...
 
+    def make(self, path: str, mode: int) -> None:
+        """Make a directory with this mode. Its parent is there."""
+        ...
+
     def write(self, path: str, chunks: Iterable[bytes], like: Path | None) -> None:
-        """Write a file, with the times of the file `like`."""
+        """Write a file, with the times and the mode of the file `like`."""
         ...
 
     def read(self, path: str) -> Iterator[bytes]: ...
@@ -84,13 +91,21 @@ class Directory:
         target = self.path / path
         with disk_errors("write", target):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as writer:
+            private = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_MODE)
+            with open(private, "wb") as writer:
                 for chunk in chunks:
                     writer.write(chunk)
                 writer.flush()
                 system_calls.fsync(writer.fileno())
             if like is not None:
                 shutil.copystat(like, target)
+
+    def make(self, path: str, mode: int) -> None:
+        target = self.path / path
+        with disk_errors("make", target):
+            target.mkdir(PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+            # Whatever the umask is. The owner has to write in it.
+            target.chmod(mode | PRIVATE_DIRECTORY)
 
     def read(self, path: str) -> Iterator[bytes]:
         with disk_errors("read", self.path / path), (self.path / path).open("rb") as reader:
@@ -145,6 +160,9 @@ class ObjectStore:
             except FileNotFoundError:
                 return False
         return True
+
+    def make(self, path: str, mode: int) -> None:
+        """A store has no directories."""
 
     def write(self, path: str, chunks: Iterable[bytes], like: Path | None) -> None:
         with self._errors():

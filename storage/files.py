@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Generator
@@ -24,6 +25,8 @@ from .errors import DiskError, LockedError, ShortRead, damaged_file, is_unreadab
 Buffer = bytes | bytearray | memoryview
 
 TEMPORARY_SUFFIX = ".tmp"
+# The mode of files with secrets.
+PRIVATE_MODE = 0o600
 
 
 # A write of so long has waited for something: ordinary ones take some microseconds, and 0.3 ms for a MiB.
@@ -85,6 +88,12 @@ class Disk:
 
     def close(self, fd: int) -> None:
         os.close(fd)
+
+    def protect(self, file: File) -> None:
+        """Let nobody but its owner read a file that has secrets, or is about to get them."""
+        with _translated("chmod", file.path):
+            if stat.S_IMODE(os.fstat(file.fd).st_mode) & ~PRIVATE_MODE:
+                os.fchmod(file.fd, PRIVATE_MODE)
 
     def read(self, file: File, size: int, position: int) -> bytes:
         """Return up to `size` bytes: fewer only where the file ends."""
@@ -284,14 +293,18 @@ class Disk:
                 return None
             raise
 
-    def write_atomically(self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True) -> None:
+    def write_atomically(
+        self, path: Path, data: Buffer, *, durable: bool = True, sync_directory: bool = True, private: bool = False
+    ) -> None:
         """Put `data` in place of `path`: temporary file, fsync, rename, fsync of the directory.
 
         durable=False leaves out both fsyncs, for files with a checksum that can be rebuilt. sync_directory=False leaves
-        out the second one, for a caller that makes one fsync for several files.
+        out the second one, for a caller that makes one fsync for several files. `private`: as protect().
         """
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         file = self.open(temporary, create=True)
+        if private:
+            self.protect(file)
         self.truncate(file, 0)
         self.write(file, data, 0)
         if durable:

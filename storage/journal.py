@@ -6,6 +6,8 @@
     both: magic b"ODRJRNL1", then frames; a snapshot ends with an empty one (8 zero bytes) or is not whole
     frame = length uint32 | CRC-32C uint32 of the payload | payload: msgpack of the records of one append
 
+Both files have the mode 0600: the keys of users are among the records. One that an earlier version made gets it, too.
+
 A payload is the list of the records of one append: after a crash all of them are there, or none. `append` returns once
 its frame is on disk. `snapshot` writes the new snapshot to a temporary file and renames it into place. Only then does
 it start the new tail and remove the old pair. So a crash at any byte leaves the state before or after. Opening cuts off
@@ -91,6 +93,7 @@ class Journal:
         if generations:
             journal._generation = generations[-1]
             path = journal._path(SNAPSHOT_SUFFIX)
+            disk.protect(disk.open(path))
             journal.records = _read_snapshot(disk.read_file(path), path)
         elif any(generation > 0 for generation in journal._generations(TAIL_SUFFIX)):
             raise DamagedFile(journal._path(SNAPSHOT_SUFFIX), 0, _NO_SNAPSHOT)
@@ -149,7 +152,7 @@ class Journal:
         self._writable()
         path = self._path(SNAPSHOT_SUFFIX, self._generation + 1)
         try:
-            self._disk.write_atomically(path, MAGIC + (_frame(state) if state else b"") + _END)
+            self._disk.write_atomically(path, MAGIC + (_frame(state) if state else b"") + _END, private=True)
         except StorageError as error:
             if self._disk.exists(path):
                 # Renamed, but maybe not durably: a crash may leave either state.
@@ -170,6 +173,7 @@ class Journal:
         path = self._path(TAIL_SUFFIX)
         is_new = not self._disk.exists(path)
         self._tail = self._disk.open(path, create=True)
+        self._disk.protect(self._tail)
         # After a failed fsync the page cache still shows a frame that never reached the disk.
         self._disk.forget(self._tail, self._disk.size(self._tail), 0)
         data = self._disk.read(self._tail, self._disk.size(self._tail), 0)

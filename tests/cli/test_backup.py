@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -268,3 +270,102 @@ def test_a_store_that_is_none_is_told(data: Path, url: str) -> None:
     pytest.importorskip("obstore", reason="the extra `objects` is not installed")
     ended = run("backup", data, url)
     assert ended.exit_code == 1 and url.rstrip("/") in ended.stderr and "Traceback" not in ended.stderr
+
+
+def modes_of(directory: Path) -> dict[str, int]:
+    return {path.relative_to(directory).as_posix(): stat.S_IMODE(path.stat().st_mode) for path in directory.rglob("*")}
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_what_was_private_is_private_in_the_backup_and_after_a_restore(data: Path, tmp_path: Path, scheme: str) -> None:
+    data.chmod(0o700)
+    (data / "kept-0").chmod(0o750)
+    next(data.glob("kept-0/*.log")).chmod(0o640)
+    (data / ".lock").unlink()
+    before = modes_of(data)
+    (journal,) = (path for path in data.rglob("*.journal"))
+    assert before[journal.relative_to(data).as_posix()] == 0o600
+    if scheme:
+        pytest.importorskip("obstore")
+        (tmp_path / "backup").mkdir()
+    target = f"{scheme}{tmp_path / 'backup'}"
+    assert run("backup", data, target).exit_code == 0
+    if not scheme:
+        assert stat.S_IMODE((tmp_path / "backup" / "0").stat().st_mode) == 0o700
+        assert modes_of(tmp_path / "backup" / "0") == before
+    assert run("restore", target, tmp_path / "new").exit_code == 0
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    assert modes_of(tmp_path / "new") == before
+
+
+def test_a_restore_of_an_older_backup_lets_others_read_no_more_than_they_could(data: Path, tmp_path: Path) -> None:
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+    manifest = json.loads((tmp_path / "backup" / MANIFEST).read_text())
+    for name in ("modes", "left_out"):
+        del manifest[name]
+    (tmp_path / "backup" / MANIFEST).write_text(json.dumps(manifest))
+    assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
+    (journal,) = (tmp_path / "new").rglob("*.journal")
+    assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+
+
+def test_a_partition_behind_a_symbolic_link_is_backed_up(data: Path, tmp_path: Path) -> None:
+    (data / "kept-0").rename(tmp_path / "elsewhere")
+    (data / "kept-0").symlink_to(tmp_path / "elsewhere")
+    assert run("backup", data, tmp_path / "backup").exit_code == 0
+    assert list((tmp_path / "backup" / "0" / "kept-0").glob("*.log"))
+    assert run("restore", tmp_path / "backup", tmp_path / "new").exit_code == 0
+    with threaded_broker(tmp_path / "new") as broker:
+        assert values(broker.address, 100) == [b"%d" % number for number in range(100)]
+
+
+def test_a_link_to_what_is_copied_already_is_an_error_and_not_endless(data: Path, tmp_path: Path) -> None:
+    (data / "loop").symlink_to(data)
+    ended = run("backup", data, tmp_path / "backup")
+    assert ended.exit_code == 1 and "is in the backup already" in ended.stderr
+    assert not (tmp_path / "backup" / MANIFEST).exists()
+
+
+def test_a_backup_without_a_file_that_the_broker_would_load_is_not_whole(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walked = backups._files
+    monkeypatch.setattr(backups, "_files", lambda each: (path for path in walked(each) if path.parent.name != "kept-0"))
+    ended = run("backup", data, tmp_path / "backup")
+    assert ended.exit_code == 1 and "that the broker would load were not copied" in ended.stderr
+    assert not (tmp_path / "backup" / MANIFEST).exists()
+
+
+def test_a_directory_of_the_user_is_never_removed(data: Path, tmp_path: Path) -> None:
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+    mine = tmp_path / "x.restoring" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    ended = run("restore", tmp_path / "backup", tmp_path / "x")
+    assert ended.exit_code == 1 and f"{mine.parent} is there, and no restore has left it" in ended.stderr
+    assert mine.read_text() == "mine" and not (tmp_path / "x").exists()
+
+
+def test_what_a_kill_has_left_of_a_restore_is_removed_by_the_next(data: Path, tmp_path: Path) -> None:
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+    left: list[Path] = []
+
+    def look(size: int) -> None:
+        if not left:
+            shutil.copytree(tmp_path / "new.restoring", tmp_path / "left")
+            left.append(tmp_path / "left")
+
+    backups.restore(tmp_path / "backup", [tmp_path / "new"], look)
+    left[0].rename(tmp_path / "other.restoring")
+    assert run("restore", tmp_path / "backup", tmp_path / "other").exit_code == 0
+    assert modes_of(tmp_path / "other") == modes_of(tmp_path / "new")
+    assert not list((tmp_path / "other").glob(".odradek*"))
+
+
+def test_the_keys_of_a_secure_start_are_told_to_be_missing(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "data.secure").mkdir()
+    made = run("backup", data, tmp_path / "backup")
+    assert made.exit_code == 0 and "data.secure is not in the backup" in made.stderr
+    restored = run("restore", tmp_path / "backup", tmp_path / "new")
+    assert restored.exit_code == 0 and "data.secure was not in the backup" in restored.stderr

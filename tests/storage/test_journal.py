@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -315,3 +316,20 @@ def test_a_start_syncs_the_journal_before_it_relies_on_it(tmp_path: Path) -> Non
         found = records(directory, disk)
         disk.lose(seed)
         assert records(directory, disk) == found
+
+
+def test_nobody_else_can_read_it_also_where_an_earlier_version_has_made_it(tmp_path: Path) -> None:
+    def modes() -> set[int]:
+        return {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+
+    journal = Journal.open(tmp_path, "x")
+    journal.append([{"a": 1}])
+    assert modes() == {0o600}
+    journal.snapshot([{"a": 1}])
+    journal.append([{"a": 2}])
+    assert modes() == {0o600}
+    journal.close()
+    for path in tmp_path.iterdir():
+        path.chmod(0o644)
+    Journal.open(tmp_path, "x").close()
+    assert modes() == {0o600}
