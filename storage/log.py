@@ -426,8 +426,10 @@ class Log(ReadableLog):
                 raise self._failure from error
             raise
 
-    def truncate_to(self, offset: int, producers: ProducerStates) -> None:
+    def truncate_to(self, offset: int, producers: ProducerStates, *, durable: bool = True) -> None:
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.
+
+        What it reads LogView.read_cut() has read before, in a thread. Not `durable`: call flush() next, in a thread.
 
         `producers` are those of the log that is left (LogView.producers_before): to find them may take seconds. The
         recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
@@ -447,6 +449,8 @@ class Log(ReadableLog):
         due, self._index_due = self._index_due, None
         # The segment that a roll closed last may be gone with what was cut.
         is_due = due is not None and due is not active and due in self.segments
+        if not durable:
+            return
         self._sync([due, active] if due is not None and is_due else [active])
 
     def give_up_lost(self, now_ms: int, producers: ProducerStates) -> None:

@@ -83,6 +83,13 @@ class LogView:
         directory = self.originals[0].directory
         return rebuild_producers(directory, self.segments, self.start_offset, offset, now_ms, self._disk)
 
+    def read_cut(self, offset: int) -> None:
+        """Read what a truncation to `offset` reads: it then finds all of that in memory and in the page cache."""
+        slot = len(self.originals) - 1
+        while slot and self.originals[slot].base_offset >= offset:
+            slot -= 1
+        self.segments[slot].read_cut(offset)
+
     def locate(self, offset: int, up_to: int) -> Location | None:
         """Return where `offset` lies, as location.locate does. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
         if not self.start_offset <= offset <= self.end_offset:

@@ -15,6 +15,7 @@ from ...protocol.records.batch import BatchHeader
 from ...protocol.records.control import ControlType, Marker, control_type, read_marker
 from ...protocol.records.errors import TruncatedBatch
 from ...storage.errors import StorageError
+from ...storage.log_view import LogView
 from ...storage.producers import ProducerStates
 from ..clock import Clock
 from ..threads import DiskThreads
@@ -146,13 +147,20 @@ class FollowerLog:
     async def _producers_before(self, partition: Partition, offset: int) -> ProducerStates | None:
         """Return the producers of a log that is cut at `offset`, None where it has changed meanwhile.
 
-        A thread finds them, and may read a whole segment for it. No flush runs when this returns.
+        A thread finds them, and may read a whole segment for it; it reads what the cut reads, too. No flush runs when
+        this returns.
         """
         log, end = partition.log, partition.log.log_end_offset
         if offset >= end:
             return log.producers
         now_ms = log.last_append_ms
-        producers = await read_from_disk(partition, lambda view: view.producers_before(offset, now_ms), self._threads)
+
+        def read(view: LogView) -> ProducerStates:
+            found = view.producers_before(offset, now_ms)
+            view.read_cut(offset)
+            return found
+
+        producers = await read_from_disk(partition, read, self._threads)
         await self._flusher.idle(partition)
         is_same = partition.is_online and partition.log is log and log.log_end_offset == end
         return producers if is_same else None
@@ -164,7 +172,7 @@ class FollowerLog:
             # Another leader, perhaps this broker: it knows better.
             return
         try:
-            log.truncate_to(offset, producers)
+            log.truncate_to(offset, producers, durable=False)
         except StorageError as error:
             partition.note_failure(error)
             raise
@@ -173,6 +181,7 @@ class FollowerLog:
             text = "%s-%d loses committed records from offset %d to %d: its leader was not in the ISR"
             _log.warning(text, *_name(partition), log.log_end_offset, mark)
             partition.advance(log.log_end_offset)
+        await self._flusher.force(partition)
         await self._checkpoint()
 
 

@@ -81,6 +81,11 @@ class Flusher:
                 running = self._start(partition)
             await asyncio.shield(running)
 
+    async def force(self, partition: PartitionState) -> None:
+        """Wait for an fsync that begins now, also where the recovery point tells of none. Raises StorageError."""
+        await self.idle(partition)
+        await asyncio.shield(self._start(partition))
+
     async def idle(self, partition: PartitionState) -> None:
         """Return when no fsync of the partition runs: in this turn of the loop its files may be cut."""
         while (running := self._running.get(partition)) is not None:

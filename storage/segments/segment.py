@@ -175,6 +175,18 @@ class Segment(IndexedSegment):
             walk.check_offsets(self.path(LOG_SUFFIX), position, header, self.next_offset, self.base_offset)
             self.note(header, position, index_interval_bytes)
 
+    def read_cut(self, offset: int) -> None:
+        """Read what `truncate_to` and `scan_tail` read for this offset. For a copy, in a thread. Raises DiskError."""
+        cut = find_cut(self, offset)
+        end = SoundEnd(self.size, self.next_offset) if cut is None else cut
+        indexes = self.open_indexes()
+        self._is_time_of(indexes.times.last_entry() if cut is None else indexes.times.entry_below(end.offset))
+        start = indexes.offsets.last_entry() if cut is None else indexes.offsets.lookup(end.offset - 1)
+        for position, _ in self.sound_headers(self._start_of(start)):
+            if position >= end.position:
+                break
+        self.aborted.read_cut(offset)
+
     def truncate_to(self, offset: int, index_interval_bytes: int) -> None:
         """Drop every batch that holds `offset` or later ones."""
         cut = find_cut(self, offset)

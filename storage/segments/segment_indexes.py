@@ -212,6 +212,11 @@ class TimeIndex(SparseIndex):
         timestamp_ms, relative = self._entry(slot)
         return timestamp_ms, self.base_offset + relative
 
+    def entry_below(self, offset: int) -> tuple[int, int]:
+        """Return (timestamp, offset) of the last entry whose offset is below `offset`, or (-1, base offset)."""
+        slot = bisect_left(range(len(self)), offset, key=lambda each: self.entry(each)[1])
+        return self.entry(slot - 1) if slot else (NO_TIMESTAMP, self.base_offset)
+
     def last_entry(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the last entry, or (-1, base offset)."""
         last = self._last_entry()

@@ -132,6 +132,10 @@ class TransactionIndex:
             self._is_too_long = True
             self.trim()
 
+    def read_cut(self, offset: int) -> None:
+        """Read what truncate_to() reads. Raises DamagedFile, DiskError."""
+        self._first_ending_at(offset)
+
     def clear(self) -> None:
         """Remove all entries, and the file."""
         self._disk.unlink(self.path)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
+from odradek.storage.producers import ProducerStates
 from odradek.tests.storage.batches import append, batch, cut, find_time, headers_of, read_all
+from odradek.tests.support.cold_disk import ColdDisk
 from odradek.tests.support.disk import FaultyDisk
 
 NEVER = 2**63 - 1
@@ -144,3 +147,40 @@ def test_records_from_before_a_log_started_over_do_not_come_back_after_a_power_c
     disk.lose(seed)
     again = opened(directory, clean=False, disk=disk, point=100)
     assert (again.log_end_offset, read_all(again)) == (100, b"")
+
+
+@pytest.mark.parametrize("offset", [1, 150, 299, 333, 500, 998])
+@pytest.mark.parametrize("interval", [0, 400, 4096])
+@pytest.mark.parametrize("is_opened_again", [True, False])
+def test_what_a_thread_has_read_a_cut_does_not_read_from_the_disk(
+    directory: Path, offset: int, interval: int, is_opened_again: bool
+) -> None:
+    disk = ColdDisk()
+    config = LogConfig(segment_bytes=30_000, index_interval_bytes=interval)
+    log = Log.open(directory, config, clean=True, now_ms=0, disk=disk)
+    for at in range(1000):
+        append(log, batch(at, timestamp_ms=1000 + at * 7 % 1000))
+    if is_opened_again:
+        log.close()
+        log = Log.open(directory, config, clean=True, now_ms=0, disk=disk)
+    disk.chill()
+    disk.open_up()
+    view = log.view()
+
+    def read() -> ProducerStates:
+        found = view.producers_before(offset, 0)
+        view.read_cut(offset)
+        return found
+
+    with ThreadPoolExecutor(1) as thread:
+        producers = thread.submit(read).result()
+    log.learn(view)
+    # From here on a read that waits for the disk is an error on this thread.
+    log.truncate_to(offset, producers, durable=False)
+    disk.thaw()
+    log.flush()
+    assert log.log_end_offset == offset
+    append(log, batch(offset, timestamp_ms=5000))
+    assert [header.base_offset for header in headers_of(log)] == list(range(offset + 1))
+    log.close()
+    assert opened(directory, clean=False, segment_bytes=30_000).log_end_offset == offset + 1
