@@ -429,8 +429,7 @@ class Log(ReadableLog):
     def truncate_to(self, offset: int, producers: ProducerStates, *, durable: bool = True) -> None:
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.
 
-        What it reads LogView.read_cut() has read before, in a thread. Not `durable`: call flush() next, in a thread.
-
+        LogView.read_cut() has read what it reads, in a thread. Not `durable`: call flush() next, in a thread.
         `producers` are those of the log that is left (LogView.producers_before): to find them may take seconds. The
         recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
         """
@@ -446,12 +445,10 @@ class Log(ReadableLog):
         self.log_start_offset = min(self.log_start_offset, self.log_end_offset)
         self.epochs.truncate_from_end(self.log_end_offset)
         self.producers = producers
-        due, self._index_due = self._index_due, None
-        # The segment that a roll closed last may be gone with what was cut.
-        is_due = due is not None and due is not active and due in self.segments
-        if not durable:
-            return
-        self._sync([due, active] if due is not None and is_due else [active])
+        if durable or self._index_due is active or self._index_due not in self.segments:
+            self._index_due = None
+        if durable:
+            self._sync(self._segments.dirty_below(self.log_end_offset, self.recovery_point))
 
     def give_up_lost(self, now_ms: int, producers: ProducerStates) -> None:
         """Remove every batch from `lost_from` on, durably, where another replica has them all.
