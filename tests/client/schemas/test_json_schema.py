@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
 from odradek.broker import Broker
 from odradek.client import blocking
 from odradek.client.errors import DeserializationFailed, InvalidOption, SerializationFailed
-from odradek.client.schemas import JsonSchema
-from odradek.client.schemas.json_schema import _validator  # pyright: ignore[reportPrivateUsage]
+from odradek.client.schemas import JsonSchema, Schema
+from odradek.client.schemas.json_schema import BadJson, _validator  # pyright: ignore[reportPrivateUsage]
 from odradek.registry import Registry
 from odradek.tests.registry.conftest import Client
 
@@ -104,3 +105,45 @@ async def test_confluents_serializers_understand_ours(registry: Registry) -> Non
         client.__exit__(None, None, None)
 
     await asyncio.to_thread(work)
+
+
+SLOW = "^(a+)+$"
+DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"pattern": SLOW}, "a" * 40 + "b"),
+        ({"patternProperties": {SLOW: {"type": "integer"}}, "additionalProperties": False}, {"a" * 40 + "b": 1}),
+        ({"patternProperties": {SLOW: {}}, "unevaluatedProperties": False}, {"a" * 40 + "b": 1}),
+        ({"propertyNames": {"pattern": SLOW}}, {"a" * 40 + "b": 1}),
+        ({"$schema": DRAFT_7, "items": [{"pattern": SLOW}]}, ["a" * 40 + "b"]),
+        ({"allOf": [{"$schema": DRAFT_7, "pattern": SLOW}]}, "a" * 40 + "b"),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"$schema": DRAFT_7, "not": {"pattern": SLOW}, "type": "null"}}},
+         "a" * 40 + "b"),
+    ],
+)  # fmt: skip
+def test_no_pattern_stops_a_reader(schema: dict[str, Any], value: Any) -> None:
+    checks = JsonSchema("http://h", schema)
+    given = Schema(json.dumps(schema), "JSON")
+    begun_s = time.thread_time()
+    with pytest.raises(BadJson):
+        checks._encoder(checks.registry, given)(value)  # pyright: ignore[reportPrivateUsage]
+    # Python's own would take years.
+    assert time.thread_time() - begun_s < 5
+
+
+def test_patterns_that_match_and_one_that_is_not_known() -> None:
+    schema = {"patternProperties": {"^x-": {"type": "integer"}}, "properties": {"a": {"pattern": "^\\p{L}+$"}},
+              "additionalProperties": False}  # fmt: skip
+    checks = JsonSchema("http://h", schema)
+    encode = checks._encoder(checks.registry, Schema(json.dumps(schema), "JSON"))  # pyright: ignore[reportPrivateUsage]
+    assert encode({"x-a": 1, "a": "é\ud800"[:1]}) and encode({})
+    for wrong in ({"x-a": "1"}, {"b": 1}, {"a": "1"}):
+        with pytest.raises(BadJson):
+            encode(wrong)
+    ahead = {"pattern": "(?=a)b"}
+    checks = JsonSchema("http://h", ahead)
+    with pytest.raises(BadJson, match="RE2 does not know the pattern"):
+        checks._encoder(checks.registry, Schema(json.dumps(ahead), "JSON"))("b")  # pyright: ignore[reportPrivateUsage]
