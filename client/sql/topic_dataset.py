@@ -115,7 +115,7 @@ class TopicDataset(ds.Dataset):
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> TopicScan:
         """Return a scan of these columns, of the rows that match `filter`. Other options change no row."""
-        return TopicScan(self, list(columns or COLUMNS), filter)
+        return TopicScan(self, list(columns or self.schema.names), filter)
 
     def batches(self, columns: Sequence[str], filter: Any) -> Iterator[Any]:
         """Yield Arrow batches with these columns, of rows that match `filter`."""

@@ -9,6 +9,7 @@ objects.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +49,9 @@ _WORD = re.compile(r"\w+")
 # A name as DuckDB writes it, with its schema: words, and parts in quotes.
 _TABLE = re.compile(r'(?:"(?:[^"]|"")*"|[^" ])+')
 
+# What a statement that keeps rows has them from.
+_INNER = re.compile(r"\s*(?:copy\s*\((.*)\)\s*to\b.*|create\s.*?\sas\s(.*))", re.IGNORECASE | re.DOTALL)
+
 log = logging.getLogger(__name__)
 
 
@@ -75,15 +79,15 @@ class TopicTables:
         self._is_binary = is_binary
         self._serializers = serializers or {}
         self._connection: Any = duckdb.connect()
-        self._parser: Any = duckdb.connect()
         self._datasets: dict[str, TopicDataset] = {}
+        # The rows of the last query, which the next one ends.
+        self._reader: Any = None
 
     def __enter__(self) -> TopicTables:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
-        self._parser.close()
 
     @property
     def datasets(self) -> Mapping[str, TopicDataset]:
@@ -95,11 +99,13 @@ class TopicTables:
 
         Raises InvalidOption for SQL that DuckDB does not take, UnknownTopic, KafkaError.
         """
-        self._begin(sql)
+        if self._reader is not None:
+            self._reader.close()  # DuckDB has one open result
+        self._guarded(lambda: self._begin(sql))
         result = self._guarded(lambda: self._connection.sql(sql))
         if result is None:  # of a statement that has no result
             return [], iter(())
-        reader = self._guarded(lambda: result.to_arrow_reader(RESULT_ROWS))
+        reader = self._reader = self._guarded(lambda: result.to_arrow_reader(RESULT_ROWS))
         whole = [str(each) in _WHOLE for each in result.types]
         return reader.schema.names, self._portions(reader, whole)
 
@@ -109,6 +115,10 @@ class TopicTables:
                 return reader.read_next_batch()
             except StopIteration:
                 return None
+            except pa.ArrowInvalid:
+                if reader is not self._reader:
+                    raise InvalidOption("a later query has ended this one: read its rows before") from None
+                raise
 
         while (batch := self._guarded(next_batch)) is not None:
             columns = [_plain(column, is_whole) for column, is_whole in zip(batch.columns, whole, strict=True)]
@@ -132,8 +142,7 @@ class TopicTables:
         """Begin a query: its topics are looked up as they are now, with the columns of their records."""
         for each in self._datasets.values():
             each.begin()
-        # DuckDB says `flights AS f`, and what a TABLESAMPLE takes.
-        named = {found[0] for name in self._named(sql) if (found := _TABLE.match(name))}
+        named = self._named(sql)
         own = self._own_views(sql)
         brokers = self._brokers
         topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
@@ -157,16 +166,18 @@ class TopicTables:
             raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
         if len(statements) != 1:
             raise InvalidOption(f"give one statement of SQL, not {len(statements)}")
+        # The statement's own tree tells the names without looking for the tables. It is there for queries alone.
+        for text in (sql, *filter(None, found.groups() if (found := _INNER.fullmatch(sql)) else ())):
+            ((tree,),) = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
+            if (parsed := json.loads(tree)).get("statements"):
+                return _tables_in(parsed["statements"], text)
         try:
-            # Without views of its own: DuckDB would name what stands behind them.
-            return self._parser.get_table_names(sql, qualified=True)
-        except duckdb.Error:
-            pass
-        try:
-            return self._connection.get_table_names(sql, qualified=True)
+            # DuckDB says `flights AS f`, and what a TABLESAMPLE takes.
+            named = self._connection.get_table_names(sql, qualified=True)
         except duckdb.Error as error:
             hint = "; topics cannot be written by SQL" if statements[0].type.name in _CHANGES else ""
             raise InvalidOption(_first_lines(str(error)) + hint) from None
+        return {found[0] for name in named if (found := _TABLE.match(name))}
 
     def _own_views(self, sql: str) -> set[str]:
         """Return the words of `sql` that are views of DuckDB: a topic of that name takes the place of one."""
@@ -231,6 +242,25 @@ def _bounded(kinds: dict[str, Any], dataset: TopicDataset) -> Fields | None:
         log.warning(text, dataset.topic, MAX_FIELDS, len(kinds))
     names = list(kinds)[:MAX_FIELDS]
     return JsonFields({name: kinds[name] for name in names}) if names else None
+
+
+def _tables_in(statements: Any, sql: str) -> set[str]:
+    """Return the tables that a tree of DuckDB names, as the text of the query has them: with quotes or without."""
+    tables: list[dict[str, Any]] = []
+    own, left, text = set[str](), [statements], sql.encode()
+    while left:
+        each = left.pop()
+        if isinstance(each, dict):
+            own |= {entry["key"].lower() for entry in (each.get("cte_map") or {}).get("map", ())}
+            tables += [each] if each.get("type") == "BASE_TABLE" and each["table_name"] else []
+        left += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    named = set[str]()
+    for each in tables:
+        path, first = each["qualified_name"]["path"], text[each["query_location"] :][:1]
+        if first == b"'" or (len(path) == 1 and path[0].lower() in own):
+            continue  # a file, or a part of the query itself
+        named.add(".".join(path) if len(path) > 1 or first != b'"' else quoted(path[0]))
+    return named
 
 
 def _topic_of(name: str, sql: str, topics: Sequence[str]) -> str | None:

@@ -92,6 +92,33 @@ def test_names_are_those_of_duckdb(address: str) -> None:
             using.run('select * from "Cases" a, "cases" b')
 
 
+def test_every_form_of_a_query_reaches_a_topic(address: str, tmp_path: Any) -> None:
+    fill(address, "forms", {"i": 1, "j": "x"}, {"i": 2, "j": "y"})
+    (tmp_path / "more.csv").write_text("i,k\n1,one\n2,two\n")
+    with tables(address) as using:
+        assert len(rows(using, "from forms")) == len(rows(using, "select * from forms")) == 2
+        assert rows(using, "select a.i from forms a join forms b using (i) where b.i = 2") == [(2,)]
+        joined = f"select j, k from forms join '{tmp_path}/more.csv' using (i) order by 1"
+        assert rows(using, joined) == [("x", "one"), ("y", "two")]
+        assert rows(using, "select columns('^i$') from forms order by 1") == [(1,), (2,)]
+        rows(using, f"copy (select * from forms natural join (select 1 as i)) to '{tmp_path}/out.parquet'")
+        assert rows(using, f"select j from '{tmp_path}/out.parquet'") == [("x",)]
+        assert "i" in {row[0] for row in rows(using, "summarize forms")}
+        rows(using, "create table kept as select i from forms")
+        assert rows(using, "select count(*) from kept join forms using (i)") == [(2,)]
+        assert rows(using, "with forms as (select 5 as i) select i from forms") == [(5,)]
+
+
+def test_a_query_ends_the_one_before(address: str) -> None:
+    fill(address, "ended", *({"i": number} for number in range(5_000)))
+    with tables(address) as using:
+        _, portions = using.run("select i from ended")
+        next(portions)
+        assert rows(using, "select count(*) from ended") == [(5_000,)]
+        with pytest.raises(InvalidOption, match="a later query has ended this one"):
+            next(portions)
+
+
 def test_whole_numbers_of_any_size_come_through(address: str) -> None:
     large = [2**63, 2**64 - 1, -(2**63), 5]
     fill(address, "large", *({"a": each, "b": 1} for each in large))
