@@ -2,7 +2,7 @@
 
 Contents are checked by the schema on both sides: `pip install 'odradek[json-schema]'`. Nothing is fetched for a `$ref`:
 it leads into the schema, or into what the registry knows as its references. Patterns are those of RE2, as in the
-registry: whoever may register a schema could stop its readers by one that backtracks.
+registry: a client that may register a schema could stop its readers by one that backtracks.
 """
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
