@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -45,6 +46,24 @@ def test_retention_can_be_applied_now(kafka: LocalKafka) -> None:
     assert (len(kafka.records("t")), len(kafka.records("u"))) == (0, 1)
     kafka.apply_retention()
     assert kafka.records("u") == []
+
+
+def test_retention_takes_whole_segments_as_that_of_a_real_broker(kafka: LocalKafka) -> None:
+    """What it leaves was compared with Kafka 4.3.1."""
+    hour_ms, now_ms = 3_600_000, int(time.time() * 1000)
+    old, older, young = (now_ms - 2 * hour_ms, now_ms - 8 * 24 * hour_ms, now_ms)
+    # A young record keeps its segment, whatever is in it; the roll of segment.ms (7 days) ends one before the next.
+    for name, times, kept in (
+        ("one-segment", [old, young], 2),
+        ("two-segments", [older, young], 1),
+        ("young-first", [young, older], 2),
+        ("all-old", [old, old], 0),
+    ):
+        kafka.create_topic(name, config={"retention.ms": hour_ms})
+        for timestamp in times:
+            kafka.put(name, [Record("v", timestamp=timestamp)])
+        kafka.apply_retention(name)
+        assert len(kafka.records(name)) == kept, name
 
 
 def test_a_silent_member_is_gone_after_its_session(kafka: LocalKafka, kafka_clock: LocalKafka) -> None:
