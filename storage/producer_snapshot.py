@@ -7,8 +7,9 @@ Big-endian:
     | coordinator epoch int32 | first offset of the open transaction int64, -1 if none
 
 Kafka writes one entry for each producer, its last batch. Odradek writes an entry for each remembered batch, oldest
-first. Kafka keeps the last entry that it reads of a producer, so it finds what it would have written. A restart of
-Odradek forgets no batch that a client may still send again.
+first, and before them one without a batch for the last marker, with its timestamp. Kafka keeps the last entry that it
+reads of a producer, so it finds what it would have written. A restart of Odradek forgets no batch that a client may
+still send again, and no marker by which a transaction is known.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _VERSION = 1
 _HEAD = Struct(">hI")
 _COUNT = Struct(">i")
 _ENTRY = Struct(">qhiqiqiq")
+_NO_BATCH = WrittenBatch(NONE, NONE, 0, NONE)
 
 
 def encode(states: ProducerStates) -> bytes:
@@ -37,7 +39,11 @@ def encode(states: ProducerStates) -> bytes:
     entries: list[bytes] = []
     for producer_id, producer in states.items():
         tail = producer.coordinator_epoch, producer.current_txn_first_offset
-        batches = producer.batches or [WrittenBatch(NONE, NONE, 0, NONE)]
+        marker_ms, batches = producer.last_marker_ms, producer.batches
+        if not batches and marker_ms != producer.last_timestamp_ms:
+            batches = [_NO_BATCH]
+        if marker_ms != NONE or not batches:
+            batches.insert(0, _NO_BATCH._replace(timestamp_ms=marker_ms))
         # As in Kafka, the timestamp of the last batch says when the producer was heard last.
         last = batches[-1]._replace(timestamp_ms=producer.last_timestamp_ms)
         for each in (*batches[:-1], last):

@@ -91,8 +91,8 @@ class Producer:
     last_timestamp_ms: int = NONE
     coordinator_epoch: int = NONE
     current_txn_first_offset: int = NONE
-    # The time of its last marker. NONE: none was written or replayed since the log was opened.
-    last_marker_ms: int = field(default=NONE, compare=False)
+    # The timestamp of its last marker.
+    last_marker_ms: int = NONE
     # Invariant: the newest of `window`, _NOTHING where that is empty.
     last: _Kept = _NOTHING
     # Invariant: all of the current epoch, oldest first, none missing in between, at most five. A deque would be
@@ -303,10 +303,14 @@ class ProducerStates:
     def restore(
         self, producer_id: int, epoch: int, batch: WrittenBatch, coordinator_epoch: int, current_txn_first_offset: int
     ) -> None:
-        """Take over one entry of a snapshot; those of one producer come oldest first."""
+        """Take over one entry of a snapshot; those of one producer come oldest first.
+
+        A first one without a batch has the timestamp of the last marker.
+        """
         producer = self._producers.get(producer_id)
         if producer is None or producer.epoch != epoch:
-            producer = self._add(producer_id, Producer(epoch))
+            marker_ms = batch.timestamp_ms if batch.last_offset < 0 else NONE
+            producer = self._add(producer_id, Producer(epoch, last_marker_ms=marker_ms))
         producer.last_timestamp_ms = batch.timestamp_ms
         producer.coordinator_epoch = coordinator_epoch
         producer.current_txn_first_offset = current_txn_first_offset

@@ -215,20 +215,21 @@ class Partition(PartitionState):
         return appended
 
     def append_marker(
-        self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int, decided_ms: int = 0
+        self, producer_id: int, producer_epoch: int, marker: Marker, transaction_version: int, time_ms: int = 0
     ) -> Appended:
         """End the producer's transaction in this partition. The marker is written even if there is none.
 
-        Its time is not before `decided_ms`, the time of the decision.
+        Its timestamp is `time_ms` if that is given.
 
         Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
         self.check_leading()
         self.marker_watch.note_marker(producer_id)
         self.log.producers.check_marker(producer_id, producer_epoch, marker.coordinator_epoch, transaction_version)
-        now_ms = max(self._clock.now_ms(), decided_ms)
+        now_ms = self._clock.now_ms()
+        time_ms = time_ms or now_ms
         records = bytearray(
-            encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=now_ms)
+            encode_marker(marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=time_ms)
         )
         appended = self._write(memoryview(records), batch.read_header(records), now_ms, marker)
         self._leave_out(1, len(records))

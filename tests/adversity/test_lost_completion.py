@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.transactions.records import decode_record
 from odradek.broker.coordination.transactions.states import TransactionState
+from odradek.broker.topics.partition import Partition
 from odradek.protocol.records import batch
+from odradek.storage import checkpoints
 from odradek.tests.adversity.test_transaction_crashes import (
+    ALL,
     BEFORE,
     OldWriter,
     Seen,
@@ -20,6 +24,7 @@ from odradek.tests.adversity.test_transaction_crashes import (
     goes_on,
     see,
 )
+from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw
 
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
@@ -81,3 +86,58 @@ async def test_what_the_decision_means_is_committed_where_its_marker_is_lost_too
     async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
         await at_rest(raw)
         assert await see(raw) == Seen([b"before"] * 2, [b"before"] * 2, 2)
+
+
+async def test_a_commit_survives_a_clock_that_was_set_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The marker of the transaction before has a later time than the decision that is found."""
+    clock, append_marker = FakeClock(), Partition.append_marker
+
+    def append_ahead(*given: Any) -> Any:
+        clock.advance(3_600_000)
+        try:
+            return append_marker(*given)
+        finally:
+            clock.advance(-3_600_000)
+
+    monkeypatch.setattr(Partition, "append_marker", append_ahead)
+    async with (
+        Broker(config_of(tmp_path / "whole", ""), clock=clock) as broker,
+        await Raw.connect(broker.address) as raw,
+    ):
+        assert (await raw.create_topic("t", 2)).error_code == 0
+        writer = OldWriter(raw)
+        await writer.begin()
+        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
+        await at_rest(raw)
+        await writer.take(writer.steps(b"a", b"b", 2, "commit"))
+        await at_rest(raw)
+        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+    forget_completion(tmp_path / "cut" / STATE_LOG, number=2)
+    for index in (0, 1):
+        forget_last_batch(max((tmp_path / "cut" / f"t-{index}").glob("*.log")))
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        await at_rest(raw)
+        assert await see(raw) == ALL
+
+
+async def test_a_snapshot_of_the_producers_keeps_the_marker(tmp_path: Path) -> None:
+    """A segment begins between the marker and the next transaction: a start reads no batch before it."""
+    async with Broker(config_of(tmp_path / "whole", "")) as broker, await Raw.connect(broker.address) as raw:
+        assert (await raw.create_topic("t", 2)).error_code == 0
+        writer = OldWriter(raw)
+        await writer.begin()
+        await writer.take(writer.steps(b"before", b"before", 1, "commit"))
+        await at_rest(raw)
+        for index in (0, 1):
+            partition = broker.services.topics.partition("t", index)
+            assert partition is not None
+            partition.log.roll(broker.clock.now_ms())
+            await broker.services.flusher.flush(partition)
+        await writer.take(writer.steps(b"a", b"b", 2, "commit")[:-1])
+        shutil.copytree(tmp_path / "whole", tmp_path / "cut", ignore=shutil.ignore_patterns("*.tmp"))
+    points = {("t", index): 2 for index in (0, 1)}
+    checkpoints.write_offsets(tmp_path / "cut" / checkpoints.RECOVERY_POINT, points)
+    forget_completion(tmp_path / "cut" / STATE_LOG)
+    async with Broker(config_of(tmp_path / "cut", "")) as broker, await Raw.connect(broker.address) as raw:
+        await at_rest(raw)
+        assert await see(raw) == BEFORE

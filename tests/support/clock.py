@@ -24,3 +24,13 @@ class FakeClock(Clock):
     def advance(self, by_ms: int) -> None:
         """Move the clock forward."""
         self.time_ms += by_ms
+
+
+class SkewedClock(Clock):
+    """The clock of a machine that is ahead of others, or behind."""
+
+    def __init__(self, ahead_ms: int) -> None:
+        self._ahead_ms = ahead_ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._ahead_ms

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.clock import Clock
 from odradek.broker.topics.partition import Partition
 from odradek.protocol import codec, frame
 from odradek.protocol.apis import ApiKey
@@ -143,8 +144,9 @@ class HandCluster:
         self.controller_epoch = 1
         # Where others are told that a broker is, if that is not its own address.
         self.addresses: dict[int, tuple[str, int]] = {}
-        # The disks of brokers that have one of their own.
+        # The disks of brokers that have one of their own, and the clocks of those that are ahead or behind.
         self.disks: dict[int, Disk] = {}
+        self.clocks: dict[int, Clock] = {}
         base = BrokerConfig(
             listeners=("PLAINTEXT://127.0.0.1:0",),
             group_initial_rebalance_delay_ms=0,
@@ -178,7 +180,8 @@ class HandCluster:
 
     async def start(self, node: int) -> Broker:
         """Start a broker, on the port that it had."""
-        broker = Broker(self.configs[node], clustered=True, disk=self.disks.get(node, DISK))
+        disk = self.disks.get(node, DISK)
+        broker = Broker(self.configs[node], clustered=True, disk=disk, clock=self.clocks.get(node))
         await broker.start()
         # No producer id may be given out twice. ZooKeeper sees to that in a cluster.
         broker.services.metadata.skip_producer_ids(node * 1_000_000)

@@ -42,7 +42,7 @@ class TransactionEnd(NamedTuple):
     transaction_version: int
     # Whether the marker is written once it is on disk, whatever the topic's configs say.
     durable: bool = False
-    # The time of the decision. Invariant: after that of every other record of the transactional id.
+    # The time in the record of the decision. No other record of the transactional id has it.
     decided_ms: int = 0
     # Whether a start found the decision in the log.
     is_found: bool = False
@@ -126,7 +126,7 @@ class MarkerWriter:
             # The load might miss the marker, or the groups the end of their transaction.
             why = f"the groups of {partition.topic}-{partition.index} are being loaded"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, why)
-        if end.is_found:
+        if end.is_found and partition.replication is None:
             end = _end_of_lost(partition, end) or end
         return self._append(partition, end)
 
@@ -136,7 +136,9 @@ class MarkerWriter:
         if partition.replication is not None:
             # It would wait for the followers, and the other markers of its request with it.
             partition.replication.check_min_isr()
-        partition.append_marker(end.producer_id, end.producer_epoch, marker, version, end.decided_ms)
+        # Alone, the decision gives its marker its time, by which a start after a power cut knows it.
+        time_ms = end.decided_ms if partition.replication is None else 0
+        partition.append_marker(end.producer_id, end.producer_epoch, marker, version, time_ms)
         if end.durable or partition.must_flush or partition.replication is not None:
             reign, offset = partition.reign, partition.log.log_end_offset
             return asyncio.ensure_future(self._commit(partition, end, reign, offset))
@@ -157,10 +159,13 @@ class MarkerWriter:
 def _end_of_lost(partition: Partition, end: TransactionEnd) -> TransactionEnd | None:
     """Return the abort of a transaction that the coordinator has lost; None if the one that `end` means may be open.
 
-    A power cut may lose the record that a transaction has ended, and the record of the next one, but not the batches of
-    the next one. Nobody can commit that one any more. The end before it has its marker here: in version 2 the next one
-    has the epoch of that marker, in version 1 that marker is not older than the decision. The abort raises the epoch of
-    version 1, because the producer believes that its transaction is open.
+    A power cut of a broker that is alone may lose the record that a transaction has ended, and the record of the next
+    one, but not the batches of the next one. Nobody can commit that one any more. The end before it has its marker
+    here: in version 2 the next one has the epoch of that marker, in version 1 that marker has the time of the decision
+    (a name for it: no two times are put in order, for a clock may be set back). The abort raises the epoch of version
+    1, because the producer believes that its transaction is open.
+
+    In a cluster a record of the coordinator that others have relied on is on every replica in the ISR.
     """
     producer = partition.log.producers.with_open_transaction(end.producer_id)
     if producer is None:
@@ -169,7 +174,7 @@ def _end_of_lost(partition: Partition, end: TransactionEnd) -> TransactionEnd | 
     if end.transaction_version >= RAISES_EPOCH:
         is_next = epoch >= end.producer_epoch
     else:
-        is_next = producer.last_marker_ms >= end.decided_ms
+        is_next = producer.last_marker_ms == end.decided_ms
         epoch = min(epoch + 1, MAX_EPOCH)
     if not is_next:
         return None

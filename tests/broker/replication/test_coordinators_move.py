@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from odradek.broker.coordination.partition_hash import partition_for
+from odradek.broker.replication.remote_markers import RemoteMarkers
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.errors import ErrorCode
+from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.protocol.messages.end_txn import EndTxnRequest
@@ -31,6 +32,7 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from odradek.tests.support.clock import SkewedClock
 from odradek.tests.support.hand_cluster import HandCluster, until
 from odradek.tests.support.raw import batch_of
 
@@ -223,6 +225,36 @@ async def test_an_open_transaction_outlives_the_leaders_of_its_partition_and_of_
     stable, records = await read(cluster, 3, "a")
     assert stable == 3
     assert b"one" in records and b"two" in records
+
+
+@pytest.mark.parametrize("ahead_ms", [3_600_000, -3_600_000, 0], ids=["ahead", "behind", "equal"])
+async def test_a_commit_outlives_its_coordinator_whatever_the_clocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead_ms: int
+) -> None:
+    """The next coordinator leads the partition, and its clock has dated the marker of the transaction before."""
+    cluster = HandCluster(tmp_path, replica_fetch_wait_max_ms=50)
+    cluster.clocks[2] = SkewedClock(ahead_ms)
+    async with cluster:
+        await lead_internal(cluster, TRANSACTIONS, 1)
+        await cluster.assign("a", leader=2)
+        producer = Producer(cluster, 1)
+        await producer.begin()
+        await producer.add("a")
+        assert await producer.send(2, "a", b"one") == 0
+        await producer.end(True)
+        await until(lambda: all_ended(cluster, "a"))
+        await producer.add("a")
+        assert await producer.send(2, "a", b"two") == 0
+        monkeypatch.setattr(RemoteMarkers, "_send", no_marker)
+        await producer.end(True)
+        await lead_internal(cluster, TRANSACTIONS, 2)
+        await until(lambda: all_ended(cluster, "a"))
+        assert cluster.partition(2, "a").last_stable_offset >= 4
+        assert not any(each.aborted.entries() for each in cluster.partition(2, "a").log.segments)
+
+
+async def no_marker(*_: object) -> None:
+    raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the leader cannot be reached")
 
 
 async def test_markers_wait_for_a_leader_that_is_not_there(cluster: HandCluster) -> None:
