@@ -102,6 +102,13 @@ class CoordinatorTable:
         doc="Reject a transactional batch of an older client if its partition was not added to the transaction. "
             "Without this check, a late batch can block the partition's readers until someone aborts it by hand.")
 
+    add_partitions_to_txn_retry_backoff_ms: int = define(INT, 20, low=1,
+        doc="How long a leader waits before it asks the coordinator on another broker again to add a partition to a "
+            "transaction, while the producer's last one ends.")
+    add_partitions_to_txn_retry_backoff_max_ms: int = define(INT, 100, low=0,
+        doc="How long a request about a transaction waits at most for the end of the producer's last one, before the "
+            "producer is told to try again.")
+
     # -- Producers
     producer_id_expiration_ms: int = define(INT, LogConfig().producer_id_expiration_ms, low=1, dynamic=True,
         doc="How long the sequence numbers of a silent producer are kept.")

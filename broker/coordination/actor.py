@@ -3,6 +3,9 @@
 The machine is pure. It says what to append, whom to answer and which timers to set; the actor does it. Records take
 effect, and the rest of their outcome follows, once they are committed. Meanwhile events wait in the inbox, so that the
 machine never sees a state that may not last.
+
+A request that comes too early for the present state is put off until a record changes that, for as long as the machine
+allows. Then it goes before those that came later.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ...protocol.errors import EncodeError, ErrorCode, KafkaError
 from .alarms import Alarms
-from .interfaces import Clock, StateLog, Timers, TopicPartition
+from .interfaces import Clock, StateLog, TimerHandle, Timers, TopicPartition
 from .outcome import Outcome, SetTimer
 
 StateT = TypeVar("StateT")
@@ -49,6 +52,8 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     locks: Callable[[OutcomeT], bool] = lambda _: True
     # Whether this event must wait for all appends, even for one that does not lock.
     waits: Callable[[EventT], bool] = lambda _: False
+    # How many milliseconds a request with this outcome may be put off before it is answered so.
+    patience_ms: Callable[[StateT, OutcomeT], int] = lambda *_: 0
 
 
 class Runtime(NamedTuple):
@@ -63,6 +68,15 @@ class Runtime(NamedTuple):
     forget: Callable[[Actor[Any, Any, Any]], None]
 
 
+@dataclass(slots=True, eq=False)
+class PutOff(Generic[EventT, OutcomeT]):
+    """A request that came too early, what it is answered if it waits in vain, and the timer until then."""
+
+    event: EventT
+    outcome: OutcomeT
+    timer: TimerHandle | None = None
+
+
 class Actor(Generic[StateT, EventT, OutcomeT]):
     """One group or transactional id (`key`), its inbox and its timers."""
 
@@ -74,6 +88,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         "_inbox",
         "_locked",
         "_machine",
+        "_put_off",
         "_runtime",
         "key",
         "partition",
@@ -91,6 +106,8 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
         self._runtime = runtime
         # Bounded: each connection has one request under way, and a machine has few timers.
         self._inbox: deque[EventT] = deque()
+        # Bounded as the inbox is. In the order in which they came.
+        self._put_off: list[PutOff[EventT, OutcomeT]] = []
         self._alarms: Alarms[EventT] = Alarms(runtime.timers, runtime.clock, self.feed)
         # How many appends are neither committed nor failed yet.
         self._appending = 0
@@ -130,6 +147,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             return
         self._closed = True
         self._alarms.cancel_all()
+        self._take_up()
         inbox, self._inbox = self._inbox, deque()
         for event in inbox:
             self._machine.reject(event, ErrorCode.NOT_COORDINATOR)
@@ -166,8 +184,32 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             return
         if outcome.records:
             self._append(outcome)
-        else:
+        elif not self._may_put_off(event, outcome):
             self._release(outcome)
+
+    def _may_put_off(self, event: EventT, outcome: OutcomeT) -> bool:
+        """Keep a request that came too early, if the machine has patience with it."""
+        patience_ms = self._machine.patience_ms(self.state, outcome)
+        if patience_ms <= 0:
+            return False
+        early = PutOff[EventT, OutcomeT](event, outcome)
+
+        def give_up() -> None:
+            if early in self._put_off:
+                self._put_off.remove(early)
+                self._release(outcome)
+
+        early.timer = self._runtime.timers.at(self._runtime.clock.monotonic_ms() + patience_ms, give_up)
+        self._put_off.append(early)
+        return True
+
+    def _take_up(self) -> None:
+        """Let what was put off go before the events that came later."""
+        put_off, self._put_off = self._put_off, []
+        for early in reversed(put_off):
+            if early.timer is not None:
+                early.timer.cancel()
+            self._inbox.appendleft(early.event)
 
     # -- The log
 
@@ -201,6 +243,7 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             for record in outcome.records:
                 self._machine.apply(self.state, record)
             self._release(outcome)
+            self._take_up()
         self._drain()
 
     def _fail(self, outcome: OutcomeT, error: ErrorCode) -> None:

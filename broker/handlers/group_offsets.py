@@ -17,9 +17,9 @@ from ...protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommit
 from ...protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ..coordination.calls import Eventual
+from ..coordination.transactions.verification import OffsetsVerification
 from ..network.request import RequestContext
 from ..services import Services
-from ..topics.partition import Partition
 from ..topics.topic_names import OFFSETS_TOPIC
 from ..turns import LargeResponse
 
@@ -50,26 +50,31 @@ def txn_offset_commit(
     The group coordinator answers once the group's partition is part of the transaction. Versions 0-5 (2 leader epochs,
     3 members and generations, 4 TRANSACTION_ABORTABLE, 5 takes the group into the transaction).
     """
-    verification, version = services.verification, context.api_version
-    if services.replicas is not None:
-        index = services.groups.shards.partition_of(request.group_id)
-        partition = services.topics.partition(OFFSETS_TOPIC, index)
-        is_here = partition is not None and partition.not_leading is None
-        if partition is not None and is_here and verification.is_offset_commit_remote(request, index, version):
-            return asyncio.ensure_future(_commit_later(services, context, request, partition))
-    return services.groups.commit_in_transaction(context, request, verification.of_offsets(request, version))
+    verify = services.verification.of_offsets(request, context.api_version)
+    response = services.groups.commit_in_transaction(context, request, verify)
+    if isinstance(response, asyncio.Future) or verify.is_late:
+        return asyncio.ensure_future(_commit_later(services, context, request, verify, response))
+    return response
 
 
 async def _commit_later(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, partition: Partition
+    services: Services,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    verify: OffsetsVerification,
+    response: Eventual[TxnOffsetCommitResponse],
 ) -> TxnOffsetCommitResponse:
-    """Commit with the word of a transaction coordinator on another broker."""
+    """Return the response; where the word of the transaction coordinator came too late for the commit, commit again."""
 
     async def commit(verify: Callable[[int], ErrorCode]) -> TxnOffsetCommitResponse:
         response = services.groups.commit_in_transaction(context, request, verify)
         return await response if isinstance(response, asyncio.Future) else response
 
-    return await services.verification.commit_with_remote(request, partition, context.api_version, commit)
+    refused = await response if isinstance(response, asyncio.Future) else response
+    partition = services.topics.partition(OFFSETS_TOPIC, services.groups.shards.partition_of(request.group_id))
+    if not verify.is_late or partition is None:
+        return refused
+    return await services.verification.commit_later(request, partition, context.api_version, commit)
 
 
 async def describe_share_group_offsets(

@@ -31,7 +31,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import uuid_to_text
 from ...protocol.records.batch import BatchHeader
-from ..coordination.transactions.verification import RemoteCoordinator
+from ..coordination.transactions.verification import LateWord
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
 from ..topics.disk_reads import warm_up
@@ -87,7 +87,7 @@ class _Round:
         self.verify: VerifyTransaction | None = None
         if request.transactional_id is not None:
             self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
-        # Batches that wait for a thread, or for a transaction coordinator on another broker, before they are appended:
+        # Batches that wait for a thread, or for the word of a transaction coordinator, before they are appended:
         # (partition, its result, records to keep).
         self.deferred: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
         # Partitions whose append is acknowledged after an fsync, with their results.
@@ -132,7 +132,7 @@ def _append(work: _Round, data: TopicProduceData, sent: PartitionProduceData) ->
             partition.replication.check_min_isr()
         try:
             appended = partition.append(records, version, work.verify)  # type: ignore[arg-type]
-        except (ColdLog, LargeBatch, RemoteCoordinator):
+        except (ColdLog, LargeBatch, LateWord):
             work.deferred.append((partition, result, work.context.connection.keep(records)))
             return result
         _acknowledge(work, partition, result, appended)
@@ -176,13 +176,13 @@ async def _append_verified(
     """Append a batch, with the word of its transaction's coordinator. Raises KafkaError."""
     try:
         return append(work.verify)
-    except RemoteCoordinator as remote:
+    except LateWord as late:
         may_write, version = partial(append, _is_verified), work.context.api_version
-        return await work.services.verification.verify_remotely(remote, partition, version, may_write)
+        return await work.services.verification.verify_later(late, partition, version, may_write)
 
 
 def _is_verified(partition: Partition, header: BatchHeader) -> None:
-    """Accept a batch that the coordinator on another broker has just verified."""
+    """Accept a batch that its coordinator has just verified."""
 
 
 def _acknowledge(work: _Round, partition: Partition, result: PartitionProduceResponse, appended: Appended) -> None:

@@ -382,7 +382,7 @@ class Sender:
             accumulator.split(batch, now_ms)
         elif error.retriable or isinstance(error, AuthenticationFailed) or self._lacks_predecessor(queue, batch, error):
             # A password may be changed again, on one broker after the other: records wait as for a lost connection.
-            pause_ms = self._cluster.backoff.pause_ms(batch.attempts)
+            pause_ms = self._pause_ms(error, batch.attempts)
             _log.debug("%s-%d: a batch goes again in %d ms: %s", *batch.partition, pause_ms, error)
             self._counts.retried(batch)
             self._note_failure(batch, error)
@@ -390,6 +390,11 @@ class Sender:
             accumulator.fail_unrepeatable(queue)
         else:
             accumulator.fail(batch, error)
+
+    def _pause_ms(self, error: KafkaError, failures: int) -> float:
+        if self.transactions is not None:
+            return self.transactions.pause_ms(error, failures)
+        return self._cluster.backoff.pause_ms(failures)
 
     def _hold(self, queue: PartitionQueue, error: KafkaError) -> None:
         """Note why a queue cannot be sent now."""

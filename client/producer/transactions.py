@@ -243,11 +243,15 @@ class Transactions:
                 continue
             self._cluster.retries.failed(self, error)
             failures += 1
-            concurrent = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
-            backoff = self._concurrent_backoff if concurrent else self._cluster.backoff
-            await asyncio.sleep(backoff.pause_ms(failures) / 1000)
+            await asyncio.sleep(self.pause_ms(error, failures) / 1000)
         self._cluster.retries.done(self)
         self._notify()
+
+    def pause_ms(self, error: KafkaError, failures: int) -> float:
+        """Return the pause after so many failures, the last of them this error."""
+        concurrent = error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+        backoff = self._concurrent_backoff if concurrent else self._cluster.backoff
+        return backoff.pause_ms(failures)
 
     async def _attempt(self, action: Action) -> KafkaError | None:
         """Send the request of an action once. Return the error after which it is to be tried again, if any."""

@@ -10,13 +10,14 @@ offsets and records in transactions. `check` holds after every event:
 - a member that was told its assignment keeps it: no move of the coordinator costs it its membership.
 
 At the end the group is stable, and every transaction is whole: its two data partitions agree with what the producer
-was told. `bug` plants a mistake.
+was told. Each broker has a clock of its own, ahead of the others or behind. `bug` plants a mistake.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -32,14 +33,19 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support import simulated_clients as clients
 from odradek.tests.support.memory_persister import MemoryPersister
 from odradek.tests.support.replica_simulation import STEPS, Node, Simulation
+from odradek.tests.support.simulated_partition import DataPartitions
 
 BUGS = (
     "answer before the ISR has it",
     "do not load",
     "load up to the high watermark",
     "keep what was loaded before",
+    "tell transactions apart by clocks",
 )
-CALM_MS = 1_500
+START_MS = 1_700_000_000_000
+# How far the clocks of brokers are ahead.
+SKEWS_MS = (0, 5, -5, 300, -300, 3_600_000, -3_600_000)
+CALM_MS = 5_000
 
 _quiet = logging.getLogger("odradek.tests.simulation")
 _quiet.disabled = True
@@ -148,6 +154,7 @@ class Configs:
     offsets_retention_minutes = 10_000
     offsets_retention_check_interval_ms = 10_000_000
     transaction_max_timeout_ms = 1_000_000
+    add_partitions_to_txn_retry_backoff_max_ms = 20
     transactional_id_expiration_ms = 100_000_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms = 10_000_000
     transaction_remove_expired_transaction_cleanup_interval_ms = 10_000_000
@@ -186,6 +193,7 @@ class Coordinators:
 
     def __init__(self, simulation: CoordinatorSimulation, node: Node) -> None:
         self._simulation = simulation
+        self._node = node
         self.is_alive = True
         config, topics = Configs(), Topics()
         self.groups = GroupCoordinator(
@@ -217,7 +225,7 @@ class Coordinators:
     # -- The clock and the timers
 
     def now_ms(self) -> int:
-        return self._simulation.now_ms
+        return self._simulation.clock_of(self._node.id)
 
     def monotonic_ms(self) -> int:
         return self._simulation.now_ms
@@ -252,7 +260,7 @@ class Coordinators:
             if not future.done() and self.is_alive:
                 future.set_exception(error) if error is not None else future.set_result(None)
 
-        self._simulation.mark(topic, index, end, done)
+        self._simulation.mark(self._node, topic, index, end, done)
         return future
 
 
@@ -263,10 +271,15 @@ class CoordinatorSimulation(Simulation):
         self._ids = 0
         self.coordinators: dict[int, Coordinators] = {}
         super().__init__(seed, bug, nodes, min_isr)
-        # Data partitions, which are simple: what is under test is who writes markers into them.
-        self.data = {("data", index): clients.DataPartition() for index in range(2)}
+        self._skews_ms = dict(zip(self.nodes, random.Random(seed).choices(SKEWS_MS, k=nodes), strict=True))
+        self.data = DataPartitions([1, 2], self.clock_of, by_clocks=bug == "tell transactions apart by clocks")
         self.members = [clients.Member(self, number) for number in range(2)]
-        self.producer = clients.TransactionalProducer(self)
+        self.producer = clients.TransactionalProducer(self, "x", 0, commits_offsets=True)
+        # They have short transactions, so that many end while a coordinator moves.
+        self.quick_producers = [
+            clients.TransactionalProducer(self, name, 1_000 * number, commits_offsets=False)
+            for number, name in enumerate("yz", 1)
+        ]
         self.share_leader = clients.ShareLeader(self)
         # Topic partition -> the highest offset of which a client was told that it is committed.
         self.told: dict[tuple[str, int], int] = {}
@@ -274,10 +287,11 @@ class CoordinatorSimulation(Simulation):
 
     async def play(self) -> None:
         """Let faults and messages come by chance, then let the network be calm, and see that all is whole."""
-        for _ in range(2 * STEPS):
+        for _ in range(4 * STEPS):
             await self._turn()
         self._is_calm = True
-        self.producer.is_over = True
+        for each in (self.producer, *self.quick_producers):
+            each.is_over = True
         for node in self.nodes.values():
             if not node.alive:
                 self._restart(node)
@@ -335,15 +349,30 @@ class CoordinatorSimulation(Simulation):
         if coordinators.is_alive:
             self._send(lambda: answer(response), most=1)
 
-    def mark(self, topic: str, index: int, end: TransactionEnd, done: Callable[[KafkaError | None], None]) -> None:
+    def clock_of(self, node: int) -> int:
+        """Return what a broker takes for the time."""
+        return START_MS + self.now_ms + self._skews_ms[node]
+
+    def mark(
+        self, sender: Node, topic: str, index: int, end: TransactionEnd, done: Callable[[KafkaError | None], None]
+    ) -> None:
         """Write a marker: into a data partition, or into the replicated log if it is that of the group's offsets."""
 
-        def arrive() -> None:
-            error = self.data[topic, index].mark(end)
+        def written(writing: asyncio.Task[None]) -> None:
+            error: Any = writing.exception()
             self._send(lambda: done(error), most=1)
 
+        def arrive(end: TransactionEnd) -> None:
+            asyncio.ensure_future(self.data.mark(index, end)).add_done_callback(written)
+
         if topic != OFFSETS_TOPIC:
-            self._send(arrive, most=1)
+            if self.data.all[index].leader == sender.id:
+                arrive(end)
+            else:
+                # What crosses the wire, after those of other transactions: meanwhile the coordinator may move.
+                told = TransactionEnd(*end[:5])
+                late_ms = 0 if self._is_calm else self.chance.choice((0, 90))
+                self.later(late_ms, lambda: self._send(lambda: arrive(told), most=1))
             self.later(100, lambda: done(KafkaError(ErrorCode.NETWORK_EXCEPTION, "no response")))
             return
         node = self.nodes.get(self.state.leader)
@@ -457,15 +486,16 @@ class CoordinatorSimulation(Simulation):
         given = sorted(index for member in self.members for index in member.assignment or ())
         generations = {member.generation for member in self.members}
         self._require(given == [0, 1] and len(generations) == 1, f"the members have {given} in {generations}")
-        for place, partition in self.data.items():
-            self._require(not partition.open, f"{place} has an open transaction in the end")
-        one, other = (partition.ended for partition in self.data.values())
+        for partition in self.data.all:
+            self._require(not partition.is_open, f"partition {partition.index} has an open transaction in the end")
+        one, other = (partition.ended for partition in self.data.all)
         for number in one.keys() | other.keys():
             same = one.get(number) == other.get(number)
             self._require(same, f"transaction {number} is {one.get(number)} and {other.get(number)}")
-        for number, committed in self.producer.told.items():
-            outcome = one.get(number, False)
-            self._require(outcome == committed, f"the producer was told {committed} of transaction {number}")
-            if committed:
-                self.note_committed(("input", 0), number)
+        for producer in (self.producer, *self.quick_producers):
+            for number, committed in producer.told.items():
+                outcome = one.get(number, False)
+                self._require(outcome == committed, f"a producer was told {committed} of transaction {number}")
+                if committed and producer is self.producer:
+                    self.note_committed(("input", 0), number)
         self._check_coordinator()

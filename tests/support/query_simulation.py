@@ -48,6 +48,7 @@ Pair = tuple[bytes, bytes | None]
 @dataclass
 class Config:
     transaction_max_timeout_ms: int = 900_000
+    add_partitions_to_txn_retry_backoff_max_ms: int = 100
     transactional_id_expiration_ms: int = 7 * 24 * 3_600_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
@@ -308,7 +309,8 @@ class Simulation:
         who = transactional_id, producer_id, epoch
         for _ in range(200):
             index = number % 2
-            error = self.coordinator.verify(*who, "t", index, implicit=True)
+            word = self.coordinator.verify(*who, "t", index, implicit=True)
+            error = ErrorCode.CONCURRENT_TRANSACTIONS if isinstance(word, asyncio.Future) else word
             if error is ErrorCode.NONE:
                 if self.places.write(index, producer_id, epoch, number):
                     return

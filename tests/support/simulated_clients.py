@@ -19,7 +19,6 @@ from odradek.broker.coordination.share.persister import (
     ShareState,
     StateBatch,
 )
-from odradek.broker.coordination.transactions.markers import TransactionEnd
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
@@ -250,12 +249,16 @@ class Member(Client):
 
 
 class TransactionalProducer(Client):
-    """A producer with the transactional id `x`: each transaction writes two data partitions and commits an offset."""
+    """A producer with a transactional id: each transaction writes two data partitions, and may commit an offset."""
 
-    def __init__(self, simulation: CoordinatorSimulation) -> None:
+    def __init__(self, simulation: CoordinatorSimulation, name: str, number: int, *, commits_offsets: bool) -> None:
+        """Transactions are numbered from `number` on."""
         super().__init__(simulation)
+        self._name = name
         self.id = self.epoch = -1
-        self.number = 0
+        self.number = number
+        offsets = (self._add_offsets, self._commit_offset) if commits_offsets else ()
+        self._steps = (self._begin, self._add, self._write, *offsets, self._end)
         # Transaction -> whether it was committed, as far as the producer was told.
         self.told: dict[int, bool] = {}
         self.is_over = False
@@ -263,7 +266,7 @@ class TransactionalProducer(Client):
         self._commits = True
 
     def act(self) -> None:
-        (self._begin, self._add, self._write, self._add_offsets, self._commit_offset, self._end)[self._step]()
+        self._steps[self._step]()
 
     def _next(self, response_code: int) -> None:
         """Go on to the next step; after a fatal error, or now and then for no reason, begin as a new producer."""
@@ -276,7 +279,7 @@ class TransactionalProducer(Client):
         self.pause()
 
     def _begin(self) -> None:
-        request = InitProducerIdRequest("x", SESSION_MS)
+        request = InitProducerIdRequest(self._name, SESSION_MS)
 
         def answered(response: Any) -> None:
             self.id, self.epoch = response.producer_id, response.producer_epoch
@@ -293,7 +296,7 @@ class TransactionalProducer(Client):
         if self.is_over:
             return
         request = AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id="x",
+            v3_and_below_transactional_id=self._name,
             v3_and_below_producer_id=self.id,
             v3_and_below_producer_epoch=self.epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic("data", [0, 1])],
@@ -307,20 +310,20 @@ class TransactionalProducer(Client):
 
     def _write(self) -> None:
         """Both data partitions live all the time: what is under test are markers."""
-        for partition in self.simulation.data.values():
+        for partition in self.simulation.data.all:
             if not partition.write(self.id, self.epoch, self.number):
                 self._step = -1
         self._next(0)
 
     def _add_offsets(self) -> None:
-        request = AddOffsetsToTxnRequest("x", self.id, self.epoch, "g")
+        request = AddOffsetsToTxnRequest(self._name, self.id, self.epoch, "g")
         self.ask(
             lambda found: found.transactions.add_offsets(Context(3), request), lambda each: self._next(each.error_code)
         )
 
     def _commit_offset(self) -> None:
         topic = TxnOffsetCommitRequestTopic("input", [TxnOffsetCommitRequestPartition(0, self.number)])
-        request = TxnOffsetCommitRequest("x", "g", self.id, self.epoch, topics=[topic])
+        request = TxnOffsetCommitRequest(self._name, "g", self.id, self.epoch, topics=[topic])
 
         def handle(found: Coordinators) -> Any:
             return found.groups.commit_in_transaction(Context(3), request, lambda _: ErrorCode.NONE)
@@ -328,7 +331,7 @@ class TransactionalProducer(Client):
         self.ask(handle, lambda each: self._next(each.topics[0].partitions[0].error_code))
 
     def _end(self) -> None:
-        request = EndTxnRequest("x", self.id, self.epoch, self._commits)
+        request = EndTxnRequest(self._name, self.id, self.epoch, self._commits)
 
         def answered(response: Any) -> None:
             if not response.error_code:
@@ -340,39 +343,6 @@ class TransactionalProducer(Client):
             self.pause()
 
         self.ask(lambda found: found.transactions.end(Context(3), request), answered)
-
-
-class DataPartition:
-    """A partition that never fails, with the checks of a log on producers and markers."""
-
-    def __init__(self) -> None:
-        # Producer id -> (epoch, transaction) of an open transaction.
-        self.open: dict[int, tuple[int, int]] = {}
-        # Transaction -> whether it was committed.
-        self.ended: dict[int, bool] = {}
-        self._epochs: dict[int, tuple[int, int]] = {}
-
-    def write(self, producer_id: int, epoch: int, number: int) -> bool:
-        """Write a record of a transaction; False if a newer producer has fenced this one."""
-        known, coordinator = self._epochs.get(producer_id, (-1, -1))
-        if epoch < known:
-            return False
-        self._epochs[producer_id] = epoch, coordinator
-        self.open[producer_id] = epoch, number
-        return True
-
-    def mark(self, end: TransactionEnd) -> KafkaError | None:
-        """End the producer's transaction as a marker says."""
-        known, coordinator = self._epochs.get(end.producer_id, (-1, -1))
-        if end.producer_epoch < known:
-            return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "an older epoch")
-        if end.coordinator_epoch < coordinator:
-            return KafkaError(ErrorCode.TRANSACTION_COORDINATOR_FENCED, "an older coordinator")
-        self._epochs[end.producer_id] = end.producer_epoch, end.coordinator_epoch
-        found = self.open.pop(end.producer_id, None)
-        if found is not None:
-            self.ended[found[1]] = end.commit
-        return None
 
 
 class ShareLeader(Client):

@@ -42,6 +42,13 @@ def _reject(event: Event, error: ErrorCode) -> None:
             pass
 
 
+def _patience_ms(transaction: Transaction, outcome: Outcome) -> int:
+    """Let requests that come while a transaction ends wait for its markers."""
+    is_early = any(answer in _EARLY for _, answer in outcome.replies)
+    return transaction.limits.patience_ms if is_early else 0
+
+
+_EARLY = (ErrorCode.CONCURRENT_TRANSACTIONS, events.Producer(ErrorCode.CONCURRENT_TRANSACTIONS))
 _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
     noun="transactional id",
     step=machine.step,
@@ -54,6 +61,7 @@ _TRANSACTIONS: Machine[Transaction, Event, Outcome] = Machine(
     append_failed=events.AppendFailed,
     reject=_reject,
     error_answer=events.error_answer,
+    patience_ms=_patience_ms,
 )
 
 

@@ -63,7 +63,8 @@ class TransactionCoordinator:
         self._write_marker = write_marker
         self._requires_fsync = requires_fsync
         self._logger = logger
-        self._limits = TransactionLimits(new_producer_id)
+        patience_ms = config.add_partitions_to_txn_retry_backoff_max_ms
+        self._limits = TransactionLimits(new_producer_id, patience_ms=patience_ms)
         self.shards: Shards[TransactionActor, TransactionRecord] = Shards(
             TRANSACTIONS_TOPIC, log, timers, clock, logger, self._new_actor, _decode
         )
@@ -173,27 +174,23 @@ class TransactionCoordinator:
 
     def verify(
         self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, index: int, *, implicit: bool
-    ) -> ErrorCode:
+    ) -> Eventual[ErrorCode]:
         """Return whether a batch of this producer may begin to write to a partition in its transaction.
 
         `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) adds the partition to the transaction. Otherwise
-        TRANSACTION_ABORTABLE unless it was added before. CONCURRENT_TRANSACTIONS if the answer has to wait: the client
-        tries again. Other errors as those of AddPartitionsToTxn.
+        TRANSACTION_ABORTABLE unless it was added before. Other errors as those of AddPartitionsToTxn. A future where
+        the answer has to wait for the log, or for the markers of the last transaction.
         """
         error = self._absence(transactional_id)
         if error is not ErrorCode.NONE:
             return error
-        actor = self.ids[transactional_id]
-        if actor.is_busy:
-            return ErrorCode.CONCURRENT_TRANSACTIONS
+        actor, call = self.ids[transactional_id], Call(_verification_error)
         places = frozenset({TopicPartition(topic, index)})
-        call = Call(_verification_error)
         if implicit:
             actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))
         else:
             actor.feed(events.VerifyPartitions(call, producer_id, producer_epoch, places))
-        error = call.response
-        return ErrorCode.CONCURRENT_TRANSACTIONS if error is None else error
+        return call.result()
 
     # -- Description
 

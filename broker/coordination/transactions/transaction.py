@@ -25,6 +25,8 @@ class TransactionLimits(NamedTuple):
     marker_retry_ms: int = 1000
     # The limit of that delay: readers of committed records wait for the marker, also after the disk has recovered.
     marker_retry_max_ms: int = 30_000
+    # How long a request may wait for the markers of the last transaction.
+    patience_ms: int = 0
 
 
 class Transaction:

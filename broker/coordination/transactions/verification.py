@@ -6,12 +6,14 @@ batch. Later batches need no verification. Errors are translated to those that t
 
 `transaction.partition.verification.enable=false` turns this off for older clients.
 
-Where another broker of the cluster coordinates the transaction, it is asked over the wire. A marker that arrives before
-its answer may have ended the transaction: then it is asked again.
+The word of the coordinator may come later: after its log has the partition, after the markers of the producer's last
+transaction, or over the wire from another broker of the cluster. A marker that arrives before it may have ended the
+transaction: then the coordinator is asked again.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol, TypeVar
@@ -49,13 +51,27 @@ Result = TypeVar("Result")
 _ATTEMPTS = 5
 
 
-class RemoteCoordinator(KafkaError):
-    """A batch needs the word of a coordinator on another broker."""
+class LateWord(KafkaError):
+    """A batch needs the word of a coordinator, which does not come at once."""
 
     def __init__(self, transactional_id: str, header: BatchHeader) -> None:
-        super().__init__(ErrorCode.NOT_COORDINATOR, f"another broker coordinates {transactional_id}")
+        super().__init__(ErrorCode.CONCURRENT_TRANSACTIONS, f"the coordinator of {transactional_id} is asked")
         self.transactional_id = transactional_id
         self.header = header
+
+
+class OffsetsVerification:
+    """The verification that a TxnOffsetCommit makes in its group's partition, where the word comes at once."""
+
+    def __init__(self, verify: Callable[[int], ErrorCode | None]) -> None:
+        self._verify = verify
+        # Whether it did not: then the commit was refused.
+        self.is_late = False
+
+    def __call__(self, index: int) -> ErrorCode:
+        error = self._verify(index)
+        self.is_late = error is None
+        return ErrorCode.CONCURRENT_TRANSACTIONS if error is None else error
 
 
 class Verification:
@@ -85,74 +101,90 @@ class Verification:
         def verify(partition: Partition, header: BatchHeader) -> None:
             if version < FIRST_IMPLICIT and not self._config.transaction_partition_verification_enable:
                 return
-            if self._is_remote(transactional_id):
-                raise RemoteCoordinator(transactional_id, header)
-            error = self._transactions.verify(
+            error = self._word_now(
                 transactional_id,
                 header.producer_id,
                 header.producer_epoch,
-                partition.topic,
-                partition.index,
-                implicit=version >= FIRST_IMPLICIT,
+                TopicPartition(partition.topic, partition.index),
+                version >= FIRST_IMPLICIT,
             )
+            if error is None:
+                raise LateWord(transactional_id, header)
             if error is not ErrorCode.NONE:
                 why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
                 raise KafkaError(produce_error(error, version), why)
 
         return verify
 
-    async def verify_remotely(
-        self, remote: RemoteCoordinator, partition: Partition, version: int, append: Callable[[], Result]
+    def _word_now(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
+    ) -> ErrorCode | None:
+        """Return the word of the coordinator, None if it comes later."""
+        if self._is_remote(transactional_id):
+            return None
+        word = self._transactions.verify(transactional_id, producer_id, producer_epoch, *place, implicit=implicit)
+        return None if isinstance(word, asyncio.Future) else word
+
+    async def _word(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
+    ) -> ErrorCode:
+        """Return the word of the coordinator. One that does not wait for the last transaction is asked again."""
+        loop, config = asyncio.get_running_loop(), self._config
+        late_s = loop.time() + config.add_partitions_to_txn_retry_backoff_max_ms / 1000
+        while True:
+            who = transactional_id, producer_id, producer_epoch
+            if self._ask_remotely is not None and self._is_remote(transactional_id):
+                error = await self._ask_remotely(*who, place, implicit)
+            else:
+                word = self._transactions.verify(*who, *place, implicit=implicit)
+                error = await word if isinstance(word, asyncio.Future) else word
+            backoff_s = config.add_partitions_to_txn_retry_backoff_ms / 1000
+            is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and implicit
+            if not is_early or loop.time() + backoff_s >= late_s:
+                return error
+            await asyncio.sleep(backoff_s)
+
+    async def verify_later(
+        self, late: LateWord, partition: Partition, version: int, append: Callable[[], Result]
     ) -> Result:
-        """Ask the coordinator of a batch, and `append` it where it may be. Raises KafkaError."""
-        header = remote.header
-        who = remote.transactional_id, header.producer_id, header.producer_epoch
+        """Await the word of the coordinator of a batch, and `append` it where it may be. Raises KafkaError."""
+        header = late.header
+        who = late.transactional_id, header.producer_id, header.producer_epoch
         asked = partial(self._ask, *who, partition, version >= FIRST_IMPLICIT)
         for _ in range(_ATTEMPTS):
             error, is_current = await asked()
             if error is not ErrorCode.NONE:
-                why = f"{remote.transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
+                why = f"{late.transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
                 raise KafkaError(produce_error(error, version), why)
             if is_current:
                 return append()
-        why = f"the transactions of {remote.transactional_id} end too often to begin to write"
+        why = f"the transactions of {late.transactional_id} end too often to begin to write"
         raise KafkaError(produce_error(ErrorCode.CONCURRENT_TRANSACTIONS, version), why)
 
     async def _ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
     ) -> tuple[ErrorCode, bool]:
         """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
-        assert self._ask_remotely is not None
         place = TopicPartition(partition.topic, partition.index)
         with partition.marker_watch.watch(producer_id) as is_current:
-            error = await self._ask_remotely(transactional_id, producer_id, producer_epoch, place, implicit)
+            error = await self._word(transactional_id, producer_id, producer_epoch, place, implicit)
             return error, is_current()
 
-    def is_offset_commit_remote(self, request: TxnOffsetCommitRequest, index: int, version: int) -> bool:
-        """Return whether another broker must be asked before a TxnOffsetCommit writes to its group's partition."""
-        if version < _FIRST_IMPLICIT_OFFSETS and not self._config.transaction_partition_verification_enable:
-            return False
-        producer = request.producer_id, request.producer_epoch
-        return self._is_remote(request.transactional_id) and not self._offsets_log.has_open_transaction(
-            index, *producer
-        )
-
-    async def commit_with_remote(
+    async def commit_later(
         self,
         request: TxnOffsetCommitRequest,
         partition: Partition,
         version: int,
         commit: Callable[[Callable[[int], ErrorCode]], Awaitable[Result]],
     ) -> Result:
-        """Ask the remote coordinator of a TxnOffsetCommit, then `commit` with a verification."""
-        assert self._ask_remotely is not None
+        """Await the word of the coordinator of a TxnOffsetCommit, then `commit` with a verification."""
         producer_id, place = request.producer_id, TopicPartition(partition.topic, partition.index)
         who = request.transactional_id, producer_id, request.producer_epoch
         implicit, attempt = version >= _FIRST_IMPLICIT_OFFSETS, 0
         while True:
             attempt += 1
             with partition.marker_watch.watch(producer_id) as is_current:
-                error = _offset_commit_error(await self._ask_remotely(*who, place, implicit), version)
+                error = _offset_commit_error(await self._word(*who, place, implicit), version)
                 is_late = False
 
                 def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:
@@ -164,26 +196,20 @@ class Verification:
             if not is_late or attempt == _ATTEMPTS:
                 return response
 
-    def of_offsets(self, request: TxnOffsetCommitRequest, version: int) -> Callable[[int], ErrorCode]:
+    def of_offsets(self, request: TxnOffsetCommitRequest, version: int) -> OffsetsVerification:
         """Return the verification that a TxnOffsetCommit makes in its group's partition of `__consumer_offsets`."""
 
-        def verify(index: int) -> ErrorCode:
+        def verify(index: int) -> ErrorCode | None:
             if version < _FIRST_IMPLICIT_OFFSETS and not self._config.transaction_partition_verification_enable:
                 return ErrorCode.NONE
-            producer_id, producer_epoch = request.producer_id, request.producer_epoch
-            if self._offsets_log.has_open_transaction(index, producer_id, producer_epoch):
+            producer = request.producer_id, request.producer_epoch
+            if self._offsets_log.has_open_transaction(index, *producer):
                 return ErrorCode.NONE
-            error = self._transactions.verify(
-                request.transactional_id,
-                producer_id,
-                producer_epoch,
-                OFFSETS_TOPIC,
-                index,
-                implicit=version >= _FIRST_IMPLICIT_OFFSETS,
-            )
-            return _offset_commit_error(error, version)
+            place, implicit = TopicPartition(OFFSETS_TOPIC, index), version >= _FIRST_IMPLICIT_OFFSETS
+            error = self._word_now(request.transactional_id, *producer, place, implicit)
+            return None if error is None else _offset_commit_error(error, version)
 
-        return verify
+        return OffsetsVerification(verify)
 
 
 def produce_error(error: ErrorCode, version: int) -> ErrorCode:

@@ -38,7 +38,12 @@ def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -
 # From the first seed on that finds the bug today. The fourth bug takes a hundred seeds: tests/soak.
 @pytest.mark.parametrize(
     ("bug", "first"),
-    [("answer before the ISR has it", 6), ("do not load", 0), ("load up to the high watermark", 1)],
+    [
+        ("answer before the ISR has it", 6),
+        ("do not load", 0),
+        ("load up to the high watermark", 1),
+        ("tell transactions apart by clocks", 0),
+    ],
 )
 def test_a_planted_bug_is_found(bug: str, first: int) -> None:
     for seed in range(first, first + 50):

@@ -477,3 +477,14 @@ async def test_lost_connections_at_each_request_change_nothing(version: int, ste
                 cluster.on(key, step)
                 await one_transaction(producer, number)
         assert visible(cluster) == visible(cluster, 1) == [b"%d" % number for number in range(len(keys))]
+
+
+async def test_a_record_that_comes_before_the_last_markers_is_soon_sent_again() -> None:
+    """Markers take milliseconds, whatever the pause after other errors is."""
+    cluster = cluster_of(2)
+    slow = {"retry_backoff_ms": 60_000, "retry_backoff_max_ms": 60_000}
+    async with cluster, producer_for(cluster, **slow) as producer:
+        cluster.on(ApiKey.PRODUCE, refuse_produce(ErrorCode.CONCURRENT_TRANSACTIONS))
+        async with asyncio.timeout(20), producer.transaction():
+            await producer.send("t", b"a", partition=0)
+    assert visible(cluster) == [b"a"]
