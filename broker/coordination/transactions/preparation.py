@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
 from .events import Abandon, EndTransaction, LookForTimeout, Markers, Outcome, Producer
-from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, RAISES_EPOCH, Standing
+from .records import LAST_TOLD_EPOCH, NO_EPOCH, NO_ID, NO_TIME, RAISES_EPOCH, Standing
 from .states import ENDING, IDLE, TransactionState
 from .transaction import Transaction
 
@@ -31,6 +31,8 @@ def end_transaction(transaction: Transaction, event: EndTransaction, outcome: Ou
         error = _check_state(transaction, event, repeated)
     if error is not ErrorCode.NONE:
         outcome.reply(event.token, Producer(error))
+    elif repeated and transaction.standing.producer_epoch > LAST_TOLD_EPOCH:
+        _replace_id(transaction, event, outcome, now_ms)
     elif repeated or _is_ended(transaction, event):
         standing = transaction.standing
         outcome.reply(event.token, Producer(error, standing.producer_id, standing.producer_epoch))
@@ -54,6 +56,9 @@ def _check_owner(transaction: Transaction, event: EndTransaction, repeated: bool
     if event.producer_id != standing.producer_id and not repeated:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     ended = state in IDLE and state is not TransactionState.EMPTY
+    if event.producer_id != standing.producer_id and state is TransactionState.EMPTY:
+        # The response that told it of the new id was lost.
+        ended = event.producer_epoch == standing.last_producer_epoch
     fits = event.producer_epoch == standing.producer_epoch or (repeated and ended)
     return ErrorCode.NONE if fits else ErrorCode.PRODUCER_FENCED
 
@@ -77,6 +82,20 @@ def _is_ended(transaction: Transaction, event: EndTransaction) -> bool:
     """Return whether a client of version 1 repeats the request after the end, with the same epoch."""
     done = transaction.state in IDLE and transaction.state is not TransactionState.EMPTY
     return done and event.client_version < RAISES_EPOCH
+
+
+def _replace_id(transaction: Transaction, event: EndTransaction, outcome: Outcome, now_ms: int) -> None:
+    """Give a producer a new id that was fenced at its last epoch, and could end nothing with the epoch of the fence."""
+    fresh = transaction.standing.moved(
+        TransactionState.EMPTY,
+        now_ms,
+        producer_id=transaction.limits.new_producer_id(),
+        producer_epoch=0,
+        last_producer_epoch=event.producer_epoch,
+        start_ms=NO_TIME,
+    )
+    outcome.records.append(transaction.record(fresh))
+    outcome.reply(event.token, Producer(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch))
 
 
 def _end(transaction: Transaction, event: EndTransaction, outcome: Outcome, now_ms: int) -> None:
