@@ -53,7 +53,7 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     # Whether this event must wait for all appends, even for one that does not lock.
     waits: Callable[[EventT], bool] = lambda _: False
     # How many milliseconds a request with this outcome may be put off before it is answered so.
-    patience_ms: Callable[[StateT, OutcomeT], int] = lambda *_: 0
+    patience_ms: Callable[[StateT, OutcomeT], int] = lambda state, outcome: 0
 
 
 class Runtime(NamedTuple):

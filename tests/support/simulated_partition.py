@@ -1,7 +1,6 @@
 """A data partition of simulated coordinators: the producers of a real log, and markers by the real MarkerWriter.
 
-It never fails, and one broker leads it all the time: what is under test is who writes markers into it, and by which
-clock.
+It never fails, whoever leads it: what is under test is who writes markers into it, and by which clock.
 """
 
 from __future__ import annotations
@@ -25,8 +24,10 @@ class DataPartition:
     is_cold = must_flush = False
     reign = 0
 
-    def __init__(self, index: int, leader: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, index: int, leader: int, now_ms: Callable[[int], int]) -> None:
+        """`now_ms` is the clock of a broker."""
         self.index = index
+        # It may change at any time.
         self.leader = leader
         self._now_ms = now_ms
         # The log, of which only the producers and its end are known, and the followers, which are in sync.
@@ -54,14 +55,14 @@ class DataPartition:
             self.producers.check_epoch(producer_id, epoch)
         except KafkaError:
             return False
-        self._append(self._header(producer_id, epoch, TRANSACTIONAL, self._now_ms()))
+        self._append(self._header(producer_id, epoch, TRANSACTIONAL, self._now_ms(self.leader)))
         self._open[producer_id] = number
         return True
 
     def append_marker(self, producer_id: int, epoch: int, marker: Marker, version: int, time_ms: int = 0) -> None:
         """End the producer's transaction as a marker says."""
         self.producers.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
-        header = self._header(producer_id, epoch, TRANSACTIONAL | CONTROL, time_ms or self._now_ms())
+        header = self._header(producer_id, epoch, TRANSACTIONAL | CONTROL, time_ms or self._now_ms(self.leader))
         self._append(header, coordinator_epoch=marker.coordinator_epoch)
         number = self._open.pop(producer_id, None)
         if number is not None:
@@ -81,11 +82,9 @@ class DataPartition:
 class DataPartitions:
     """The partitions by index, as the topics of every broker: each is found where it is led."""
 
-    def __init__(self, leaders: list[int], now_ms: Callable[[int], int], *, by_clocks: bool) -> None:
+    def __init__(self, now_ms: Callable[[int], int], *, by_clocks: bool) -> None:
         """`by_clocks` plants a mistake. `now_ms` is the clock of a broker."""
-        self.all = [
-            DataPartition(index, leader, lambda leader=leader: now_ms(leader)) for index, leader in enumerate(leaders)
-        ]
+        self.all = [DataPartition(index, index + 1, now_ms) for index in range(2)]
         nothing: Any = None
         kind = ByClocks if by_clocks else MarkerWriter
         self._writer = kind(self, nothing, nothing, lambda *_: None, lambda _: False, None)  # type: ignore[arg-type]

@@ -42,7 +42,6 @@ def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -
         ("answer before the ISR has it", 6),
         ("do not load", 0),
         ("load up to the high watermark", 1),
-        ("tell transactions apart by clocks", 0),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, first: int) -> None:
