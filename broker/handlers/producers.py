@@ -122,6 +122,8 @@ def init_producer_id(
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
+# A coordinator has one request at a time under way to a broker: what waits longer would hold the markers of others.
+PATIENCE_S = 1.0
 # Markers that wait for an fsync, and their results.
 Waiting = list[tuple["asyncio.Future[None]", WritableTxnMarkerPartitionResult]]
 
@@ -131,8 +133,9 @@ def write_txn_markers(
 ) -> WriteTxnMarkersResponse | asyncio.Future[WriteTxnMarkersResponse]:
     """WriteTxnMarkers, API key 27: ends transactions in partitions, on behalf of another broker's coordinator.
 
-    All markers are written, then the fsyncs of those that need one are waited for. Version 2 adds the transaction
-    version of each marker. An error concerns one partition.
+    All markers are written, then it waits a second for the fsyncs and followers of those that need them: after that
+    REQUEST_TIMED_OUT is the answer of a partition, and others do not wait for its followers. Version 2 adds the
+    transaction version of each marker. An error concerns one partition.
     """
     response = WriteTxnMarkersResponse()
     waiting: Waiting = []
@@ -172,10 +175,18 @@ def _write(
 
 async def _flushed(waiting: Waiting, response: WriteTxnMarkersResponse) -> WriteTxnMarkersResponse:
     # A client that goes away does not stop them: groups would never learn of an end that is in the log.
-    outcomes = await asyncio.shield(asyncio.gather(*(future for future, _ in waiting), return_exceptions=True))
-    for outcome, (_, result) in zip(outcomes, waiting, strict=True):
-        if isinstance(outcome, KafkaError):
-            result.error_code = int(outcome.code)
-        elif outcome is not None:
-            result.error_code = int(ErrorCode.UNKNOWN_SERVER_ERROR)
+    await asyncio.wait([future for future, _ in waiting], timeout=PATIENCE_S)
+    for future, result in waiting:
+        result.error_code = int(_outcome(future))
     return response
+
+
+def _outcome(written: asyncio.Future[None]) -> ErrorCode:
+    if not written.done():
+        # The sender writes it again; nobody else asks how this one ends.
+        written.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return ErrorCode.REQUEST_TIMED_OUT
+    error = None if written.cancelled() else written.exception()
+    if isinstance(error, KafkaError):
+        return error.code
+    return ErrorCode.UNKNOWN_SERVER_ERROR if error is not None or written.cancelled() else ErrorCode.NONE

@@ -240,6 +240,9 @@ class Partition(PartitionState):
     ) -> None:
         """Append a batch that the leader has, as it is: offsets, leader epoch and timestamps are the leader's."""
         now_ms = self._clock.now_ms()
+        if marker is not None:
+            # Before this broker leads again, the answer of a coordinator may come that is older.
+            self.marker_watch.note_marker(header.producer_id)
         try:
             self.log.append(records, header, now_ms, marker, staged)
         except StorageError as error:

@@ -1,6 +1,6 @@
 """A data partition of simulated coordinators: the producers of a real log, and markers by the real MarkerWriter.
 
-It never fails, whoever leads it: what is under test is who writes markers into it, and by which clock.
+It never fails, and any broker may lead it: what is under test is who writes markers into it, and by which clock.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from odradek.protocol.records.control import ControlType, Marker
 from odradek.storage.errors import StorageError
 from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS, Producer, lead_internal
 from odradek.tests.support.hand_cluster import HandCluster, until
@@ -139,3 +140,33 @@ async def test_markers_that_wait_fail_when_the_broker_stops(tmp_path: Path, monk
         markers.close()
         outcomes = await asyncio.gather(*written, return_exceptions=True)
         assert [type(each) for each in outcomes] == [KafkaError, KafkaError]
+
+
+async def test_no_marker_waits_for_a_follower_of_another_partition(tmp_path: Path) -> None:
+    """A follower in the ISR that hangs holds the markers of its own partition alone."""
+    async with HandCluster(tmp_path, replica_lag_time_max_ms=60_000) as cluster:
+        await cluster.assign("well", leader=2)
+        # Broker 3 is never told to follow.
+        await cluster.assign("hung", leader=2, isr=(2, 3), replicas=(2, 3), to=(2,))
+        markers = markers_of(cluster)
+        hung = markers.write("hung", 0, end_of(7))
+        await until(lambda: cluster.partition(2, "hung").log.log_end_offset == 1)
+        async with asyncio.timeout(20):
+            await markers.write("well", 0, end_of(8))
+        with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
+            await hung
+        markers.close()
+
+
+async def test_a_replicated_marker_ends_what_a_coordinator_says_of_the_transaction_before(tmp_path: Path) -> None:
+    """A broker that asked as the leader follows, and leads again before the answer comes."""
+    async with HandCluster(tmp_path) as cluster:
+        await cluster.assign("a", leader=1)
+        partition = cluster.partition(1, "a")
+        with partition.marker_watch.watch(7) as is_current, partition.marker_watch.watch(8) as is_others_current:
+            await cluster.assign("a", leader=2)
+            cluster.partition(2, "a").append_marker(7, 0, Marker(ControlType.COMMIT, 0), 2)
+            await until(lambda: partition.log.log_end_offset == 1)
+            await cluster.assign("a", leader=1)
+            assert not is_current()
+            assert is_others_current()
