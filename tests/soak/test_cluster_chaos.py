@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -15,5 +16,7 @@ FAULTS = 5
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 @pytest.mark.parametrize("seed", range(100, 150))
 def test_records_transactions_and_groups_outlive_faults(tmp_path: Path, seed: int) -> None:
-    with linked_processes(tmp_path) as cluster:
+    # Half a second and more, ahead and behind; less than the time-out of a transaction.
+    skews = random.Random(seed).choices((0, 500, 20_000, -500, -20_000), k=3)
+    with linked_processes(tmp_path, skews_ms=dict(enumerate(skews, 1))) as cluster:
         Chaos(cluster).run([seed], FAULTS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
+from odradek.tests.support import skewed_broker
 from odradek.tests.support.kafka39 import Kafka39Process
 from odradek.tests.support.lines import Lines
 from odradek.tests.support.links import ZOOKEEPER, Links
@@ -75,10 +77,11 @@ class ClusterProcesses:
         links: Links | None = None,
         program: list[str] | None = None,
         kafka: Iterable[int] = (),
+        skews_ms: Mapping[int, int] | None = None,
     ) -> None:
         """`program` is what Python runs in the place of the broker, such as one with a planted bug.
 
-        The brokers `kafka` are Apache Kafka 3.9.1.
+        `skews_ms` is how far the clocks of brokers are ahead. The brokers `kafka` are Apache Kafka 3.9.1.
         """
         self._kafka = set(kafka)
         self.ensemble = ensemble
@@ -88,6 +91,8 @@ class ClusterProcesses:
         for each in self.brokers.values():
             if program is not None:
                 each.program = lambda: program  # type: ignore[method-assign]
+        for number, ahead_ms in (skews_ms or {}).items():
+            self.brokers[number].program = partial(skewed_broker.program, ahead_ms)  # type: ignore[method-assign]
 
     def broker(self, folder: Path, number: int | None, **settings: object) -> BrokerProcess:
         """Return a broker of this cluster, not started."""
@@ -120,10 +125,12 @@ class ClusterProcesses:
 
 
 @contextmanager
-def linked_processes(folder: Path, program: list[str] | None = None) -> Iterator[ClusterProcesses]:
+def linked_processes(
+    folder: Path, program: list[str] | None = None, skews_ms: Mapping[int, int] | None = None
+) -> Iterator[ClusterProcesses]:
     """Yield a running cluster of three with a proxy on every wire."""
     with zookeeper(folder / "zookeeper") as ensemble, Links() as links:
-        cluster = ClusterProcesses(folder, ensemble, "kafka", (1, 2, 3), links, program)
+        cluster = ClusterProcesses(folder, ensemble, "kafka", (1, 2, 3), links, program, skews_ms=skews_ms)
         try:
             yield cluster.start()
         finally:

@@ -159,11 +159,12 @@ class Chaos:
             self._break_wires(self.cluster.links)
             return
         kind = self.random.choice(("leader", "follower", "controller", "coordinator", "zookeeper"))
-        is_killed = self.random.random() < 0.5
-        self.faults.append(f"{'kill' if is_killed else 'pause'} {kind}")
+        how = self.random.choice(("kill", "stop", "pause"))
+        self.faults.append(f"{how} {kind}")
         victim: Any = self.cluster.ensemble if kind == "zookeeper" else self._broker(kind)
-        if is_killed:
-            victim.kill()
+        if how != "pause":
+            # A coordinator that is stopped has given its partitions away before.
+            victim.kill() if how == "kill" or kind == "zookeeper" else victim.stop()
             time.sleep(self.random.random())
             victim.start()
         else:
