@@ -39,10 +39,9 @@ from .log_view import LogView
 from .producer_snapshot import snapshot_offsets, snapshot_path, write_snapshot
 from .producers import ProducerStates
 from .recovery import Contents, Recovery
-from .recovery_report import RecoveryReport
+from .recovery_report import RecoveryReport, first_lost
 from .segments import swap
-from .segments.names import LOG_SUFFIX
-from .segments.segment import Segment, offset_at
+from .segments.segment import Segment
 from .segments.staged_batch import StagedBatch
 from .segments.walk import MAX_INT32
 
@@ -66,8 +65,9 @@ class Log(ReadableLog):
         self.epochs: LeaderEpochs = contents.epochs
         # Invariant: an fsync has covered everything below it, <= log_end_offset.
         self.recovery_point = 0
-        # The recovery point that the last checkpoint has.
+        # The recovery point of the last checkpoint that was begun, and of the last one that is on disk.
         self._noted_point = 0
+        self.point_on_disk = 0
         # A segment that a roll has closed at the recovery point, until a flush has forced its indexes to disk.
         self._index_due: Segment | None = None
         # The first offset of which a start has found that its record may be lost; None: all is there.
@@ -112,6 +112,7 @@ class Log(ReadableLog):
         log.log_start_offset = min(max(log_start_offset, contents.segments[0].base_offset), end)
         log._take_losses(log_start_offset)
         log.recovery_point = log._noted_point = end if contents.report.clean else min(max(recovery_point, 0), end)
+        log.point_on_disk = log._noted_point
         if recovery_point < 0 and (contents.report.damages or contents.report.gaps):
             # Otherwise the next crash would take the damage for a torn end, and cut off what lies behind it.
             log.flush()
@@ -138,18 +139,8 @@ class Log(ReadableLog):
             forget_lost(self.directory, self._disk)
 
     def _find_lost(self, log_start_offset: int) -> int | None:
-        """Return the first offset that a start has found to be missing or damaged, at `log_start_offset` or later."""
-        report, by_path = self.recovery, {each.path(LOG_SUFFIX): each for each in self.segments}
-        found = [first for first, _ in report.gaps]
-        found += [offset_at(by_path[each.path], each.position) for each in report.damages if each.path in by_path]
-        if report.missing is not None:
-            found.append(report.missing[0])
-        if report.was_empty:
-            found.append(log_start_offset)
-        if report.shrunk_from is not None:
-            found.append(report.shrunk_from)
-        first = max(min(found, default=self.log_end_offset), log_start_offset)
-        return first if first < self.log_end_offset else None
+        """Return the first offset that this start has found to be missing or damaged."""
+        return first_lost(self.recovery, self.segments, log_start_offset, self.log_end_offset)
 
     def reconfigure(self, config: LogConfig) -> None:
         """Go by `config` from the next append on. A segment that is too large for it is rolled then, not cut.
@@ -340,9 +331,18 @@ class Log(ReadableLog):
         A start trusts the indexes of every segment that ends there, so it lies before the end of one whose indexes
         wait for their fsync.
         """
-        due = self._index_due
-        self._noted_point = self.recovery_point if due is None else max(due.last_base_offset, self.log_start_offset)
+        due, point = self._index_due, self.recovery_point
+        self._noted_point = point if due is None else min(point, max(due.last_base_offset, self.log_start_offset))
         return self._noted_point
+
+    def lower_recovery_point(self, offset: int) -> bool:
+        """Let the recovery point be at `offset` at most, before the log is cut there.
+
+        Return whether a checkpoint may have a higher one: another must be on disk first. Otherwise batches that are
+        appended later would pass for flushed after a crash.
+        """
+        self.recovery_point = min(self.recovery_point, offset)
+        return max(self._noted_point, self.point_on_disk) > offset
 
     def _sync(self, segments: list[Segment]) -> None:
         """Force `segments`, the leader epochs and the names of files to disk."""
@@ -430,8 +430,8 @@ class Log(ReadableLog):
         """Remove every batch that holds `offset` or later ones, durably. For followers that diverge from the leader.
 
         LogView.read_cut() has read what it reads, in a thread. Not `durable`: call flush() next, in a thread.
-        `producers` are those of the log that is left (LogView.producers_before): to find them may take seconds. The
-        recovery point goes back with it: write its checkpoint before anything is appended. No flush may run.
+        `producers` are those of the log that is left (LogView.producers_before): to find them may take seconds. Lower
+        the recovery point first, and write its checkpoint. No flush may run.
         """
         self._check_writable()
         if offset >= self.log_end_offset:
@@ -455,7 +455,7 @@ class Log(ReadableLog):
 
         `producers` are those of the log that is left.
 
-        No flush may run. Write the checkpoint of the recovery point before anything is appended.
+        No flush may run. Lower the recovery point first, and write its checkpoint.
         """
         offset = self.lost_from
         if offset is None:
@@ -469,8 +469,8 @@ class Log(ReadableLog):
     def start_over(self, offset: int, now_ms: int) -> None:
         """Remove all records, and begin an empty log at `offset`, durably. For followers that are too far behind.
 
-        Segments retire as in advance_log_start(). No flush may run. Write the checkpoint of the recovery point before
-        anything is appended.
+        Segments retire as in advance_log_start(). No flush may run. Lower the recovery point first, and write its
+        checkpoint.
         """
         self._check_writable()
         self._segments.retire_all(lambda: Segment.create(self.directory, offset, now_ms, self._disk))

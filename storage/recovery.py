@@ -110,7 +110,11 @@ class Recovery:
         if not self._is_point_known:
             # A clean stop leaves a snapshot at the end of the log, and everything on disk.
             recovery_point = max(snapshot_offsets(sizes), default=0) if clean else 0
-        self._segments = self._find_segments(sizes) or [self._begin_at_known_end(recovery_point)]
+        self._segments = self._find_segments(sizes)
+        if len(self._segments) == 1 and not self._segments[0].size and self._segments[0].base_offset < recovery_point:
+            # All that an fsync has covered is gone from the only segment.
+            self._remove_segment(self._segments.pop())
+        self._segments = self._segments or [self._begin_at_known_end(recovery_point)]
         self._report.was_empty = self._created
         self._epochs = self._load_epochs()
         self._was_clean = clean
@@ -345,7 +349,18 @@ class Recovery:
         """Return the index of the segment with the recovery point; 0 if transaction indexes must be built again."""
         if not self._aborted_whole:
             return 0
-        return max((slot for slot, each in enumerate(self._segments) if each.base_offset <= recovery_point), default=0)
+        slot = max((slot for slot, each in enumerate(self._segments) if each.base_offset <= recovery_point), default=0)
+        is_at_border = slot > 0 and self._segments[slot].base_offset == recovery_point
+        return slot - 1 if is_at_border and not self._ends_soundly(self._segments[slot - 1], recovery_point) else slot
+
+    def _ends_soundly(self, segment: Segment, recovery_point: int) -> bool:
+        """Return whether the end of a closed segment is as the fsync left it that the recovery point stands for."""
+        copy = segment.twin()
+        try:
+            copy.scan_tail(self._config.index_interval_bytes)
+        except CorruptBatch:
+            return False
+        return copy.next_offset <= recovery_point and copy.is_last_batch_sound
 
     def _protect_flushed_offsets(self, recovery_point: int) -> None:
         """See that the next append gets no offset that an fsync has covered, and does not lie behind damage."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .segments.damage import Damage
+from .segments.names import LOG_SUFFIX
+from .segments.segment import Segment, offset_at
 
 
 @dataclass(slots=True)
@@ -86,3 +88,18 @@ def recovery_line(reports: Sequence[RecoveryReport], took_ms: int) -> str:
     findings = ", ".join(f"{what}: {count}" for what, count in found.items() if count) or "nothing was lost"
     done = f"recovered {len(checked)} of {len(reports)} partitions in {took_ms / 1000:.2f} s"
     return f"the last stop was not clean: {done}, {size / 1e6:.1f} MB checked, {findings}"
+
+
+def first_lost(report: RecoveryReport, segments: Sequence[Segment], start: int, end: int) -> int | None:
+    """Return the first offset of a log from `start` to `end` that its opening has found to be missing or damaged."""
+    by_path = {each.path(LOG_SUFFIX): each for each in segments}
+    found = [first for first, _ in report.gaps]
+    found += [offset_at(by_path[each.path], each.position) for each in report.damages if each.path in by_path]
+    if report.missing is not None:
+        found.append(report.missing[0])
+    if report.was_empty:
+        found.append(start)
+    if report.shrunk_from is not None:
+        found.append(report.shrunk_from)
+    first = max(min(found, default=end), start)
+    return first if first < end else None

@@ -27,7 +27,7 @@ from .group_config import check_group_bounds
 from .listener_config import PREFIX, ListenerConfig, check_broker_login, listener_config, listener_of, listener_row
 from .log_table import LogTable
 from .security_table import AuthorizerTable, SecurityTable, check_authorizer
-from .server_table import QuotaTable, ServerTable, check_connections
+from .server_table import QuotaTable, ServerTable, check_connections, check_fetch_wait
 from .unsupported_configs import warning
 
 BROKER_CONFIGS: Mapping[str, ConfigDef] = {
@@ -79,6 +79,7 @@ class BrokerConfig(
         self._check_inter_broker_listener()
         check_advertised(self.advertised.values(), self.listeners)
         check_group_bounds(self)
+        check_fetch_wait(self)
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise ConfigError(
                 "group.min.session.timeout.ms",

@@ -68,7 +68,8 @@ class ServerTable:
     replica_fetch_min_bytes: int = define(INT, 1,
         doc="A follower's fetch waits at the leader until there is so much.")
     replica_fetch_wait_max_ms: int = define(INT, 500,
-        doc="A follower's fetch waits at the leader no longer than this.")
+        doc="A follower's fetch waits at the leader no longer than this. At most replica.socket.timeout.ms and "
+            "replica.lag.time.max.ms.")
     replica_fetch_max_bytes: int = define(INT, 1 << 20, low=0,
         doc="The most bytes of one partition in a response to a follower. The first batch may be larger.")
     replica_fetch_response_max_bytes: int = define(INT, 10 << 20, low=0,
@@ -147,3 +148,14 @@ def check_connections(table: ServerTable) -> None:
     if not table.max_connections_per_ip and not table.max_connections_per_ip_overrides:
         why = "can be 0 only with max.connections.per.ip.overrides"
         raise ConfigError("max.connections.per.ip", 0, why)
+
+
+def check_fetch_wait(table: ServerTable) -> None:
+    """Raise ConfigError where followers that have nothing to fetch would lag or be given up, as Kafka does."""
+    wait_ms = table.replica_fetch_wait_max_ms
+    for limit_ms, name in (
+        (table.replica_socket_timeout_ms, "replica.socket.timeout.ms"),
+        (table.replica_lag_time_max_ms, "replica.lag.time.max.ms"),
+    ):
+        if wait_ms > limit_ms:
+            raise ConfigError("replica.fetch.wait.max.ms", wait_ms, f"must be at most {name}, {limit_ms}")

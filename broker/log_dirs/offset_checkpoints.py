@@ -26,9 +26,8 @@ _log = logging.getLogger(__name__)
 class OffsetCheckpoints:
     """The checkpoints of one data directory. The constructor reads them, unless `empty`.
 
-    Damaged recovery points are ignored, so that every log is checked from its first batch on; so are damaged cleaner
-    offsets, so that every log is cleaned from its start on. Damaged log start offsets raise StorageError, because
-    records that were deleted would appear again.
+    Damaged ones are ignored, and written again by the next checkpoint: every log is then checked from its first batch
+    on, begins with its first segment, or is cleaned from its start on.
     """
 
     def __init__(self, directory: Path, disk: Disk = DISK, empty: bool = False) -> None:
@@ -36,10 +35,11 @@ class OffsetCheckpoints:
         self._start_path = directory / checkpoints.LOG_START
         self._cleaner_path = directory / checkpoints.CLEANER_OFFSET
         self._disk = disk
-        self.recovery_points: Offsets = {} if empty else self._read(self._recovery_path, "checked from its first batch")
-        self.log_starts: Offsets = {} if empty else checkpoints.read_offsets(self._start_path, disk)
+        read = _none if empty else self._read
+        self.recovery_points = read(self._recovery_path, "is checked from its first batch on")
+        self.log_starts = read(self._start_path, "begins with its first segment, also where records of it were deleted")
         # Up to where the cleaner has cleaned each partition. Invariant: everything below is on disk.
-        self.cleaner_offsets: Offsets = {} if empty else self._read(self._cleaner_path, "cleaned from its start")
+        self.cleaner_offsets = read(self._cleaner_path, "is cleaned from its start on")
         self._written_cleaner_offsets = dict(self.cleaner_offsets)
         self._taken = 0
         self._written = 0
@@ -54,7 +54,7 @@ class OffsetCheckpoints:
         try:
             return checkpoints.read_offsets(path, self._disk)
         except DamagedFile as error:
-            _log.warning("%s: every partition here is %s on", error.message, without)
+            _log.warning("%s: every partition here %s", error.message, without)
             return {}
 
     def may_name(self, topic: str) -> bool:
@@ -88,13 +88,17 @@ class OffsetCheckpoints:
         cleaned = dict(cleaned)
         with self._naming:
             self._named[number] = {topic for topic, _ in starts}
-        return lambda: self._write(number, points, starts, cleaned)
+        return lambda: self._write(number, points, starts, cleaned, logs)
 
-    def _write(self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets) -> None:
+    def _write(
+        self, number: int, points: Offsets, starts: Offsets, cleaned: Offsets, logs: Mapping[tuple[str, int], Log]
+    ) -> None:
         with self._writing:
             if number < self._written:
                 return
             checkpoints.write_offsets(self._recovery_path, points, self._disk)
+            for key, log in logs.items():
+                log.point_on_disk = points[key]
             checkpoints.write_offsets(self._start_path, starts, self._disk)
             if cleaned != self._written_cleaner_offsets:
                 checkpoints.write_offsets(self._cleaner_path, cleaned, self._disk)
@@ -102,3 +106,7 @@ class OffsetCheckpoints:
             self._written = number
         with self._naming:
             self._named = {each: names for each, names in self._named.items() if each >= number}
+
+
+def _none(*_: object) -> Offsets:
+    return {}

@@ -1,7 +1,7 @@
 """What a follower does to its log: it appends what the leader has, and goes back where the two diverge.
 
-Before anything is appended behind a log that was cut, the recovery point is on disk: a start after a crash would take
-what lies below the old one for flushed.
+Before a log is cut, a recovery point that is no higher is on disk: a start after a crash would take what is appended
+below the old one for flushed. What a full disk refuses so is left as it is, and tried again.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from ..topics.partition import Partition
 from ..topics.staging import Staging
 from ..topics.validation import is_very_large
 from ..turns import keeper
+
+# A flush may raise the recovery point beside a checkpoint that lowers it, and another checkpoint note that.
+MAX_CHECKPOINTS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +69,7 @@ class FollowerLog:
             if header.base_offset < log.log_end_offset and log.log_end_offset == log.log_start_offset:
                 # An empty log that begins inside a batch (DeleteRecords): the batch is appended whole.
                 start = log.log_start_offset
-                await self._start_over(partition, header.base_offset)
+                await self._start_over(partition, header.base_offset, is_current)
                 if not is_current():
                     return
                 partition.append_replicated(view, header, marker)
@@ -110,13 +113,16 @@ class FollowerLog:
         """Go back to before the first record that the start has found lost; the leader has it. Raises StorageError."""
         await self._flusher.idle(partition)
         log = partition.log
-        if not is_current() or log.lost_from is None:
+        lost_from = log.lost_from
+        if not is_current() or lost_from is None:
             return
-        producers = await self._producers_before(partition, log.lost_from)
-        if not is_current() or producers is None:
+        await self._lower_point(partition, lost_from)
+        producers = await self._producers_before(partition, lost_from)
+        if not is_current() or producers is None or log.lower_recovery_point(lost_from):
+            # A flush and a checkpoint may have come in between: the next fetch tries again.
             return
         text = "%s-%d lost records at its start: it goes back from offset %d to %d, and copies what its leader has"
-        _log.warning(text, *_name(partition), log.log_end_offset, log.lost_from)
+        _log.warning(text, *_name(partition), log.log_end_offset, lost_from)
         try:
             log.give_up_lost(self._clock.now_ms(), producers)
         except StorageError as error:
@@ -125,15 +131,27 @@ class FollowerLog:
         self._removed(partition)
         partition.is_cold = False
         partition.advance(max(min(partition.high_watermark, log.log_end_offset), log.log_start_offset))
-        await self._checkpoint()
 
     async def begin_at(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         """Drop everything, because the leader's log begins at `offset`, behind the end of this one."""
         await self._flusher.idle(partition)
         if is_current():
-            await self._start_over(partition, offset)
+            await self._start_over(partition, offset, is_current)
 
-    async def _start_over(self, partition: Partition, offset: int) -> None:
+    async def _lower_point(self, partition: Partition, offset: int) -> None:
+        """Have a recovery point on disk that is no higher than `offset`, and no flush run. Raises StorageError."""
+        tries = 0
+        while partition.log.lower_recovery_point(offset):
+            if tries == MAX_CHECKPOINTS:
+                raise StorageError(f"the recovery point of {partition.topic}-{partition.index} is raised all the time")
+            tries += 1
+            await self._checkpoint()
+            await self._flusher.idle(partition)
+
+    async def _start_over(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
+        await self._lower_point(partition, offset)
+        if not is_current():
+            return
         _log.warning("%s-%d starts over at offset %d, where the leader has records", *_name(partition), offset)
         try:
             partition.log.start_over(offset, self._clock.now_ms())
@@ -142,7 +160,6 @@ class FollowerLog:
             raise
         self._removed(partition)
         partition.advance(offset)
-        await self._checkpoint()
 
     async def _producers_before(self, partition: Partition, offset: int) -> ProducerStates | None:
         """Return the producers of a log that is cut at `offset`, None where it has changed meanwhile.
@@ -167,9 +184,11 @@ class FollowerLog:
 
     async def _truncate(self, partition: Partition, offset: int, is_current: Callable[[], bool]) -> None:
         log, before, mark = partition.log, partition.log.log_end_offset, partition.high_watermark
+        start = log.log_start_offset
+        await self._lower_point(partition, offset)
         producers = await self._producers_before(partition, offset)
-        if not is_current() or producers is None:
-            # Another leader, perhaps this broker: it knows better.
+        if not is_current() or producers is None or log.lower_recovery_point(offset):
+            # Another leader, perhaps this broker, knows better; or a flush came in between, and the next fetch cuts.
             return
         try:
             log.truncate_to(offset, producers, durable=False)
@@ -182,7 +201,9 @@ class FollowerLog:
             _log.warning(text, *_name(partition), log.log_end_offset, mark)
             partition.advance(log.log_end_offset)
         await self._flusher.force(partition)
-        await self._checkpoint()
+        # A batch across the offset has gone as a whole.
+        if log.log_start_offset < start or log.lower_recovery_point(log.log_end_offset):
+            await self._checkpoint()
 
 
 def _name(partition: Partition) -> tuple[str, int]:

@@ -101,3 +101,49 @@ def test_who_leads_has_lost_nothing(directory: Path) -> None:
 def test_a_note_that_cannot_be_read_says_that_all_may_be_lost(directory: Path, content: str) -> None:
     (directory / LOST_RECORDS).write_text(content)
     assert opened(directory).lost_from == 0
+
+
+# -- What lies right below a recovery point that is known
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+
+
+def shorten(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def clear(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: -len(batch(0, size=60))] + bytes(len(batch(0, size=60))))
+
+
+@pytest.mark.parametrize("damage", [flip, shorten, clear])
+def test_the_end_of_a_closed_segment_is_checked_where_the_recovery_point_lies_behind_it(
+    directory: Path, damage: Callable[[Path], None]
+) -> None:
+    """A roll has forced it to disk, and the checkpoint says so. The start looked at the next segment alone."""
+    closed, following = sorted(directory.glob("*.log"))[-2:]
+    point = int(following.stem)
+    damage(closed)
+    log = opened(directory, point)
+    assert (log.lost_from, log.recovery.has_lost) == (point - 1, True)
+    assert log.log_end_offset == BATCHES
+
+
+def test_a_sound_segment_before_the_recovery_point_is_not_checked_as_a_whole(directory: Path) -> None:
+    log = opened(directory, int(sorted(directory.glob("*.log"))[-1].stem))
+    assert (log.lost_from, log.recovery.has_lost, log.recovery.checked_segments) == (None, False, 1)
+
+
+def test_an_only_segment_that_is_empty_below_the_recovery_point_has_lost_its_records(tmp_path: Path) -> None:
+    """No offset is given away a second time."""
+    log = opened(tmp_path / "t-0", 0)
+    append(log, batch(0, size=60))
+    log.flush()
+    next(log.directory.glob("*.log")).write_bytes(b"")
+    for _ in range(2):
+        again = opened(log.directory, 1)
+        assert (again.lost_from, again.log_end_offset, again.recovery.has_lost) == (0, 1, True)

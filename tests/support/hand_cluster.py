@@ -153,7 +153,7 @@ class HandCluster:
             offsets_topic_num_partitions=2,
             transaction_state_log_num_partitions=2,
             replica_fetch_backoff_ms=20,
-            **configs,
+            **{"replica_fetch_wait_max_ms": 50, **configs},
         )
         self.configs = {
             node: replace(

@@ -37,6 +37,7 @@ def config(folder: Path, number: int, advertised: tuple[str, ...] = ()) -> Broke
         controller_socket_timeout_ms=500,
         controlled_shutdown_retry_backoff_ms=20,
         replica_lag_time_max_ms=300,
+        replica_fetch_wait_max_ms=300,
         replica_fetch_backoff_ms=20,
     )
 

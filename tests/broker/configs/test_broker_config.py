@@ -545,3 +545,13 @@ def test_a_value_of_a_file_may_be_longer_than_a_request_can_have() -> None:
 
 def test_no_name_is_like_a_very_long_one() -> None:
     assert nearest("log.segment.bites" + "s" * 250, ["log.segment.bytes"]) == ("", 0.0)
+
+
+@pytest.mark.parametrize("limit", ["replica.lag.time.max.ms", "replica.socket.timeout.ms"])
+def test_a_fetch_waits_no_longer_than_its_follower_may_lag_or_its_leader_may_be_silent(limit: str) -> None:
+    texts = {"replica.fetch.wait.max.ms": "400", limit: "400"}
+    BrokerConfig.parse(texts)
+    with pytest.raises(ConfigError, match=rf"replica.fetch.wait.max.ms=401: must be at most {limit}, 400"):
+        BrokerConfig.parse(texts | {"replica.fetch.wait.max.ms": "401"})
+    with pytest.raises(ConfigError, match=rf"replica.fetch.wait.max.ms=500: must be at most {limit}, 499"):
+        BrokerConfig.parse({limit: "499"})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from odradek.broker.log_dirs.offset_checkpoints import OffsetCheckpoints
-from odradek.storage.checkpoints import CLEANER_OFFSET, RECOVERY_POINT, read_offsets, write_offsets
+from odradek.storage.checkpoints import CLEANER_OFFSET, LOG_START, RECOVERY_POINT, read_offsets, write_offsets
+from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch
+from odradek.tests.support.full_disk import FullDisk
 
 KEY = ("t", 0)
 
@@ -33,14 +36,43 @@ def test_a_new_topic_does_not_get_the_cleaner_offset_of_a_deleted_one(tmp_path: 
     assert read_offsets(tmp_path / CLEANER_OFFSET) == {}
 
 
-def test_a_damaged_cleaner_checkpoint_makes_everything_dirty(tmp_path: Path) -> None:
-    (tmp_path / CLEANER_OFFSET).write_text("0\n1\nt 0\n")
-    assert OffsetCheckpoints(tmp_path).cleaner_offsets == {}
-
-
 def test_a_partition_that_was_not_read_gets_no_recovery_point_that_nobody_knows(tmp_path: Path) -> None:
     write_offsets(tmp_path / RECOVERY_POINT, {KEY: 7})
     checkpoints = OffsetCheckpoints(tmp_path)
     checkpoints.take({}, unread=[KEY, ("u", 0)])()
     assert read_offsets(tmp_path / RECOVERY_POINT) == {KEY: 7}
     assert checkpoints.may_name("u")
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINT, LOG_START, CLEANER_OFFSET])
+@pytest.mark.parametrize("content", [b"", b"0\n1\nt 0\n", b"0\n7\nt 0 1\n", b"\xff\x00\xff", b"0\n1\nt 0 x\n"])
+def test_a_damaged_checkpoint_is_written_again(
+    tmp_path: Path, name: str, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in Kafka, no file of offsets keeps a whole broker from starting."""
+    (tmp_path / name).write_bytes(content)
+    checkpoints = OffsetCheckpoints(tmp_path)
+    assert (checkpoints.recovery_points, checkpoints.log_starts, checkpoints.cleaner_offsets) == ({}, {}, {})
+    assert name in caplog.text and "every partition here" in caplog.text
+    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+    checkpoints.take({KEY: log})()
+    if name != CLEANER_OFFSET:
+        assert read_offsets(tmp_path / name) == {KEY: 0}
+
+
+def test_a_log_knows_the_recovery_point_that_is_on_disk_and_not_one_that_could_not_be_written(tmp_path: Path) -> None:
+    disk = FullDisk()
+    log = Log.open(tmp_path / "t-0", LogConfig(), clean=True, now_ms=0)
+    append(log, batch(0, 3))
+    log.flush()
+    checkpoints = OffsetCheckpoints(tmp_path, disk)
+    checkpoints.take({KEY: log})()
+    assert log.point_on_disk == 3 and log.lower_recovery_point(1)
+    write = checkpoints.take({KEY: log})
+    disk.fill()
+    with pytest.raises(StorageError):
+        write()
+    assert log.lower_recovery_point(1)
+    disk.free()
+    write()
+    assert not log.lower_recovery_point(1)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.storage import checkpoints
 from odradek.storage.log_view import LogView
 from odradek.tests.broker.replication.test_leader_changes import agree, produce
+from odradek.tests.support.full_disk import FullDisk
 from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
 
 
@@ -76,3 +78,40 @@ async def test_a_follower_that_leads_by_then_is_not_cut(cluster: HandCluster, mo
     await cluster.leader_and_isr(2, [("t", 0)])
     await agree(cluster, 1, 2)
     assert b"new" not in bytes_of(cluster, 2)
+
+
+def point_on_disk(cluster: HandCluster, node: int) -> int:
+    """The recovery point that a start after a crash would go by."""
+    folder = cluster.partition(node).log.directory.parent
+    return checkpoints.read_offsets(folder / checkpoints.RECOVERY_POINT)["t", 0]
+
+
+@pytest.mark.parametrize("refused", ["recovery-point", ".timeindex", "leader-epoch"])
+async def test_no_full_disk_leaves_a_recovery_point_above_what_is_copied_after_a_cut(
+    tmp_path: Path, refused: str
+) -> None:
+    """After a crash the batches between would pass for flushed."""
+    made, failures = HandCluster(tmp_path, 2), 0
+
+    def is_full(path: Path) -> bool:
+        nonlocal failures
+        failures += refused in path.name
+        return refused in path.name
+
+    disk = made.disks[1] = FullDisk()
+    async with made as cluster:
+        await diverge(cluster)
+        log = cluster.partition(1).log
+        log.flush()
+        await cluster.brokers[1].services.background.checkpoints.write()
+        assert (point_on_disk(cluster, 1), log.log_end_offset) == (2, 2)
+        disk.is_full = is_full
+        await cluster.leader_and_isr(1, [("t", 0)])
+        async with asyncio.timeout(30):
+            while failures < 3 and bytes_of(cluster, 1) != bytes_of(cluster, 2):
+                assert b"lost" in bytes_of(cluster, 1) or point_on_disk(cluster, 1) <= 1
+                await asyncio.sleep(0.002)
+        assert b"lost" in bytes_of(cluster, 1) or point_on_disk(cluster, 1) <= 1
+        disk.free()
+        await agree(cluster, 1, 2)
+        assert point_on_disk(cluster, 1) <= log.recovery_point
