@@ -45,7 +45,6 @@ MAX_FIELDS = 1_000
 _WHOLE = ("HUGEINT", "UHUGEINT", "DECIMAL(38,0)")
 # Statements that change tables, as DuckDB names them.
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "COPY")
-_WORD = re.compile(r"\w+")
 # A name as DuckDB writes it, with its schema: words, and parts in quotes.
 _TABLE = re.compile(r'(?:"(?:[^"]|"")*"|[^" ])+')
 
@@ -143,10 +142,9 @@ class TopicTables:
         for each in self._datasets.values():
             each.begin()
         named = self._named(sql)
-        own = self._own_views(sql)
         brokers = self._brokers
-        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named or own else []
-        tables = {quoted(topic): topic for topic in own.intersection(topics)}
+        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named else []
+        tables: dict[str, str] = {}
         for name in sorted(named):
             topic = _topic_of(name, sql, topics)
             if topic is not None:
@@ -178,11 +176,6 @@ class TopicTables:
             hint = "; topics cannot be written by SQL" if statements[0].type.name in _CHANGES else ""
             raise InvalidOption(_first_lines(str(error)) + hint) from None
         return {found[0] for name in named if (found := _TABLE.match(name))}
-
-    def _own_views(self, sql: str) -> set[str]:
-        """Return the words of `sql` that are views of DuckDB: a topic of that name takes the place of one."""
-        asked = "SELECT view_name FROM duckdb_views() WHERE internal AND schema_name <> 'information_schema'"
-        return {name for (name,) in self._connection.execute(asked).fetchall()}.intersection(_WORD.findall(sql))
 
     def _is_table(self, name: str) -> bool:
         """Tell whether a name is a table or a view that a query has made."""
