@@ -208,6 +208,12 @@ ELSEWHERE = {
     "direct.read.lease.max.ms": (
         "broker/topics/test_segment_leases.py::test_a_lease_lasts_while_it_is_renewed_but_not_for_ever"
     ),
+    "add.partitions.to.txn.retry.backoff.ms": (
+        "broker/coordination/transactions/test_verification.py::test_the_coordinator_is_asked_again_after_the_backoff"
+    ),
+    "add.partitions.to.txn.retry.backoff.max.ms": (
+        "broker/replication/test_early_transactions.py::test_a_producer_is_told_to_come_again_once_the_wait_is_over"
+    ),
     "producer.id.expiration.ms": (
         "broker/configs/test_configs_act.py::test_a_silent_producer_is_remembered_for_producer_id_expiration_ms"
     ),
