@@ -21,6 +21,7 @@ from odradek.broker.handlers import (
     scram_credentials,
     segment_leases,
     share_acknowledge,
+    share_fetch,
 )
 from odradek.broker.handlers import (
     client_quotas as quota_handlers,
@@ -98,6 +99,7 @@ FIXED = {
     "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all share sessions": sessions.MAX_PARTITIONS,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
+    "woken partitions that a waiting ShareFetch looks at at once": share_fetch.PARTITIONS_AT_ONCE,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
     "threads that read what is not in memory, in each data directory": Work.READ.threads,
     "values of a response that are made in the turn of its request": turns.VALUES_AT_ONCE,

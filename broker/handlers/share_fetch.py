@@ -15,7 +15,7 @@ Version 2 brought the limit on records that is never exceeded (KIP-1206), and re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ from ..security.acls import Operation, ResourceType
 from ..services import Services
 from ..share.actor import Actor
 from ..share.log_batches import LogBatches, Wanted, read_cached, read_cold
-from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, ShareSession
+from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, Seen, ShareSession
 from ..share.share_partition import SharePartition, Wish
 from ..share.share_partitions import Place
 from ..topics.partition import Partition
@@ -45,6 +45,8 @@ from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of
 # How records are counted: whole batches of the log, or never more than the limit.
 BATCH_OPTIMIZED = 0
 RECORD_LIMIT = 1
+# Partitions that a woken request looks at in the turn of the wake: some 30 microseconds each.
+PARTITIONS_AT_ONCE = 50
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
 _NO_RECORDS = b""
@@ -129,10 +131,18 @@ class _ShareFetch:
         # More than fits is never there: nobody waits for it.
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._places = session.rotated()
-        # Errors and records of the last look, by partition.
+        # Errors of the last look, and later the records, by partition.
         self._results: dict[Place, PartitionData] = {}
-        # What a wake may bring news of.
-        self._keys: list[Actor | Partition] = []
+        # The partitions of the next look: all at first, and then those that were woken since the last one.
+        self._wanted: dict[Place, None] = dict.fromkeys(self._places)
+        self._seen_wakes = 0
+        # What there is to acquire.
+        self._looks: dict[Place, _Look] = {}
+        # Whether the session has ended.
+        self._is_over = False
+        # What a wake may bring news of, and under how many of these the request is parked.
+        self._watched: dict[Hashable, Place] = {}
+        self._parked_under = 0
         # What the last look did not find in memory, and what threads have read since the last wake.
         self._cold: dict[Place, tuple[Partition, Wanted]] = {}
         self._disk_reads: dict[Place, tuple[int, LogBatches | KafkaError | None]] = {}
@@ -164,26 +174,68 @@ class _ShareFetch:
         """Acquire records once there are enough, or `max_wait_ms` have passed."""
         clock, purgatory = self._services.clock, self._services.purgatory
         deadline_ms = clock.monotonic_ms() + self._request.max_wait_ms
+        versions = self._services.topics.changes, self._context.acl_changes, self._settings
+        self._recall(versions)
         while True:
-            seen_wakes = purgatory.wakes
-            looks, is_over = await self._look()
+            await keeper().finish(self._look())
             if self._cold:
                 # Each round reads what no other has read since the last wake.
                 await self._read_cold()
                 continue
             time_ms = deadline_ms - clock.monotonic_ms()
-            has_found = sum(look.batches.size for look in looks) >= max(self._min_bytes, 1)
-            if has_found or is_over or time_ms <= 0:
+            if self._is_enough() or time_ms <= 0:
                 # Nothing may come of it: as in Kafka, where all that was found belongs to aborted transactions.
-                await self._acquire(looks)
-                return
+                await keeper().finish(self._acquire())
+                break
             self._disk_reads.clear()
-            changed = purgatory.changed_since(seen_wakes)
             # A partition may get its records behind the look, between two turns.
-            if changed is not None and set(self._keys).isdisjoint(changed):
-                await purgatory.park(self._keys, time_ms, bool)
-            else:
-                await asyncio.sleep(0)
+            if self._note_changes():
+                continue
+            self._parked_under = len(self._watched)
+            if await purgatory.park(self._watched, time_ms, self._look_again):
+                break
+        unsettled = dict.fromkeys([*self._wanted, *self._looks, *self._results])
+        self._session.seen = Seen(versions, self._seen_wakes, self._watched, unsettled)
+
+    def _recall(self, versions: object) -> None:
+        """Want a look at what has changed since the session's last request; at all where that is not known."""
+        seen, self._session.seen = self._session.seen, None
+        self._seen_wakes = self._services.purgatory.wakes
+        if seen is not None and seen.versions == versions:
+            self._seen_wakes, self._watched, self._wanted = seen.wakes, seen.watched, seen.unsettled
+            self._note_changes()
+
+    def _is_enough(self) -> bool:
+        """Return whether there is enough to acquire, or waiting is useless."""
+        found = sum(look.batches.size for look in self._looks.values())
+        failed = self._results.values()
+        is_over = self._is_over or len(failed) == len(self._places)
+        return found >= max(self._min_bytes, 1) or is_over or any(each.error_code not in _PATIENT for each in failed)
+
+    def _look_again(self, expired: bool) -> bool | None:
+        """Look at what was woken, at once. Return whether that was answer enough; None: wait on."""
+        self._note_changes()
+        if expired or len(self._wanted) > PARTITIONS_AT_ONCE:
+            return False
+        for _ in self._look():
+            pass
+        if self._cold or len(self._watched) > self._parked_under:
+            return False
+        if not self._is_enough():
+            self._disk_reads.clear()
+            return None
+        for _ in self._acquire():
+            pass
+        return True
+
+    def _note_changes(self) -> bool:
+        """Want another look at the partitions that were woken; return whether there are any."""
+        purgatory = self._services.purgatory
+        changed = purgatory.changed_since(self._seen_wakes)
+        self._seen_wakes = purgatory.wakes
+        woken = self._places if changed is None else [self._watched[key] for key in changed if key in self._watched]
+        self._wanted.update(dict.fromkeys(woken))
+        return bool(woken)
 
     async def _read_cold(self) -> None:
         """Have threads read what the last look did not find in memory."""
@@ -198,29 +250,29 @@ class _ShareFetch:
 
     # -- Look at the partitions --------------------------------------------------------------------------
 
-    async def _look(self) -> tuple[list[_Look], bool]:
-        """Return what there is to acquire, and whether waiting is useless."""
+    def _look(self) -> Iterator[None]:
+        """Look at the partitions that are wanted, with those that have something or may appear."""
+        self._wanted.update(dict.fromkeys([*self._looks, *self._results]))
+        places, self._wanted = [each for each in self._places if each in self._wanted], {}
+        self._looks.clear()
         self._results.clear()
-        self._keys.clear()
         self._cold.clear()
         ready: list[tuple[Place, Actor, SharePartition]] = []
-        any_exists = is_over = False
-        turns = keeper()
-        for place in self._places:
+        for place in places:
             if not self._has_session():
-                return [], True
+                self._is_over = True
+                return
             try:
                 found = self._find(place)
-                any_exists = True
                 if found is not None:
                     ready.append((place, *found))
             except KafkaError as error:
                 self._note_error(place, error)
-                is_over = is_over or error.code not in _PATIENT
-            if turns.is_over:
-                await turns.next()
-        looks = await self._read(ready)
-        return looks, is_over or not any_exists
+                # One of a topic that is gone, or that another broker leads, has nothing to do any more.
+                self._services.share_leader.partitions.find(self._member.group_id, place)
+            yield
+        yield from self._read(ready)
+        self._wanted.update(dict.fromkeys(self._cold))
 
     def _has_session(self) -> bool:
         """Return whether the session goes on: after its end nobody gives back what is opened or acquired for it."""
@@ -239,17 +291,15 @@ class _ShareFetch:
         if actor.failure is not None:
             services.share_leader.partitions.drop(actor)
             raise actor.failure
-        self._keys += (partition, actor)
+        self._watched[partition] = self._watched[actor] = place
         machine = actor.acquirable(self._settings)
         return None if machine is None else (actor, machine)
 
-    async def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> list[_Look]:
-        """Return the batches of the partitions that have any, each an equal part of `max_bytes`."""
-        looks: list[_Look] = []
+    def _read(self, ready: list[tuple[Place, Actor, SharePartition]]) -> Iterator[None]:
+        """Find the batches of the partitions that have any, each an equal part of `max_bytes`."""
         got_bytes = 0
         part = max(self._max_bytes // max(len(ready), 1), 1)
         for place, actor, machine in ready:
-            await keeper().pause()
             try:
                 look = self._read_one(place, actor, machine, part, minimum_one=not got_bytes)
             except KafkaError as error:
@@ -259,9 +309,9 @@ class _ShareFetch:
                     self._services.share_leader.partitions.drop(actor)
                 continue
             if look is not None:
-                looks.append(look)
+                self._looks[place] = look
                 got_bytes += look.batches.size
-        return looks
+            yield
 
     def _read_one(
         self, place: Place, actor: Actor, machine: SharePartition, max_bytes: int, minimum_one: bool
@@ -282,13 +332,15 @@ class _ShareFetch:
                 return None
         return None if batches is None else _Look(place, actor, offset, batches)
 
-    async def _acquire(self, looks: list[_Look]) -> None:
+    def _acquire(self) -> Iterator[None]:
         """Acquire what was found."""
         request, left = self._request, self._request.max_records
-        for look in looks:
-            await keeper().pause()
-            if not self._has_session():
+        for look in self._looks.values():
+            if left <= 0 or not self._has_session():
                 return
+            if look.place not in self._session.partitions:
+                # Nobody would give back what is acquired of it.
+                continue
             wish = Wish(self._member.member_id, left, request.batch_size, request.share_acquire_mode == RECORD_LIMIT)
             try:
                 acquired = look.actor.acquire(wish, look.offset, look.batches.spans, self._settings)
@@ -301,8 +353,7 @@ class _ShareFetch:
                 told = [AcquiredRecords(*each) for each in acquired]
                 self._results[look.place] = PartitionData(look.place[1], records=records, acquired_records=told)
                 left -= sum(each.last - each.first + 1 for each in acquired)
-            if left <= 0:
-                break
+            yield
 
     def _note_error(self, place: Place, error: KafkaError) -> None:
         data = PartitionData(place[1], int(error.code), error.message, records=_NO_RECORDS)

@@ -20,8 +20,10 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 # Of all sessions together, some 200 bytes each: without a bound, clients could fill the memory.
 MAX_PARTITIONS = 100_000
-# Of one session: each wake of a waiting request looks at them all.
+# Of one session: its first request looks at them all.
 MAX_PARTITIONS_OF_ONE = 10_000
+# So many that left a session are not worth a look.
+MIN_LEFT = 100
 
 
 class Closing(Protocol):
@@ -29,6 +31,20 @@ class Closing(Protocol):
 
     # What is called when it is closed.
     at_close: dict[Hashable, Callable[[], None]]
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a request has looked at, so that the next one looks at what has changed since alone."""
+
+    # How often topics and ACLs had changed, and the configs of the group.
+    versions: object
+    # The last wake of the purgatory that it knows of.
+    wakes: int
+    # The partitions, by what is woken with news of them.
+    watched: dict[Hashable, Place]
+    # Partitions that are worth a look without news: they had records or errors.
+    unsettled: dict[Place, None]
 
 
 @dataclass(slots=True)
@@ -43,6 +59,10 @@ class ShareSession:
     partitions: dict[Place, bool] = field(default_factory=dict[Place, bool])
     # Partitions that left the session, and of which the member may hold records.
     left: set[Place] = field(default_factory=set[Place])
+    # How many of them were left when those of which it holds none were dropped.
+    were_held: int = 0
+    # What the last request has learned, None where there was none that ended well.
+    seen: Seen | None = None
 
     # The part of the bound on all sessions together that it has taken.
     counted: int = 0
@@ -59,7 +79,10 @@ class ShareSession:
     def update(self, named: Iterable[Place], forgotten: Iterable[Place]) -> None:
         """Take over what a request names."""
         for place in named:
-            self.partitions.setdefault(place, True)
+            if place not in self.partitions:
+                self.partitions[place] = True
+                if self.seen is not None:
+                    self.seen.unsettled[place] = None
             self.left.discard(place)
         for place in forgotten:
             if self.partitions.pop(place, None) is not None:
@@ -108,6 +131,7 @@ class ShareSessions:
         old = self._remove((group_id, member_id))
         if old is not None:
             session.left = old.left | (old.partitions.keys() - session.partitions.keys())
+            self._drop_unheld(session)
         try:
             self._check_room(session)
         except KafkaError:
@@ -138,11 +162,19 @@ class ShareSessions:
     def update(self, session: ShareSession, named: Iterable[Place], forgotten: Iterable[Place]) -> None:
         """Take over what a request names. SHARE_SESSION_LIMIT_REACHED, and the session's end, where it is too much."""
         session.update(named, forgotten)
+        self._drop_unheld(session)
         try:
             self._check_room(session)
         except KafkaError:
             self.end(session)
             raise
+
+    def _drop_unheld(self, session: ShareSession) -> None:
+        """Forget partitions that left the session and of which the member holds nothing, when they have doubled."""
+        if len(session.left) > MIN_LEFT + 2 * session.were_held:
+            holds = self._partitions.holds
+            session.left = {each for each in session.left if holds(session.group_id, session.member_id, each)}
+            session.were_held = len(session.left)
 
     def _check_room(self, session: ShareSession) -> None:
         self._total += session.weight - session.counted

@@ -279,6 +279,13 @@ class SharePartition:
             stretch.deadline_ms = now_ms + limits.lock_ms
         return change
 
+    def holds(self, member: str) -> bool:
+        """Return whether a member has records, or would have them again if what is being written failed."""
+        return any(
+            each.member == member or (each.before is not None and each.before.member == member)
+            for each in self._stretches
+        )
+
     def release(self, member: str, limits: Limits) -> Change:
         """Begin to give back everything that a member holds."""
         change = Change()

@@ -57,6 +57,11 @@ class SharePartitions:
         self.drop(actor)
         return None
 
+    def holds(self, group_id: str, member_id: str, place: Place) -> bool:
+        """Return whether a member has records of a partition."""
+        actor = self.find(group_id, place)
+        return actor is not None and actor.machine is not None and actor.machine.holds(member_id)
+
     def open(self, group_id: str, place: Place, partition: Partition) -> Actor:
         """Return the actor, and begin to load it where it is not there. One that has failed is loaded again."""
         actor = self.find(group_id, place)

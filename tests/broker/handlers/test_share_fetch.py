@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.broker.coordination.share.persister import StateBatch
+from odradek.broker.handlers import share_fetch
 from odradek.broker.share.sessions import FINAL_EPOCH
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -144,6 +145,33 @@ async def test_a_fetch_waits_for_min_bytes_and_not_longer_than_it_says(world: Sh
     assert not waiting.done()
     world.advance(5000)
     assert acquired(await waiting) == [(0, 0, 1)]
+
+
+async def test_waiting_fetches_look_at_what_was_woken_alone(
+    config: BrokerConfig, persister: MemoryPersister, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[object] = []
+    find = share_fetch._ShareFetch._find
+    monkeypatch.setattr(
+        share_fetch._ShareFetch, "_find", lambda self, place: (looked.append(place), find(self, place))[1]
+    )
+    async with share_world(config, persister, 40) as world:
+        members = [await world.member(name, *range(40)) for name in ("ann", "bob", "cid")]
+        waiting = [asyncio.ensure_future(each.fetch(max_wait_ms=60_000)) for each in members]
+        while len(world.broker.services.purgatory) < 3:
+            await asyncio.sleep(0)
+        looked.clear()
+        await world.raw.produce("t", batch_of(b"a"), 7)
+        done, late = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        # One of them has the record, and the others wait on.
+        assert [acquired(each.result(), 7) for each in done] == [[(0, 0, 1)]] and len(late) == 2
+        assert 1 <= len(looked) <= 6 and {place[1] for place in looked} == {7}
+        await world.raw.produce("t", batch_of(b"a"), 11)
+        await world.raw.produce("t", batch_of(b"a"), 12)
+        for index in (11, 12):
+            assert index in {place[1] for place in looked}
+        got = [acquired(each, index) for each in await asyncio.gather(*late) for index in (11, 12)]
+        assert sorted(got) == [[], [], [(0, 0, 1)], [(0, 0, 1)]]
 
 
 async def test_a_fetch_whose_session_ends_elsewhere_is_answered_and_opens_nothing_again(world: ShareWorld) -> None:

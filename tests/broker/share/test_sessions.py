@@ -27,6 +27,11 @@ class NoPartitions:
 
     def __init__(self) -> None:
         self.released: list[Place] = []
+        # The partitions of which a member holds records.
+        self.held: set[Place] = set()
+
+    def holds(self, group_id: str, member_id: str, place: Place) -> bool:
+        return place in self.held
 
     async def release(self, group_id: str, member_id: str, places: Iterable[Place]) -> None:
         for place in places:
@@ -117,3 +122,15 @@ async def test_a_session_that_ends_gives_back_nothing_of_the_next_one(
     assert partitions.released == [(TOPIC, 0), (TOPIC, 3)]
     await held.end(session)
     assert set(partitions.released) == set(places(4))
+
+
+async def test_a_session_forgets_what_left_it_and_is_not_held(
+    held: ShareSessions, partitions: NoPartitions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MAX_PARTITIONS_OF_ONE", 300)
+    session = held.begin("g", "ann", places(1), Connection())
+    partitions.held.add((TOPIC, 7))
+    for index in range(1, 1000):
+        held.update(session, [(TOPIC, index)], [(TOPIC, index - 1)])
+    assert len(session.partitions) == 1 and (TOPIC, 7) in session.left
+    assert len(session.left) <= 2 * sessions.MIN_LEFT
