@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import count
 
+import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.turns import SLICE_NS, keeper
 from odradek.storage.producers import ProducerStates
 from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw, batch_of
@@ -55,15 +58,21 @@ async def test_a_silent_producer_expires_without_any_request(config: BrokerConfi
         assert producers_of(broker, "u").get(7) is None
 
 
-async def test_a_partition_that_is_deleted_during_a_round_does_no_harm(config: BrokerConfig) -> None:
+async def test_a_partition_that_is_deleted_during_a_round_does_no_harm(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = FakeClock()
     config = replace(config, connections_max_idle_ms=-1, producer_id_expiration_check_interval_ms=MINUTE_MS)
     async with Broker(config, clock=clock) as broker, await Raw.connect(broker.address) as raw:
-        await raw.create_topic("t")
-        await raw.produce("t", batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0))
+        await raw.create_topic("t", 2)
+        for number in range(2):
+            batch = batch_of(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
+            await raw.produce("t", batch, partition=number)
         topic = broker.topics.get("t")
         assert topic is not None
         clock.advance(MINUTE_MS)
+        # Each slice ends behind its first step.
+        monkeypatch.setattr(keeper(), "clock", count(1 << 60, SLICE_NS).__next__)
         broker.timers.fire_due()
         assert broker.services.background.producer_expiry.is_busy
         broker.services.delete_topic(topic)
