@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..broker.security import acls
+from ..broker.security.unmatchable import host_as_seen, why_unmatchable
 from .confirmation import dry_run_option
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
@@ -94,6 +95,9 @@ def _filter(principal: str | None, resource: str | None) -> AclFilter:
 def add(principal: str, operation: str, resource: str, deny: bool, host: str, dry_run: bool) -> None:
     """Allow a principal to do something with a resource, or deny it. It counts at once.
 
+    What could match nobody is refused: a principal that is no User, a host that is no IP address as the broker prints
+    it, the name of no topic.
+
     \b
     Examples:
       odradek acls add alice read 'topic:orders*'
@@ -102,6 +106,8 @@ def add(principal: str, operation: str, resource: str, deny: bool, host: str, dr
       odradek acls add alice write topic:orders-1 --dry-run
     """
     acl = _acl(principal, operation, resource, deny, host)
+    if why := why_unmatchable(_as_the_broker_has_it(acl)):
+        raise click.UsageError(why)
     if not dry_run:
         with_admin(lambda admin: admin.create_acls(acl))
     print_rows(_COLUMNS, [_row(acl)])
@@ -146,10 +152,13 @@ def explain(principal: str, operation: str, resource: str, host: str) -> None:
       odradek acls explain alice read topic:orders-1
       odradek acls explain bob write topic:orders-1 --host 10.0.0.7 --json
     """
-    asked = _acl(principal, operation, resource, False, host)
+    try:
+        asked = _acl(principal, operation, resource, False, host_as_seen(host))
+    except ValueError:
+        raise click.UsageError(f"a client has an IP address, not {host!r}") from None
     found = with_admin(lambda admin: explained(admin, asked))
     decision = "allowed" if found.is_allowed else "denied"
-    print_rows(_EXPLAINED, [(principal, asked.operation, _resource(asked), host, decision, found.rule)])
+    print_rows(_EXPLAINED, [(principal, asked.operation, _resource(asked), asked.host, decision, found.rule)])
 
 
 async def explained(admin: Admin, asked: Acl) -> Decision:

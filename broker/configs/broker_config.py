@@ -97,13 +97,15 @@ class BrokerConfig(
         own: dict[str, Value] = {}
         warnings: list[str] = []
         listeners = _names_of(texts.get("listeners"))
+        # They belong to a controller that is elsewhere.
+        controllers = [each.strip() for each in texts.get("controller.listener.names", "").split(",") if each.strip()]
         for name, text in texts.items():
             row = BROKER_CONFIGS.get(name)
             if row is not None:
                 values[row.attribute] = row.parse(text)
             elif listener_of(name, listeners) is not None and (row := listener_row(name)):
                 own[name] = row.parse(text)
-            elif said := warning(name, text, BROKER_CONFIGS, strict, listeners):
+            elif said := warning(name, text, BROKER_CONFIGS, strict, (*listeners, *controllers)):
                 warnings.append(said)
         if "sasl.jaas.config" in texts:
             warnings.append("config sasl.jaas.config: has no use without the prefix of a listener and a mechanism")

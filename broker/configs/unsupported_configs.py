@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from .cluster_table import ClusterTable
 from .definition import HIDDEN, ConfigError, definitions_of, nearest
+from .security_table import MECHANISMS
 
 # Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
 # made for Kafka may keep them.
@@ -179,6 +180,7 @@ THROTTLES = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 
 # Kafka gives one listener a config under this prefix, the listener's name and the config's.
 _OF_A_LISTENER = "listener.name."
+_MECHANISMS = frozenset(("gssapi", *(each.lower() for each in MECHANISMS)))
 _KNOWN = KAFKA_CONFIGS | THROTTLES | frozenset(_OLDER_NAMES.split())
 _LISTENER_NAMES = {name for name in _KNOWN if "listener" in name}
 # Names without which the broker listens elsewhere, or is not in its cluster.
@@ -209,15 +211,17 @@ def warning(
 
 
 def _listener_warning(name: str, listeners: Iterable[str]) -> str:
-    """Return the warning for a listener's config that is not acted on. ConfigError for a misspelt one.
+    """Return the warning for a listener's config that is not acted on. ConfigError for a misspelt one, or a listener.
 
     A listener would be open that was to ask for certificates.
     """
     owner = next((each for each in listeners if name.startswith(f"{_OF_A_LISTENER}{each.lower()}.")), None)
     if owner is None:
-        return f"config {name}: there is no listener of this name, which must be in lower case"
+        there = ", ".join(each.lower() for each in listeners)
+        raise ConfigError(name, HIDDEN, f"there is no listener of this name, in lower case; there are: {there}")
     config = name.removeprefix(f"{_OF_A_LISTENER}{owner.lower()}.")
-    if config in _KNOWN or any(config.endswith("." + known) for known in _KNOWN):
+    mechanism, _, of_mechanism = config.partition(".")
+    if config in _KNOWN or (mechanism in _MECHANISMS and of_mechanism in _KNOWN):
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
     close, _ = nearest(config, _KNOWN)
     raise ConfigError(name, HIDDEN, f"unknown (did you mean {close}?)" if close else "unknown")

@@ -78,3 +78,48 @@ def test_an_acl_that_is_not_created_is_named_plainly() -> None:
         result = run("acls", "add", "alice", "read", "topic:x*", "-b", broker.address)
     assert result.exit_code == 1
     assert "the ACL (allow User:alice read topic:x* from *) was not created" in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("user:alice", "read", "topic:t"), "User:alice"),
+        (("Group:ops", "read", "topic:t"), "User:ops"),
+        ((" alice", "read", "topic:t"), "User:alice"),
+        (("User:", "read", "topic:t"), "User:NAME"),
+        (("alice", "read", "topic:or*ders"), "topic:or*"),
+        (("alice", "read", "topic:a b"), "no topic has such a name"),
+        (("alice", "write", "group:g"), "it takes all, read, delete, describe"),
+        (("alice", "read", "cluster"), "it takes all, create"),
+        (("alice", "read", "transactional_id:x"), "describe, write"),
+        (("alice", "read", "topic:t", "--host", "::1"), "0:0:0:0:0:0:0:1"),
+        (("alice", "read", "topic:t", "--host", "::ffff:10.0.0.7"), "sees it as 10.0.0.7"),
+        (("alice", "read", "topic:t", "--host", "10.0.0.0/8"), "10.0.0.0, or *"),
+        (("alice", "read", "topic:t", "--host", "localhost"), "give an IP address"),
+        (("alice", "read", "topic:t", "--host", " 10.0.0.1"), "sees it as 10.0.0.1"),
+        (("alice", "read", "topic:t", "--host", ""), "give an IP address"),
+    ],
+)
+@pytest.mark.parametrize("deny", [(), ("--deny",)])
+def test_what_can_match_nobody_is_refused_with_the_form_that_would(
+    deny: tuple[str, ...], args: tuple[str, ...], says: str
+) -> None:
+    result = run("acls", "add", *args, *deny, "-b", "127.0.0.1:1")
+    assert (result.exit_code, says in result.stderr) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1", "::0001"])
+def test_explain_decides_by_the_address_as_the_broker_sees_it(guarded: str, host: str) -> None:
+    rows("acls", "add", "alice", "read", "topic:t", "--deny", "--host", "0:0:0:0:0:0:0:1", "-b", guarded)
+    ((*_, seen, decision, _),) = rows("acls", "explain", "alice", "read", "topic:t", "--host", host, "-b", guarded)
+    assert (seen, decision) == ("0:0:0:0:0:0:0:1", "denied")
+
+
+def test_explain_takes_no_host_that_is_no_address(guarded: str) -> None:
+    result = run("acls", "explain", "alice", "read", "topic:t", "--host", "localhost", "-b", guarded)
+    assert result.exit_code == 2 and "IP address" in result.stderr
+
+
+@pytest.mark.parametrize("resource", ["group:or*ders", "topic:orders*", "topic:.*", "topic:*", "cluster"])
+def test_what_can_match_is_added(guarded: str, resource: str) -> None:
+    assert rows("acls", "add", "alice", "all", resource, "--host", "10.0.0.1", "-b", guarded)

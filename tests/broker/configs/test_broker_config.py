@@ -335,7 +335,7 @@ def test_an_unknown_name_gets_the_nearest_and_is_an_error_if_strict(name: str, m
 
 
 def test_strict_takes_what_kafka_knows() -> None:
-    of_a_listener = "listener.name.internal.ssl.keystore.location"
+    of_a_listener = "listener.name.plaintext.ssl.keystore.location"
     for name in ("log.local.retention.ms", "process.roles", "inter.broker.protocol.version", of_a_listener):
         BrokerConfig.parse({name: "1"}, strict=True)
 
@@ -555,3 +555,20 @@ def test_a_fetch_waits_no_longer_than_its_follower_may_lag_or_its_leader_may_be_
         BrokerConfig.parse(texts | {"replica.fetch.wait.max.ms": "401"})
     with pytest.raises(ConfigError, match=rf"replica.fetch.wait.max.ms=500: must be at most {limit}, 499"):
         BrokerConfig.parse({limit: "499"})
+
+
+@pytest.mark.parametrize("listener", ["externl", "EXTERNAL", "external.tls", "controller"])
+@pytest.mark.parametrize("config", ["ssl.client.auth", "ssl.keystore.location", "plain.sasl.jaas.config", "x.y"])
+def test_a_config_of_a_listener_that_there_is_not_ends_the_start(listener: str, config: str) -> None:
+    texts = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT",
+    }
+    with pytest.raises(ConfigError) as raised:
+        BrokerConfig.parse(texts | {f"listener.name.{listener}.{config}": "required"})
+    assert "required" not in str(raised.value)
+
+
+def test_the_configs_of_a_controllers_listener_are_only_not_acted_on() -> None:
+    own = {"listener.name.controller.ssl.client.auth": "required", "controller.listener.names": "CONTROLLER"}
+    assert any("listener.name.controller" in each for each in BrokerConfig.parse(own)[1])
