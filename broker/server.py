@@ -43,6 +43,7 @@ from .network.watchdog import Watchdog
 from .quotas.connection_rates import ConnectionRates
 from .security.outgoing import check_is_super_user
 from .security.pem import StoreError
+from .security.sasl.scram import Strangers
 from .services import Assembly, Services
 from .threads import DiskThreads, Workers, in_thread
 from .timers import Timers
@@ -263,6 +264,7 @@ class Broker:
             responses,
             self._security_workers,
             services.security.credential,
+            Strangers(services.security.stranger_secret, services.security.passwords),
             ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None

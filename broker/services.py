@@ -331,7 +331,7 @@ class Assembly:
             return OwnSecurity(self._metadata, authorizer, quotas)
         from .cluster.security import ClusterSecurity
 
-        return ClusterSecurity(self._member.zookeeper, authorizer, quotas)
+        return ClusterSecurity(self._member.zookeeper, authorizer, quotas, self._member.stranger_secret)
 
     def _segment_leases(self, background: BackgroundTasks) -> SegmentLeases:
         config = self._config

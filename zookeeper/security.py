@@ -16,7 +16,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import ACL, CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 _OPEN_PATH = "/consumers"
-_SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens")
+_SENSITIVE_PATHS = ("/config/users", "/config/brokers", "/delegation_token/tokens", "/cluster/odradek_stranger_secret")
 
 
 @dataclass(frozen=True)

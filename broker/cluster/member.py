@@ -35,6 +35,7 @@ from ..log_dirs.data_dir import StartError, new_id_text
 from ..replication.controller_door import ControllerDoor
 from ..replication.replicas import Replicas
 from ..security.pem import StoreError
+from ..security.sasl.scram import new_secret
 from ..topics.cluster_topics import ClusterTopics
 from ..topics.metadata_journal import Metadata
 from .admin import ClusterAdmin
@@ -46,7 +47,7 @@ from .leaving import Leaving
 from .lost_records import leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
-from .registration import Registered, join_cluster, register, take_broker_id
+from .registration import Registered, join_cluster, register, share_secret, take_broker_id
 from .security import ClusterSecurity
 from .security_znodes import ACL_PARENTS
 from .znodes import (
@@ -94,6 +95,7 @@ class Member:
         assert config.zookeeper_connect is not None
         self.broker_id = config.node_id
         self.cluster_id = ""
+        self.stranger_secret = b""
         self._config = config
         self._clock = clock
         session_ms = config.zookeeper_session_timeout_ms
@@ -171,6 +173,7 @@ class Member:
                 f"{why} {config.zookeeper_connect} holds cluster {self.cluster_id}: choose another --data-dir, or "
                 "correct zookeeper.connect"
             )
+        self.stranger_secret = await run(share_secret(new_secret()))
         if not config.has_generated_id:
             return
         if meta is not None and meta.node_id != checkpoints.NO_NODE:

@@ -8,6 +8,7 @@ from ...zookeeper.operations import Create, Put, Steps, create, read, write
 from .znodes import (
     BROKER_SEQUENCE,
     CLUSTER_ID,
+    STRANGER_SECRET,
     BadZnode,
     Registration,
     broker_path,
@@ -38,6 +39,15 @@ def join_cluster(own_id: str) -> Steps[str]:
         yield from write(Create(CLUSTER_ID, encode_cluster_id(own_id)))
         found = yield from read(CLUSTER_ID)
     return decode_cluster_id(None if found is None else found.data)
+
+
+def share_secret(own: bytes) -> Steps[bytes]:
+    """Return the secret by which the brokers of a cluster give salts to users that there are not; at first `own`."""
+    found = yield from read(STRANGER_SECRET)
+    if found is None:
+        yield from write(Create(STRANGER_SECRET, own))
+        found = yield from read(STRANGER_SECRET)
+    return own if found is None or not found.data else found.data
 
 
 def take_broker_id(reserved_max_id: int) -> Steps[int]:

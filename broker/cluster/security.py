@@ -58,8 +58,10 @@ _log = logging.getLogger(__name__)
 class ClusterSecurity(SecurityStore):
     """The store of a broker of a cluster. `read_all` comes before the first request."""
 
-    def __init__(self, zookeeper: Session, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
-        super().__init__(authorizer, client_quotas, {}, {}, {})
+    def __init__(
+        self, zookeeper: Session, authorizer: Authorizer | None, client_quotas: ClientQuotas, stranger_secret: bytes
+    ) -> None:
+        super().__init__(authorizer, client_quotas, {}, {}, {}, stranger_secret)
         self._zookeeper = zookeeper
         self._by_pattern: dict[Pattern, dict[Acl, None]] = {}
         # The last notification that was acted on, by the znode that it is under.

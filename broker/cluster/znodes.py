@@ -22,6 +22,8 @@ TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
+# Odradek's own: by which users that there are not get salts. Brokers of Kafka do not look at it.
+STRANGER_SECRET = "/cluster/odradek_stranger_secret"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"

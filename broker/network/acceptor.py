@@ -23,6 +23,7 @@ from ..security.listener_tls import ListenerTls
 from ..security.pem import StoreError
 from ..security.principals import user
 from ..security.sasl.logins import FindCredential, Logins
+from ..security.sasl.scram import Strangers
 from ..threads import Workers
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
@@ -58,6 +59,7 @@ class Acceptor:
         responses: ConnectionMemory,
         workers: Workers,
         find_credential: FindCredential,
+        strangers: Strangers,
         rates: ConnectionRates,
     ) -> None:
         self._config = config
@@ -68,14 +70,15 @@ class Acceptor:
         self._dispatch = dispatch
         self._workers = workers
         self._find_credential = find_credential
+        self._strangers = strangers
         self._tls: dict[str, ListenerTls] = {}
         self._doors: dict[str, TlsDoor] = {}
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
         limits = self._limits = ConnectionLimits(config, rates)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
-        strangers, checks = StrangerMemory(config.queued_max_request_bytes, clock, timers), TokenChecks()
+        memory, checks = StrangerMemory(config.queued_max_request_bytes, clock, timers), TokenChecks()
         self.processors = [
-            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses, strangers, checks)
+            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses, memory, checks)
             for _ in range(config.num_network_threads)
         ]
         limits.close_one = self._close_one
@@ -151,7 +154,7 @@ class Acceptor:
         return listener
 
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
-        logins, dispatch = Logins(config, self._find_credential, self._clock), self._dispatch
+        logins, dispatch = Logins(config, self._find_credential, self._strangers, self._clock), self._dispatch
         delay_ms = self._config.connection_failed_authentication_delay_ms
         return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)
 

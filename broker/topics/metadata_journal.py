@@ -37,7 +37,7 @@ from ..log_dirs.data_dir import JOURNAL_NAME
 from ..quotas.client_quotas import Change
 from ..quotas.entities import Entity
 from ..security.acls import Acl
-from ..security.sasl.scram import Credential
+from ..security.sasl.scram import Credential, new_secret
 
 # The journal is read at every start: a thousand records are read in a few milliseconds.
 SNAPSHOT_RECORDS = 1000
@@ -73,6 +73,8 @@ class Metadata:
 
     def __init__(self, directory: Path, disk: Disk = DISK) -> None:
         self.cluster_id = ""
+        # By which users that there are not get salts (security/sasl/scram.py); empty after an earlier version.
+        self.stranger_secret = b""
         # The path of each data directory by its id, as the last start found them; empty after an earlier version.
         self.directories: dict[str, str] = {}
         self.leader_epoch = 0
@@ -99,13 +101,18 @@ class Metadata:
         self._next_producer_id = self._producer_id_limit
 
     def set_cluster_id(self, cluster_id: str) -> None:
-        """Give a new data directory its cluster id."""
-        self._commit({"type": "cluster", "id": cluster_id, "directories": self.directories})
+        """Give a new data directory its cluster id, and a secret."""
+        self._commit(self._cluster_record(cluster_id, self.directories, self.stranger_secret or new_secret()))
+
+    def set_stranger_secret(self, secret: bytes) -> None:
+        """Keep the secret by which users that there are not get salts."""
+        if secret != self.stranger_secret:
+            self._commit(self._cluster_record(self.cluster_id, self.directories, secret))
 
     def note_directories(self, directories: dict[str, str]) -> None:
         """Note the ids and paths of the data directories, if they have changed."""
         if directories != self.directories:
-            self._commit({"type": "cluster", "id": self.cluster_id, "directories": directories})
+            self._commit(self._cluster_record(self.cluster_id, directories, self.stranger_secret))
 
     def raise_leader_epoch(self, at_least: int = 0) -> None:
         """Begin a new leader epoch, so that clients notice if a crash lost records that they had seen (KIP-320).
@@ -204,6 +211,7 @@ class Metadata:
         match record["type"]:
             case "cluster":
                 self.cluster_id = str(record["id"])
+                self.stranger_secret = bytes(record.get("secret", b""))
                 self.directories = dict(cast("dict[str, str]", record.get("directories", {})))
             case "leader_epoch":
                 self.leader_epoch = int(record["epoch"])
@@ -253,10 +261,14 @@ class Metadata:
         if not self.scram.get(user, {}):
             self.scram.pop(user, None)
 
+    @staticmethod
+    def _cluster_record(cluster_id: str, directories: dict[str, str], secret: bytes) -> JournalRecord:
+        return {"type": "cluster", "id": cluster_id, "directories": directories, "secret": secret}
+
     def _state(self) -> list[JournalRecord]:
         """Return the records that lead from nothing to the present state."""
         return [
-            {"type": "cluster", "id": self.cluster_id, "directories": self.directories},
+            self._cluster_record(self.cluster_id, self.directories, self.stranger_secret),
             {"type": "leader_epoch", "epoch": self.leader_epoch},
             {"type": "producer_ids", "next": self._producer_id_limit},
             *(

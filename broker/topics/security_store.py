@@ -5,6 +5,7 @@ Changes are durable when they return, and count for every request that comes to 
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 
@@ -13,8 +14,10 @@ from ..quotas.client_quotas import Change, ClientQuotas
 from ..quotas.entities import Entity
 from ..security.acls import Acl
 from ..security.authorizer import Authorizer
-from ..security.sasl.scram import Credential
+from ..security.sasl.scram import Credential, new_secret
 from .metadata_journal import Metadata
+
+_log = logging.getLogger(__name__)
 
 # User, mechanism, and what is kept of the password; None deletes it.
 PasswordChange = tuple[str, str, Credential | None]
@@ -30,6 +33,7 @@ class SecurityStore(ABC):
         acls: dict[Acl, None],
         passwords: dict[str, dict[str, Credential]],
         quotas: dict[Entity, dict[str, float]],
+        stranger_secret: bytes,
     ) -> None:
         self._authorizer = authorizer
         self._client_quotas = client_quotas
@@ -38,6 +42,8 @@ class SecurityStore(ABC):
         self.passwords = passwords
         # Of every entity that has one.
         self.quotas = quotas
+        # By which users that there are not get salts (security/sasl/scram.py).
+        self.stranger_secret = stranger_secret
         # Called with the user and the mechanism of each password that was deleted.
         self.when_deleted: Callable[[str, str], None] = lambda user, mechanism: None
 
@@ -70,7 +76,8 @@ class OwnSecurity(SecurityStore):
     """The store of a broker that is alone."""
 
     def __init__(self, metadata: Metadata, authorizer: Authorizer | None, client_quotas: ClientQuotas) -> None:
-        super().__init__(authorizer, client_quotas, metadata.acls, metadata.scram, metadata.quotas)
+        secret = _secret_of(metadata)
+        super().__init__(authorizer, client_quotas, metadata.acls, metadata.scram, metadata.quotas, secret)
         self._metadata = metadata
 
     async def change_acls(self, added: Iterable[Acl], removed: Iterable[Acl] = ()) -> Mapping[Acl, KafkaError]:
@@ -111,3 +118,14 @@ class OwnSecurity(SecurityStore):
             return {entity: error for entity, _ in changes}
         self._client_quotas.change(changes)
         return {}
+
+
+def _secret_of(metadata: Metadata) -> bytes:
+    """Return the secret in the journal; one that an earlier version has written gets one."""
+    if not metadata.stranger_secret:
+        try:
+            metadata.set_stranger_secret(new_secret())
+        except KafkaError as error:
+            _log.warning("salts of unknown users change with the next start: %s", error.message)
+            return new_secret()
+    return metadata.stranger_secret

@@ -14,7 +14,7 @@ from ..pem import StoreError
 from .exchange import Exchange, plain
 from .jaas import BadLine, Module, parse
 from .oauthbearer import UnsecuredTokens, Validate, oauthbearer
-from .scram import HASHES, Credential, Stranger, scram
+from .scram import HASHES, Credential, Strangers, scram
 
 # From a mechanism of SCRAM and a user's name to what is kept of the password.
 FindCredential = Callable[[str, str], Credential | None]
@@ -33,10 +33,10 @@ class Mechanism(NamedTuple):
 class Logins:
     """The mechanisms of one listener by name. Raises StoreError."""
 
-    def __init__(self, config: ListenerConfig, find: FindCredential, clock: Clock) -> None:
+    def __init__(self, config: ListenerConfig, find: FindCredential, strangers: Strangers, clock: Clock) -> None:
         self._find = find
         self._clock = clock
-        self._stranger = Stranger()
+        self._strangers = strangers
         self.max_receive_bytes = config.sasl_server_max_receive_size
         if not config.sasl_enabled_mechanisms or "GSSAPI" in config.sasl_enabled_mechanisms:
             raise StoreError("sasl.enabled.mechanisms must name mechanisms other than GSSAPI, which is not supported")
@@ -54,7 +54,7 @@ class Logins:
 
     def _begin(self, name: str, config: ListenerConfig) -> Begin:
         if name in HASHES:
-            return lambda first: scram(first, name, lambda user: self._find(name, user), self._stranger)
+            return lambda first: scram(first, name, lambda user: self._find(name, user), self._strangers)
         try:
             module = parse(config.sasl_jaas_config) if config.sasl_jaas_config is not None else None
         except BadLine as error:

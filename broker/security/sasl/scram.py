@@ -1,8 +1,9 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding, in Kafka's grammar.
 
 The broker keeps a salt and two keys of a password, from which nobody gets the password or can log in. As in Kafka,
-names are ASCII and passwords are not prepared. Unlike in Kafka, an unknown user gets a salt that stays the same for the
-name, and fails where a wrong password does: nobody can find out which users there are.
+names are ASCII and passwords are not prepared. Unlike in Kafka, an unknown user gets a salt and iterations as a real
+user has them, which stay the same for the name, and fails where a wrong password does: nobody can find out which users
+there are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from ....protocol.sasl import SCRAM_HASHES as HASHES
@@ -49,20 +51,68 @@ def credential_of(mechanism: str, salted_password: bytes, salt: bytes, iteration
     return Credential(salt, hashlib.new(name, client_key).digest(), server_key, iterations)
 
 
-class Stranger:
-    """Credentials of users that there are not, always the same for a name. They take as long as real ones."""
+class Strangers:
+    """Credentials of users that there are not. They are always the same for a name, and look as those of real ones.
 
-    def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
+    The secret is that of all brokers of a cluster, and stays after a restart: a salt that changes would tell.
+    """
+
+    def __init__(self, secret: bytes, passwords: Mapping[str, Mapping[str, Credential]]) -> None:
+        """`passwords` are those that there are, by user and mechanism."""
+        self._secret = secret
+        self._passwords = passwords
 
     def credential(self, mechanism: str, user: str) -> Credential:
-        salt = hmac.digest(self._secret, f"{mechanism}:{user}".encode(), "sha256")[:20]
+        """Return what is kept of no password."""
+        form = self._form(mechanism, user)
         size = hashlib.new(HASHES[mechanism]).digest_size
-        return Credential(salt, secrets.token_bytes(size), bytes(size), MIN_ITERATIONS)
+        salt = self._bytes(f"{mechanism}:{user}:salt", form.salt_bytes)
+        if form.is_text:
+            salt = bytes(_SALT_LETTERS[each % len(_SALT_LETTERS)] for each in salt)
+        return Credential(salt, secrets.token_bytes(size), bytes(size), form.iterations)
+
+    def _form(self, mechanism: str, user: str) -> _Form:
+        """Return the form of one of the real credentials. It changes with the forms alone, not with each password."""
+        kept = islice(self._passwords.values(), _MOST_FORMS_OF)
+        forms = {_form_of(each[mechanism]) for each in kept if mechanism in each} or {_OUR_FORM}
+        return max(forms, key=lambda form: self._bytes(f"{mechanism}:{user}:{form}", 8))
+
+    def _bytes(self, what: str, size: int) -> bytes:
+        return hashlib.shake_256(self._secret + what.encode()).digest(size)
+
+
+def new_secret() -> bytes:
+    """Return a secret for `Strangers`."""
+    return secrets.token_bytes(32)
+
+
+class _Form(NamedTuple):
+    """What everybody is told of a credential, but for its bytes."""
+
+    salt_bytes: int
+    # Kafka's own tools make salts of letters and digits.
+    is_text: bool
+    iterations: int
+
+
+# What `odradek users set` makes.
+_OUR_FORM = _Form(24, False, MIN_ITERATIONS)
+_SALT_LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
+# Users whose forms are looked at: few forms are common, and a login holds the loop meanwhile.
+_MOST_FORMS_OF = 1_000
+
+
+def _form_of(credential: Credential) -> _Form:
+    is_text = bool(credential.salt) and not credential.salt.strip(_SALT_LETTERS)
+    return _Form(len(credential.salt), is_text, max(credential.iterations, MIN_ITERATIONS))
 
 
 def scram(
-    first: bytes, mechanism: str, find: Callable[[str], Credential | None], stranger: Stranger, nonce: str | None = None
+    first: bytes,
+    mechanism: str,
+    find: Callable[[str], Credential | None],
+    strangers: Strangers,
+    nonce: str | None = None,
 ) -> Exchange:
     """Check that a client knows a password, and prove that the broker knows it too. `nonce` is for tests."""
     match = _FIRST.fullmatch(_text(first))
@@ -73,7 +123,7 @@ def scram(
     if asked is not None and asked != name:
         raise Failed(f"user {shown(user)} asks to be another")
     found = find(user)
-    credential = found or stranger.credential(mechanism, user)
+    credential = found or strangers.credential(mechanism, user)
     if credential.iterations < MIN_ITERATIONS:
         raise Failed(f"user {shown(user)}: fewer than {MIN_ITERATIONS} iterations are stored")
     both = client_nonce + (nonce or secrets.token_urlsafe(_NONCE_BYTES))

@@ -497,3 +497,33 @@ async def test_what_comes_before_a_login_counts_against_nobodys_quota(config: Br
             async with await Raw.connect(broker.addresses[1]) as raw:
                 answer = await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("name", "1"))
                 assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
+
+
+async def test_an_unknown_user_is_told_the_same_at_every_listener_and_after_each_start(config: BrokerConfig) -> None:
+    secure = sasl_config(config)
+    two = replace(
+        secure,
+        listeners=(*secure.listeners, "OTHER://127.0.0.1:0"),
+        listener_security_protocol_map=f"{secure.listener_security_protocol_map},OTHER:SASL_PLAINTEXT",
+        sasl_enabled_mechanisms=("SCRAM-SHA-256",),
+    )
+    told: set[bytes] = set()
+    for _ in range(2):
+        async with Broker(two) as broker:
+            for address in broker.addresses[1:]:
+                async with await Raw.connect(address) as raw:
+                    first = await log_in(raw, b"n,,n=nobody,r=nonce", "SCRAM-SHA-256")
+                    told.add(first.auth_bytes.partition(b",")[2])
+    assert len(told) == 1
+
+
+async def test_a_data_directory_of_an_earlier_version_gets_a_secret(config: BrokerConfig) -> None:
+    async with Broker(config) as broker:
+        metadata = broker.services.metadata
+        metadata._commit({"type": "cluster", "id": metadata.cluster_id, "directories": metadata.directories})
+        assert metadata.stranger_secret == b""
+    async with Broker(config) as broker:
+        secret = broker.services.metadata.stranger_secret
+        assert len(secret) == 32
+    async with Broker(config) as broker:
+        assert broker.services.metadata.stranger_secret == secret

@@ -12,13 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.broker.security.sasl.exchange import Exchange, Failed, Identity, Work, plain
 from odradek.broker.security.sasl.oauthbearer import BadToken, UnsecuredTokens, oauthbearer
-from odradek.broker.security.sasl.scram import Stranger, scram
+from odradek.broker.security.sasl.scram import Strangers, scram
 from odradek.broker.security.sasl.signed_tokens import SignedTokens
 from odradek.tests.support.sasl import bearer, token
 
 jwt = pytest.importorskip("jwt", reason="signed tokens need PyJWT (extra `oauth`)")
 
-STRANGER = Stranger()
+STRANGER = Strangers(bytes(32), {})
 NOW_MS = 1_800_000_000_000
 UNSECURED = UnsecuredTokens({"unsecuredValidatorRequiredScope": "read"}, lambda: NOW_MS)
 SEEDS = [

@@ -9,9 +9,9 @@ import scramp
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.security.sasl.exchange import Failed, Identity
-from odradek.broker.security.sasl.scram import HASHES, Credential, Stranger, credential_of, scram
+from odradek.broker.security.sasl.scram import HASHES, Credential, Strangers, credential_of, scram
 
-STRANGER = Stranger()
+STRANGER = Strangers(bytes(32), {})
 
 
 def credential(mechanism: str, password: str = "secret", iterations: int = 4096) -> Credential:
@@ -89,3 +89,42 @@ def test_any_bytes_are_an_answer_or_a_typed_failure(first: bytes, last: bytes) -
     with pytest.raises(Failed):
         next(exchange)
         exchange.send(last)
+
+
+def kept(salt: bytes, iterations: int = 4096) -> dict[str, Credential]:
+    return {"SCRAM-SHA-256": Credential(salt, bytes(32), bytes(32), iterations)}
+
+
+def test_what_an_unknown_user_is_told_is_a_matter_of_the_secret_alone() -> None:
+    passwords = {"alice": kept(b"16 random bytes\xff")}
+    first, second = Strangers(b"secret", passwords), Strangers(b"secret", passwords)
+    assert first.credential("SCRAM-SHA-256", "eve").salt == second.credential("SCRAM-SHA-256", "eve").salt
+    assert first.credential("SCRAM-SHA-256", "eve").salt != first.credential("SCRAM-SHA-256", "eva").salt
+    other = Strangers(b"another", passwords)
+    assert first.credential("SCRAM-SHA-256", "eve").salt != other.credential("SCRAM-SHA-256", "eve").salt
+
+
+@pytest.mark.parametrize(
+    ("salt", "iterations"), [(bytes(range(24)), 4096), (bytes(range(64)), 8192), (b"1tzx28r4mbc5evghhs8u7axxm", 4096)]
+)
+def test_an_unknown_user_looks_as_the_real_ones_do(salt: bytes, iterations: int) -> None:
+    passwords = {f"user-{number}": kept(salt, iterations) for number in range(3)}
+    for number in range(20):
+        told = Strangers(b"secret", passwords).credential("SCRAM-SHA-256", f"nobody-{number}")
+        assert (len(told.salt), told.iterations, told.salt.isalnum()) == (len(salt), iterations, salt.isalnum())
+
+
+def test_unknown_users_have_the_forms_of_all_real_ones() -> None:
+    strangers = Strangers(b"secret", {"alice": kept(bytes(24)), "bob": kept(bytes(64), 10_000)})
+    told = [strangers.credential("SCRAM-SHA-256", f"nobody-{number}") for number in range(50)]
+    assert {(len(each.salt), each.iterations) for each in told} == {(24, 4096), (64, 10_000)}
+    # Passwords that come and go without a new form change nothing.
+    strangers._passwords["carol"] = kept(bytes(24))  # type: ignore[index]
+    assert [strangers.credential("SCRAM-SHA-256", f"nobody-{number}").salt for number in range(50)] == [
+        each.salt for each in told
+    ]
+
+
+def test_without_a_password_of_the_mechanism_the_form_is_that_of_our_own_tool() -> None:
+    told = Strangers(b"secret", {"alice": kept(bytes(64))}).credential("SCRAM-SHA-512", "nobody")
+    assert (len(told.salt), told.iterations) == (24, 4096)
