@@ -24,6 +24,7 @@ import click
 
 from ..broker.configs.security_table import AUTHORIZERS
 from ..storage.backup_places import SECURE_SUFFIX
+from ..web.origin import is_loopback
 from .errors import CliError
 
 USER = "admin"
@@ -39,6 +40,7 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
     for name in _CHOSEN:
         if name in texts:
             raise click.UsageError(f"--secure sets {name} itself: leave one of the two out")
+    _check_http(texts.get("http.listener", ""))
     data_dir, folder = _data_dir(texts), folder_of(texts)
     _make_certificate(folder, host)
     _make_user(folder, data_dir, host, port)
@@ -54,6 +56,16 @@ def secure_texts(texts: Mapping[str, str]) -> dict[str, str]:
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(folder / "broker.pem"),
     }
+
+
+def _check_http(listener: str) -> None:
+    """Raise UsageError for an HTTP endpoint that others reach: it asks nobody who they are."""
+    host, colon, _ = listener.rpartition(":")
+    if colon and not is_loopback(host.strip("[]")):
+        raise click.UsageError(
+            f"--secure with --http {listener}: everybody who reaches it would read the names of topics and groups "
+            "there. Let it listen on 127.0.0.1, and a proxy on this machine ask for a login"
+        )
 
 
 def _endpoint(texts: Mapping[str, str]) -> tuple[str, str]:

@@ -7,13 +7,14 @@ a POST its origin, its token and whether changes are allowed. GET and HEAD chang
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from urllib.parse import parse_qsl, unquote
 
 from ..client import KafkaError
+from ..client.errors import AuthenticationFailed
 from ..web.exchange import HttpError, Request, Response
 from .door import security
-from .door.login import Login
+from .door.login import Login, refused
 from .door.static_files import STATIC, static_file
 from .history.history import History
 from .history.sight import Sight
@@ -37,16 +38,38 @@ class App:
         self._tls = tls
         self._tokens = security.Tokens()
 
+    async def admit(self, request: Request) -> Response | None:
+        """Return the response to a request that does not come in, before its body is read."""
+        return await self._guarded(request, self._admit)
+
     async def answer(self, request: Request) -> Response:
         """Return the response to a request, whatever happens."""
+        if request.path.startswith(STATIC):
+            return static_file(request.path)
+        response = await self._guarded(request, self._answer)
+        assert response is not None
+        return response
+
+    async def _admit(self, request: Request) -> None:
+        security.check_host(request, self._hosts)
+        security.check_reader(request)
+        if not request.path.startswith(STATIC):
+            await self._login.enter(request)
+
+    async def _guarded(
+        self, request: Request, step: Callable[[Request], Awaitable[Response | None]]
+    ) -> Response | None:
+        """Take a step, and make a page of each error."""
         try:
-            security.check_host(request, self._hosts)
-            security.check_reader(request)
-            if request.path.startswith(STATIC):
-                return static_file(request.path)
-            response = await self._answer(request)
+            response = await step(request)
+            if response is None:
+                return None
         except HttpError as error:
             response = self._error(error.status, error.message, error.headers)
+        except AuthenticationFailed as error:
+            # A user's password was changed or deleted; or it is the console's own that the cluster does not take.
+            gone = refused() if await self._login.forget(request) else HttpError(502, error.message)
+            response = self._error(gone.status, gone.message, gone.headers)
         except KafkaError as error:
             response = self._error(502, error.message)
         except Exception:  # noqa: BLE001 - a fault in one page is logged, and the others go on

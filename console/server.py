@@ -82,7 +82,7 @@ class Console(Service):
         )  # fmt: skip
         hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))
         app = App(house, self._login, self.history, hosts, tls=config.tls is not None)
-        listener = ListenerConfig(config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS)
+        listener = ListenerConfig(config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS, admit=app.admit)
         self._listener = Listener(listener, app.answer)
 
     async def start(self) -> None:

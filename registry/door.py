@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Collection, Mapping, Sequence
 from hmac import compare_digest
 from http import HTTPStatus
@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 
 from ..web.connection import Limits
 from ..web.exchange import HttpError, Request, Response
+from ..web.guesses import Guesses
 from ..web.origin import is_from_elsewhere, names_known_host
 from .api import Text
 from .errors import RegistryError
@@ -47,12 +48,22 @@ class Door:
     def __init__(self, api: Answerer, login: str | None, hosts: Collection[str]) -> None:
         self._api = api
         self._hosts = hosts
+        self._guesses = Guesses()
         self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
 
-    async def answer(self, request: Request) -> Response:
-        """Return the response to a request, whatever happens."""
+    async def admit(self, request: Request) -> Response | None:
+        """Return the response to a request that does not come in, before its body is read."""
         try:
             self._check(request)
+        except RegistryError as error:
+            if error.status == 401 and "authorization" in request.headers:
+                await self._guesses.refuse(request, _name_in(request))
+            return _error(error.status, error.code, error.message)
+        return None
+
+    async def answer(self, request: Request) -> Response:
+        """Return the response to a request that came in, whatever happens."""
+        try:
             answer = await self._ask(request)
         except RegistryError as error:
             return _error(error.status, error.code, error.message)
@@ -89,6 +100,15 @@ class Door:
 def rejection(error: HttpError) -> Response:
     """Return the response of a request that is refused before the API sees it."""
     return _error(error.status, error.status, f"HTTP {error.status} {HTTPStatus(error.status).phrase}: {error.message}")
+
+
+def _name_in(request: Request) -> str:
+    """Return the name that a login gives, for the log."""
+    _, _, text = request.headers.get("authorization", "").partition(" ")
+    try:
+        return b64decode(text, validate=True).decode().partition(":")[0]
+    except ValueError:
+        return ""
 
 
 def _parts(path: str) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ import h11
 from .exchange import HttpError, Request, Response
 
 _log = logging.getLogger(__name__)
+
+# A client that sends nothing of its body for so long gives way to another.
+SILENT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +42,57 @@ class Limits:
     keeps_open: bool = True
 
 
-@dataclass(slots=True)
 class BodyMemory:
-    """The bytes of the bodies that all connections hold."""
+    """The bytes of the bodies that all connections hold, fair by address.
 
-    used_bytes: int = 0
+    Where there is no room, the address that holds the most gives way, or a client that sends nothing.
+    """
+
+    def __init__(self) -> None:
+        self.used_bytes = 0
+        # By connection: its bytes, and when the last of them came.
+        self._held: dict[Connection, tuple[int, float]] = {}
+
+    def take(self, connection: Connection, size: int, limit_bytes: int) -> bool:
+        """Count more bytes for a connection. False: there is no room for them."""
+        while self.used_bytes + size > limit_bytes:
+            given = self._who_gives_way(connection, size)
+            if given is None:
+                return False
+            given.give_way()
+        self.used_bytes += size
+        self._held[connection] = self.of(connection) + size, _now_s()
+        return True
+
+    def of(self, connection: Connection) -> int:
+        """Return the bytes that a connection holds."""
+        return self._held.get(connection, (0, 0.0))[0]
+
+    def release(self, connection: Connection) -> None:
+        """Forget what a connection holds."""
+        self.used_bytes -= self._held.pop(connection, (0, 0.0))[0]
+
+    def _who_gives_way(self, asker: Connection, size: int) -> Connection | None:
+        sums: Counter[str] = Counter()
+        for each, (held, _) in self._held.items():
+            sums[each.address] += held
+        others = {each: last_s for each, (_, last_s) in self._held.items() if each is not asker}
+        if not others:
+            return None
+        quietest = min(others, key=others.__getitem__)
+        if _now_s() - others[quietest] > SILENT_S:
+            return quietest
+        heaviest = max(others, key=lambda each: sums[each.address])
+        return heaviest if sums[heaviest.address] > sums[asker.address] + size else None
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 Answer = Callable[[Request], Awaitable[Response]]
+# Looks at a request without its body: a response refuses it, and the body is not read.
+Admit = Callable[[Request], Awaitable[Response | None]]
 Refuse = Callable[[HttpError], Response]
 
 
@@ -68,13 +115,21 @@ class Connection:
         limits: Limits,
         memory: BodyMemory,
         refuse: Refuse = plain_rejection,
+        admit: Admit | None = None,
+        address: str = "",
     ) -> None:
         self._reader, self._writer, self._answer, self._refuse = reader, writer, answer, refuse
+        self._admit = admit
+        self.address = address
         # What is drained is in the system's hands.
         writer.transport.set_write_buffer_limits(0)
         self._limits, self._memory = limits, memory
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
-        self._held_bytes = 0
+
+    def give_way(self) -> None:
+        """Close, because others need the memory of the body that is arriving."""
+        self._memory.release(self)
+        self._writer.transport.abort()
 
     async def serve(self) -> None:
         """Answer requests until the client closes, is silent for too long, or sends what is no HTTP."""
@@ -88,7 +143,7 @@ class Connection:
         except (h11.LocalProtocolError, TimeoutError, OSError) as error:
             _log.debug("an HTTP client went away: %s", error or "too slow")
         finally:
-            self._release()
+            self._memory.release(self)
             # What is left is for a client that does not read: a mere close would wait for it.
             self._writer.transport.abort() if self._writer.transport.get_write_buffer_size() else self._writer.close()
 
@@ -109,11 +164,13 @@ class Connection:
                 head = await self._next_event()
                 if not isinstance(head, h11.Request):
                     return False
-                body = await self._body()
-            response = await self._answer(self._request(head, body))
+                response = None if self._admit is None else await self._admit(self._request(head, b""))
+                body = b"" if response is not None else await self._body()
+            if response is None:
+                response = await self._answer(self._request(head, body))
         except HttpError as error:
             response = self._refuse(error)
-        self._release()
+        self._memory.release(self)
         async with asyncio.timeout(self._limits.response_s):
             await self._send(response, without_body=head.method == b"HEAD")
         return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
@@ -121,7 +178,7 @@ class Connection:
     def _request(self, head: h11.Request, body: bytes) -> Request:
         path, _, query = head.target.decode("ascii").partition("?")
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in head.headers}
-        return Request(head.method.decode("ascii"), path, query, headers, body, self._reader.at_eof)
+        return Request(head.method.decode("ascii"), path, query, headers, body, self.address, self._reader.at_eof)
 
     async def _next_event(self) -> Any:
         while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -136,20 +193,14 @@ class Connection:
         body = bytearray()
         while isinstance(event := await self._next_event(), h11.Data):
             part = event.data
-            if self._held_bytes + len(part) > self._limits.body_bytes:
+            if len(body) + len(part) > self._limits.body_bytes:
                 raise HttpError(413, f"the request is larger than {self._limits.body_bytes} bytes")
-            if self._memory.used_bytes + len(part) > self._limits.bodies_bytes:
+            if not self._memory.take(self, len(part), self._limits.bodies_bytes):
                 raise HttpError(503, "too many large requests at once: try again")
-            self._memory.used_bytes += len(part)
-            self._held_bytes += len(part)
             body += part
             # As many chunks as a client likes can be there without a wait.
             await asyncio.sleep(0)
         return bytes(body)
-
-    def _release(self) -> None:
-        self._memory.used_bytes -= self._held_bytes
-        self._held_bytes = 0
 
     async def _send(self, response: Response, *, without_body: bool) -> None:
         body = response.body

@@ -25,6 +25,8 @@ class Request:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: bytes = b""
+    # The IP address of the client.
+    address: str = field(default="", compare=False)
     # Whether the client has closed its side meanwhile. What takes long and changes nothing need not go on then.
     is_gone: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
 

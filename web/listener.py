@@ -8,9 +8,9 @@ import signal
 import ssl
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
-from .connection import Answer, BodyMemory, Connection, Limits, Refuse, plain_rejection
+from .connection import Admit, Answer, BodyMemory, Connection, Limits, Refuse, plain_rejection
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +28,8 @@ class ListenerConfig:
     # For requests under way when the listener stops.
     stop_s: float = 5.0
     refuse: Refuse = plain_rejection
+    # What a request must pass before its body is read.
+    admit: Admit | None = None
 
 
 class Listener:
@@ -86,15 +88,37 @@ class Listener:
         if self._server is None:
             # It was accepted before the stop.
             return writer.transport.abort()
-        if len(self._connections) >= self._config.max_connections:
+        if len(self._connections) >= self._config.max_connections and not self._make_way(_address_of(writer)):
             _log.warning("a connection is closed: %d are open already", self._config.max_connections)
             return writer.close()
         self._connections[task] = writer
         try:
             config = self._config
-            await Connection(reader, writer, self._answer, config.limits, self._memory, config.refuse).serve()
+            await Connection(
+                reader,
+                writer,
+                self._answer,
+                config.limits,
+                self._memory,
+                config.refuse,
+                config.admit,
+                _address_of(writer),
+            ).serve()
         finally:
             del self._connections[task]
+
+    def _make_way(self, address: str) -> bool:
+        """Close the oldest connection of the address that has the most, unless that is the asking one."""
+        by_address: dict[str, list[asyncio.StreamWriter]] = {}
+        for writer in self._connections.values():
+            if not writer.is_closing():
+                by_address.setdefault(_address_of(writer), []).append(writer)
+        none: list[asyncio.StreamWriter] = []
+        heaviest = max(by_address.values(), key=len, default=none)
+        if len(heaviest) <= len(by_address.get(address, ())) + 1:
+            return False
+        heaviest[0].transport.abort()
+        return True
 
 
 class Service:
@@ -128,6 +152,12 @@ class Service:
     def url(self) -> str:
         """The address for clients."""
         return self._listener.url
+
+
+def _address_of(writer: asyncio.StreamWriter) -> str:
+    """Return the IP address of a client."""
+    peer: object = writer.get_extra_info("peername")
+    return str(cast("tuple[object, ...]", peer)[0]) if isinstance(peer, tuple) else ""
 
 
 def stopped_by_signal() -> asyncio.Event:

@@ -39,9 +39,13 @@ async def odradek_lease_segments(
     """OdradekLeaseSegments, API key 30010, ours: find the files and lease them, or return why that is not possible."""
     try:
         services.segment_leases.check_room()
-        return await _lease(services, request, _find(services, request))
+        response = await _lease(services, request, _find(services, request))
     except KafkaError as error:
         return OdradekLeaseSegmentsResponse(error_code=int(error.code), error_message=error.message)
+    # The client reads the files itself, as fast as it likes: only between two leases can it wait.
+    size = sum(each.end - each.position for each in response.files)
+    context.throttle(response, services.quotas.delivered(*context.client, size))
+    return response
 
 
 def _find(services: Services, request: OdradekLeaseSegmentsRequest) -> Partition:

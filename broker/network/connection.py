@@ -29,7 +29,7 @@ from ..timers import Timers
 from ..turns import Keeper
 from .connection_memory import ConnectionMemory, has_small_response
 from .first_bytes import guess
-from .line_limit import LineLimit, Rejections
+from .line_limit import Rejections
 from .receive_buffer import LENGTH_BYTES, NO_POOL, BufferPool, ReceiveBuffer, frame_length
 from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 from .stranger_memory import StrangerMemory, TokenChecks
@@ -137,8 +137,6 @@ class Connection(asyncio.BufferedProtocol):
         # A client has little memory and little of the loop's time until it has logged in, where it must.
         self.is_stranger = listener.login is not None
         self.most_request_bytes = owner.bounds.max_request_bytes
-        # The lines of the audit log that its denials have caused, once there was one.
-        self.denials: LineLimit | None = None
         self.client_host = ""
         # The number of its socket in this process.
         self.descriptor = -1

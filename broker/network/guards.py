@@ -22,6 +22,7 @@ from ..security.authorizer import Authorizer
 from ..services import Services
 from ..turns import LargeResponse
 from .access.caller import Caller, logs_allowed
+from .line_limit import Denials
 from .request import RequestContext
 from .routes import CLUSTER_ROUTES, Handler, Route
 
@@ -137,7 +138,7 @@ class AccessGuard:
 
     def __init__(self, services: Services, authorizer: Authorizer) -> None:
         # Makes the context of a request.
-        self.new_caller = partial(Caller, authorizer, services, logs_allowed())
+        self.new_caller = partial(Caller, authorizer, services, Denials(), logs_allowed())
 
     def __call__(self, route: Route, handle: Handler) -> Handler:
         """Return what asks before the handler. It takes the callers of `new_caller`."""

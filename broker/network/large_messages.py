@@ -119,6 +119,7 @@ class LargeMessages:
                 response = result
             elif result is not None:
                 join(response, result, items)
+                _join_throttle(response, result)
             await turns.pause()
         return response
 
@@ -136,6 +137,13 @@ class _Size:
     def learn(self, values: int, took_ns: int) -> None:
         fitting = values * SLICE_NS // max(took_ns, 1)
         self.values = max(1, min(fitting, 2 * self.values, self._max_values))
+
+
+def _join_throttle(whole: Message, part: Message) -> None:
+    """Say the longest time that a portion has its client wait, where the response says that."""
+    waits_ms = getattr(part, "throttle_time_ms", 0)
+    if waits_ms:
+        cast("Any", whole).throttle_time_ms = max(cast("Any", whole).throttle_time_ms, waits_ms)
 
 
 async def _handled(result: Handled | asyncio.Future[Any]) -> Message | None:

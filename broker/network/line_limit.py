@@ -7,13 +7,18 @@ hide what others do.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from typing import Any, Final
 
+from ...web.line_limit import LineLimit
 from ..clock import Clock
+from ..security.principals import ANONYMOUS, Principal
 from ..timers import Timers
 
-# Denials of one connection.
+# Denials of one user, or of one address whose clients have not logged in.
 DENIALS_PER_SECOND: Final = 20
+# Users and addresses whose denials are counted: those of the latest.
+MOST_DENIED: Final = 10_000
 # Clients of one processor, or of one listener's door, that are refused or closed.
 MOST_LINES: Final = 100
 WINDOW_MS: Final = 10_000
@@ -21,32 +26,23 @@ WINDOW_MS: Final = 10_000
 _log = logging.getLogger(__name__)
 
 
-class LineLimit:
-    """At most so many lines in a window, which begins with its first line."""
+class Denials:
+    """The lines of the audit log about denials: of each user, whatever connections it opens."""
 
-    __slots__ = ("_lines", "_most_lines", "_window_ms", "began_ms", "left_out")
+    def __init__(self) -> None:
+        # What denied somebody last stands last.
+        self._limits: OrderedDict[str, LineLimit] = OrderedDict()
 
-    def __init__(self, most_lines: int = DENIALS_PER_SECOND, window_ms: int = 1_000) -> None:
-        self._most_lines, self._window_ms = most_lines, window_ms
-        self.began_ms = -window_ms
-        self._lines = 0
-        # Since they were last told.
-        self.left_out = 0
-
-    def take(self, now_ms: int) -> int | None:
+    def take(self, principal: Principal, host: str, now_ms: int) -> int | None:
         """Return None where a line is one too many; otherwise how many were left out before it, and not told."""
-        if now_ms - self.began_ms >= self._window_ms:
-            self.began_ms, self._lines = now_ms, 0
-        self._lines += 1
-        if self._lines > self._most_lines:
-            self.left_out += 1
-            return None
-        return self.tell()
-
-    def tell(self) -> int:
-        """Return how many were left out, which is told now."""
-        left_out, self.left_out = self.left_out, 0
-        return left_out
+        who = host if principal == ANONYMOUS else str(principal)
+        limit = self._limits.get(who)
+        if limit is None:
+            limit = self._limits[who] = LineLimit(DENIALS_PER_SECOND, 1_000)
+            if len(self._limits) > MOST_DENIED:
+                self._limits.popitem(last=False)
+        self._limits.move_to_end(who)
+        return limit.take(now_ms)
 
 
 class Rejections:

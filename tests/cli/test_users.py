@@ -145,6 +145,8 @@ async def test_another_user_of_a_secure_broker_sees_what_acls_allow(tmp_path: Pa
         (("--set", "listeners=SSL://127.0.0.1:0"), "--listen HOST:PORT"),
         (("--set", "ssl.keystore.location=x"), "leave one of the two out"),
         (("--data-dir", "/dev/null/x"), "cannot be used"),
+        (("--http", "0.0.0.0:0"), "names of topics and groups"),
+        (("--set", "http.listener=[::]:0"), "names of topics and groups"),
     ],
 )
 def test_what_secure_cannot_do_is_refused(arguments: tuple[str, ...], said: str) -> None:

@@ -7,7 +7,10 @@ import socket
 import ssl
 from pathlib import Path
 
+import pytest
 from odradek.tests.support.certificates import Certificates
+from odradek.web import connection
+from odradek.web.connection import Limits
 from odradek.web.exchange import Request, Response
 from odradek.web.listener import Listener, ListenerConfig
 
@@ -36,3 +39,105 @@ def _ask(client: socket.socket, authority: Path) -> bytes:
             return encrypted.recv(100)
     except (ssl.SSLError, ConnectionError):
         return b""
+
+
+async def _sent(
+    address: str, data: bytes, source: str = "127.0.0.1"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), local_addr=(source, 0))
+    writer.write(data)
+    return reader, writer
+
+
+async def _status(reader: asyncio.StreamReader) -> bytes:
+    async with asyncio.timeout(10):
+        return (await reader.readline()).split(b" ")[1] if not reader.at_eof() else b""
+
+
+async def _is_closed(reader: asyncio.StreamReader) -> bool:
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read() == b""
+    except ConnectionResetError:
+        return True
+
+
+def _head(length: int) -> bytes:
+    return b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % length
+
+
+async def _taken(request: Request) -> Response:
+    return Response(200, b"taken")
+
+
+async def test_what_is_not_admitted_has_its_body_not_read() -> None:
+    async def admit(request: Request) -> Response | None:
+        assert request.address == "127.0.0.1" and not request.body
+        return Response(401, b"who are you?")
+
+    listener = Listener(ListenerConfig(admit=admit), _taken)
+    await listener.start()
+    try:
+        reader, writer = await _sent(listener.address, _head(1_000_000))
+        assert await _status(reader) == b"401"
+        assert listener._memory.used_bytes == 0
+        writer.close()
+    finally:
+        await listener.stop()
+
+
+async def test_half_bodies_of_one_address_leave_room_to_others() -> None:
+    limits = Limits(body_bytes=1000, bodies_bytes=3000)
+    listener = Listener(ListenerConfig(limits=limits), _taken)
+    await listener.start()
+    try:
+        strangers = [await _sent(listener.address, _head(1000) + bytes(900)) for _ in range(3)]
+        async with asyncio.timeout(10):
+            while listener._memory.used_bytes < 2700:
+                await asyncio.sleep(0)
+        refused, refused_writer = await _sent(listener.address, _head(900) + bytes(900))
+        assert await _status(refused) == b"503"
+        other, other_writer = await _sent(listener.address, _head(900) + bytes(900), "127.0.0.2")
+        assert await _status(other) == b"200"
+        for _, writer in (*strangers, (refused, refused_writer), (other, other_writer)):
+            writer.transport.abort()
+    finally:
+        await listener.stop()
+    assert listener._memory.used_bytes == 0 and not listener._memory._held
+
+
+async def test_a_half_body_that_is_silent_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "SILENT_S", -1.0)
+    listener = Listener(ListenerConfig(limits=Limits(body_bytes=1000, bodies_bytes=1000)), _taken)
+    await listener.start()
+    try:
+        _, silent = await _sent(listener.address, _head(1000) + bytes(900))
+        async with asyncio.timeout(10):
+            while not listener._memory.used_bytes:
+                await asyncio.sleep(0)
+        reader, writer = await _sent(listener.address, _head(900) + bytes(900))
+        assert await _status(reader) == b"200"
+        writer.close()
+        silent.transport.abort()
+    finally:
+        await listener.stop()
+
+
+async def test_connections_of_one_address_leave_others_a_way_in() -> None:
+    listener = Listener(ListenerConfig(max_connections=3), _taken)
+    await listener.start()
+    try:
+        idle = [await _sent(listener.address, b"") for _ in range(3)]
+        async with asyncio.timeout(10):
+            while listener.open_connections < 3:
+                await asyncio.sleep(0)
+        same, same_writer = await _sent(listener.address, _head(0))
+        assert await _is_closed(same)
+        other, other_writer = await _sent(listener.address, _head(0), "127.0.0.2")
+        assert await _status(other) == b"200"
+        assert await _is_closed(idle[0][0])
+        for _, writer in (*idle, (same, same_writer), (other, other_writer)):
+            writer.transport.abort()
+    finally:
+        await listener.stop()

@@ -1,6 +1,6 @@
 """The caller: a request whose client an authorizer may deny something. Each denial is a line of the audit log.
 
-The audit log is the logger `odradek.authorizer`: denials at INFO, at most some lines a second of each connection
+The audit log is the logger `odradek.authorizer`: denials at INFO, at most some lines a second of each user
 (line_limit.py), and what is allowed at DEBUG.
 """
 
@@ -15,7 +15,7 @@ from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...security.authorizer import Authorizer, Decision
 from ...services import Services
 from ..connection import Connection
-from ..line_limit import LineLimit
+from ..line_limit import Denials
 from ..request import RequestContext
 
 # A request may name thousands of resources: so many lines of one request say enough.
@@ -32,12 +32,13 @@ _log = logging.getLogger("odradek.authorizer")
 class Caller(RequestContext):
     """The context of a request, where there is an authorizer."""
 
-    __slots__ = ("_authorizer", "_lines", "_logs_allowed", "services")
+    __slots__ = ("_authorizer", "_denials", "_lines", "_logs_allowed", "services")
 
     def __init__(
         self,
         authorizer: Authorizer,
         services: Services,
+        denials: Denials,
         logs_allowed: bool,
         api_key: int,
         api_version: int,
@@ -55,6 +56,7 @@ class Caller(RequestContext):
         self.frame_bytes = frame_bytes
         self.services = services
         self._authorizer = authorizer
+        self._denials = denials
         self._logs_allowed = logs_allowed
         self._lines = 0
 
@@ -93,11 +95,10 @@ class Caller(RequestContext):
             return
         rest = " (and perhaps more of this request, which are not listed)" if self._lines == MAX_LINES else ""
         if not decision.is_allowed:
-            limit = self.connection.denials = self.connection.denials or LineLimit()
-            left_out = limit.take(self.services.clock.monotonic_ms())
+            left_out = self._denials.take(self.principal, self.client_address, self.services.clock.monotonic_ms())
             if left_out is None:
                 return
-            rest += f" ({left_out} denials of this connection before it are not listed)" if left_out else ""
+            rest += f" ({left_out} denials of this user before it are not listed)" if left_out else ""
         _log.log(
             logging.DEBUG if decision.is_allowed else logging.INFO,
             "Principal = %s is %s operation = %s from host = %s on resource = %s:%s for request = %s "

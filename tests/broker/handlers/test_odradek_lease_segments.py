@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.quotas.entities import CONSUMER_BYTE_RATE, Entity
 from odradek.broker.topics import segment_leases
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
@@ -190,3 +191,12 @@ async def test_a_file_system_without_links_is_no_broken_disk(
     assert "Operation not permitted" in answer.error_message
     assert (await raw.fetch("t", 0)).error_code == 0
     assert len(broker.services.segment_leases) == 0
+
+
+async def test_leased_bytes_count_against_the_quota_of_the_consumer(broker: Broker, raw: Raw) -> None:
+    assert (await lease(raw)).throttle_time_ms == 0
+    quota = {Entity(user="ANONYMOUS"): {CONSUMER_BYTE_RATE: 10.0}}
+    await broker.services.security.put_quotas(list(quota.items()))
+    leased = await lease(raw)
+    assert leased.error_code == 0 and values(leased) == EVERYTHING
+    assert leased.throttle_time_ms > 1_000

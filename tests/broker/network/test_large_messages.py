@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
+from odradek.broker.network.connection_memory import ConnectionMemory
+from odradek.broker.network.large_messages import LargeMessages
 from odradek.broker.network.routes import ROUTES
+from odradek.broker.threads import DiskThreads
+from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.offset_fetch import (
@@ -22,10 +27,16 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
 from odradek.protocol.schema import Message
 from odradek.protocol.shapes.portions import Shaped, join, portions
 from odradek.protocol.shapes.table import lists_in
+from odradek.tests.support.clock import FakeClock
 from odradek.tests.support.raw import Raw
 
 MAX_VALUES = 10
@@ -98,6 +109,21 @@ def test_batches_are_cut_by_their_bytes() -> None:
         [4],
         [5],
     ]
+
+
+async def test_the_longest_wait_of_all_portions_is_told() -> None:
+    sent = [PartitionProduceData(at, bytes(9 * KIB)) for at in range(3)]
+    request = ProduceRequest(topic_data=[TopicProduceData("t", partition_data=sent)])
+    route = next(each for each in ROUTES if each.key is ApiKey.PRODUCE)
+    waits_ms = iter([100, 700, 0])
+    clock = FakeClock()
+    timers = Timers(clock)
+    messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
+    small = replace(route.cut(9), max_values=MAX_VALUES)
+    response = await messages._in_portions(
+        request, small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
+    )
+    assert isinstance(response, ProduceResponse) and response.throttle_time_ms == 700
 
 
 class _NoExecutor(ThreadPoolExecutor):

@@ -7,9 +7,11 @@ import base64
 
 import pytest
 from odradek.client import Admin
+from odradek.client.errors import AuthenticationFailed
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.door import login as module
-from odradek.console.door.login import ClusterLogin
+from odradek.console.door.login import ClusterLogin, OneLogin
+from odradek.web import guesses
 from odradek.web.exchange import HttpError, Request
 
 OPTIONS = ClusterOptions("127.0.0.1:1", {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})
@@ -70,3 +72,81 @@ async def test_a_client_that_is_being_opened_at_the_stop_does_not_hold_it_up(ope
     with pytest.raises(HttpError, match="load it again"):
         await opening
     assert not opened.is_set()
+
+
+@pytest.fixture
+def passwords(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Plant a cluster with these users, which takes a moment to say that a password is wrong."""
+    found = {"ann": "secret"}
+
+    async def start(admin: Admin) -> None:
+        options = admin._options
+        if found.get(options["sasl_plain_username"]) != options["sasl_plain_password"]:
+            await asyncio.sleep(0.05)
+            raise AuthenticationFailed("wrong")
+
+    async def stop(_: Admin) -> None: ...
+
+    monkeypatch.setattr(Admin, "__init__", lambda self, servers, **options: setattr(self, "_options", options))
+    monkeypatch.setattr(Admin, "start", start)
+    monkeypatch.setattr(Admin, "stop", stop)
+    monkeypatch.setattr(guesses, "DELAY_S", 0.0)
+    return found
+
+
+@pytest.mark.parametrize("change", [{}, {"ann": "another"}])
+async def test_a_password_that_was_changed_or_deleted_opens_nothing_any_more(
+    passwords: dict[str, str], monkeypatch: pytest.MonkeyPatch, change: dict[str, str]
+) -> None:
+    login = ClusterLogin(OPTIONS)
+    _, cluster = await login.enter(request("ann"))
+    monkeypatch.setattr(module, "CHECK_S", 0.0)
+    assert (await login.enter(request("ann")))[1] is cluster
+    passwords.clear()
+    passwords.update(change)
+    with pytest.raises(HttpError) as raised:
+        await login.enter(request("ann"))
+    assert raised.value.status == 401 and not login._users
+    await login.stop()
+
+
+async def test_a_right_password_does_not_wait_behind_wrong_ones(passwords: dict[str, str]) -> None:
+    login = ClusterLogin(OPTIONS)
+
+    async def guess(number: int) -> None:
+        with pytest.raises(HttpError):
+            await login.enter(request(f"nobody-{number}"))
+
+    guessing = [asyncio.create_task(guess(number)) for number in range(100)]
+    await asyncio.sleep(0)
+    before = asyncio.get_running_loop().time()
+    assert (await login.enter(request("ann")))[0] == "ann"
+    # One turn of the wrong ones, not a hundred of them.
+    assert asyncio.get_running_loop().time() - before < 100 / module.AT_ONCE * 0.05 / 2
+    await asyncio.gather(*guessing)
+    assert login._attempts._free == module.AT_ONCE
+    await login.stop()
+
+
+async def test_attempts_that_are_cancelled_leave_their_turns(passwords: dict[str, str]) -> None:
+    login = ClusterLogin(OPTIONS)
+    tasks = [asyncio.create_task(login.enter(request(f"nobody-{number}"))) for number in range(30)]
+    await asyncio.sleep(0.01)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert login._attempts._free == module.AT_ONCE
+    assert (await login.enter(request("ann")))[0] == "ann"
+    await login.stop()
+
+
+async def test_a_wrong_login_waits_and_is_a_line_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(guesses, "DELAY_S", 0.2)
+    login = OneLogin(Cluster(OPTIONS), "ann:right")
+    before = asyncio.get_running_loop().time()
+    with pytest.raises(HttpError):
+        await login.enter(request("ann"))
+    assert asyncio.get_running_loop().time() - before >= 0.19
+    assert [each.getMessage() for each in caplog.records] == ["a client: wrong name or password of 'ann'"]

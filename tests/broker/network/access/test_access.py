@@ -12,6 +12,7 @@ from odradek.broker.network import line_limit
 from odradek.broker.network.access import caller
 from odradek.broker.network.routes import CLUSTER_ROUTES, OWN_ROUTES, ROUTES, Route
 from odradek.broker.security.acls import CLUSTER_NAME, Acl, Operation, ResourceType
+from odradek.broker.security.principals import ANONYMOUS
 from odradek.protocol.apis import ApiKey, OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -169,7 +170,30 @@ async def test_a_client_that_is_denied_again_and_again_fills_no_log(
             await raw.fetch("orders", 0)
     lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
     assert len(lines) == line_limit.DENIALS_PER_SECOND + 1
-    assert lines[-1].endswith("based on rule DefaultDeny (5 denials of this connection before it are not listed)")
+    assert lines[-1].endswith("based on rule DefaultDeny (5 denials of this user before it are not listed)")
+
+
+async def test_one_user_fills_no_log_by_new_connections(config: BrokerConfig, caplog: pytest.LogCaptureFixture) -> None:
+    async with Broker(secured(config), clock=FakeClock()) as broker:
+        with caplog.at_level(logging.INFO, "odradek.authorizer"):
+            for _ in range(line_limit.DENIALS_PER_SECOND + 5):
+                async with await connect_as(broker, "alice") as raw:
+                    await raw.fetch("orders", 0)
+            async with await connect_as(broker, "bob") as raw:
+                await raw.fetch("orders", 0)
+    lines = [each.getMessage() for each in caplog.records if each.name == "odradek.authorizer"]
+    assert [sum(f"User:{name} " in line for line in lines) for name in ("alice", "bob")] == [
+        line_limit.DENIALS_PER_SECOND,
+        1,
+    ]
+
+
+def test_who_was_denied_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(line_limit, "MOST_DENIED", 2)
+    denials = line_limit.Denials()
+    for host in ("a", "b", "a", "c"):
+        assert denials.take(ANONYMOUS, host, 0) == 0
+    assert list(denials._limits) == ["a", "c"]
 
 
 async def test_what_is_left_out_is_no_line(alice: Raw, caplog: pytest.LogCaptureFixture) -> None:
