@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..broker.security import acls
-from ..broker.security.unmatchable import host_as_seen, why_unmatchable
+from ..broker.topics.unmatchable_acls import host_as_seen, why_unmatchable
 from .confirmation import dry_run_option
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin

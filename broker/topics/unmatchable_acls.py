@@ -10,9 +10,9 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from ...protocol.errors import KafkaError
-from ..topics.topic_names import check_name
-from .acls import OPERATIONS, WILDCARD, Acl, Operation, PatternType, ResourceType
-from .principals import USER_TYPE, address_text, parse_principal
+from ..security.acls import OPERATIONS, WILDCARD, Acl, Operation, PatternType, ResourceType
+from ..security.principals import USER_TYPE, address_text, parse_principal
+from .topic_names import check_name
 
 _OTHER_OPERATIONS: Final = {
     ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
