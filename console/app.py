@@ -38,9 +38,9 @@ class App:
         self._tls = tls
         self._tokens = security.Tokens()
 
-    async def admit(self, request: Request) -> Response | None:
+    async def look_at_head(self, request: Request) -> Response | None:
         """Return the response to a request that does not come in, before its body is read."""
-        return await self._guarded(request, self._admit)
+        return await self._guarded(request, self._look_at_head)
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a request, whatever happens."""
@@ -50,7 +50,7 @@ class App:
         assert response is not None
         return response
 
-    async def _admit(self, request: Request) -> None:
+    async def _look_at_head(self, request: Request) -> None:
         security.check_host(request, self._hosts)
         security.check_reader(request)
         if not request.path.startswith(STATIC):

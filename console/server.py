@@ -82,7 +82,9 @@ class Console(Service):
         )  # fmt: skip
         hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))
         app = App(house, self._login, self.history, hosts, tls=config.tls is not None)
-        listener = ListenerConfig(config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS, admit=app.admit)
+        listener = ListenerConfig(
+            config.host, config.port, config.tls, MAX_CONNECTIONS, _LIMITS, look_at_head=app.look_at_head
+        )
         self._listener = Listener(listener, app.answer)
 
     async def start(self) -> None:

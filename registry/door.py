@@ -51,7 +51,7 @@ class Door:
         self._guesses = Guesses()
         self._authorization = None if login is None else b"Basic " + b64encode(login.encode())
 
-    async def admit(self, request: Request) -> Response | None:
+    async def look_at_head(self, request: Request) -> Response | None:
         """Return the response to a request that does not come in, before its body is read."""
         try:
             self._check(request)

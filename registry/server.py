@@ -50,7 +50,7 @@ class Registry(Service):
         door = Door(Api(self._log), config.login, hosts)
         # A change under way may finish: to cancel it would leave the outcome open.
         listener = ListenerConfig(
-            config.host, config.port, config.tls, MAX_CONNECTIONS, LIMITS, WRITE_TIMEOUT_S, rejection, door.admit
+            config.host, config.port, config.tls, MAX_CONNECTIONS, LIMITS, WRITE_TIMEOUT_S, rejection, door.look_at_head
         )
         self._listener = Listener(listener, door.answer)
 

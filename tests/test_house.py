@@ -116,7 +116,12 @@ CONSOLE_FLOORS = (
     ("cluster.py", "journal.py"),
     ("rendering.py",),
 )
-WEB_FLOORS = (("__init__.py",), ("listener.py",), ("connection.py", "origin.py"), ("exchange.py",))
+WEB_FLOORS = (
+    ("__init__.py",),
+    ("listener.py",),
+    ("connection.py", "guesses.py", "origin.py"),
+    ("exchange.py", "line_limit.py"),
+)
 FLOORS = {
     "broker": BROKER_FLOORS,
     "client": CLIENT_FLOORS,

@@ -92,7 +92,7 @@ def _now_s() -> float:
 
 Answer = Callable[[Request], Awaitable[Response]]
 # Looks at a request without its body: a response refuses it, and the body is not read.
-Admit = Callable[[Request], Awaitable[Response | None]]
+LookAtHead = Callable[[Request], Awaitable[Response | None]]
 Refuse = Callable[[HttpError], Response]
 
 
@@ -115,11 +115,11 @@ class Connection:
         limits: Limits,
         memory: BodyMemory,
         refuse: Refuse = plain_rejection,
-        admit: Admit | None = None,
+        look_at_head: LookAtHead | None = None,
         address: str = "",
     ) -> None:
         self._reader, self._writer, self._answer, self._refuse = reader, writer, answer, refuse
-        self._admit = admit
+        self._look_at_head = look_at_head
         self.address = address
         # What is drained is in the system's hands.
         writer.transport.set_write_buffer_limits(0)
@@ -164,7 +164,7 @@ class Connection:
                 head = await self._next_event()
                 if not isinstance(head, h11.Request):
                     return False
-                response = None if self._admit is None else await self._admit(self._request(head, b""))
+                response = None if self._look_at_head is None else await self._look_at_head(self._request(head, b""))
                 body = b"" if response is not None else await self._body()
             if response is None:
                 response = await self._answer(self._request(head, body))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, cast
 
-from .connection import Admit, Answer, BodyMemory, Connection, Limits, Refuse, plain_rejection
+from .connection import Answer, BodyMemory, Connection, Limits, LookAtHead, Refuse, plain_rejection
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class ListenerConfig:
     stop_s: float = 5.0
     refuse: Refuse = plain_rejection
     # What a request must pass before its body is read.
-    admit: Admit | None = None
+    look_at_head: LookAtHead | None = None
 
 
 class Listener:
@@ -101,7 +101,7 @@ class Listener:
                 config.limits,
                 self._memory,
                 config.refuse,
-                config.admit,
+                config.look_at_head,
                 _address_of(writer),
             ).serve()
         finally:

@@ -71,12 +71,12 @@ async def _taken(request: Request) -> Response:
     return Response(200, b"taken")
 
 
-async def test_what_is_not_admitted_has_its_body_not_read() -> None:
-    async def admit(request: Request) -> Response | None:
+async def test_what_is_not_let_in_has_its_body_not_read() -> None:
+    async def look_at_head(request: Request) -> Response | None:
         assert request.address == "127.0.0.1" and not request.body
         return Response(401, b"who are you?")
 
-    listener = Listener(ListenerConfig(admit=admit), _taken)
+    listener = Listener(ListenerConfig(look_at_head=look_at_head), _taken)
     await listener.start()
     try:
         reader, writer = await _sent(listener.address, _head(1_000_000))
