@@ -156,6 +156,7 @@ def fill(response: R, steps: Iterator[object], values: int) -> R | LargeResponse
     if values > VALUES_AT_ONCE:
         return LargeResponse(response, steps)
     # Most responses have one step, which needs no clock.
+    next(steps, None)
     for _ in steps:
         return LargeResponse(response, steps) if keeper().take_now(steps) else response
     return response

@@ -403,14 +403,15 @@ class Connection(asyncio.BufferedProtocol):
             if unread.is_full and not has_small_response(buffer, start, size):
                 unread.wait(responses)
                 break
-            # The first request, which is often the only one, needs no clock.
-            if is_first:
+            if ends_ns:
+                if clock() >= ends_ns:
+                    self._queue_up()
+                    break
+            elif is_first:
+                # It is often the only one, and needs no clock.
                 is_first = False
-            elif not ends_ns:
+            else:
                 ends_ns = owner.keeper.slice_end()
-            elif clock() >= ends_ns:
-                self._queue_up()
-                break
             if self.is_stranger and not self._has_turn(size):
                 break
             position = start + size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from odradek.broker.clock import Clock
 
 
@@ -18,8 +20,9 @@ class FakeClock(Clock):
     def monotonic_ms(self) -> int:
         return self.time_ms
 
-    def monotonic_ns(self) -> int:
-        return self.time_ms * 1_000_000
+    @property
+    def monotonic_ns(self) -> Callable[[], int]:
+        return lambda: self.time_ms * 1_000_000
 
     def advance(self, by_ms: int) -> None:
         """Move the clock forward."""

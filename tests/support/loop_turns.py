@@ -28,8 +28,9 @@ LIMIT_MS = int(os.environ.get("ODRADEK_TURN_MS", "100"))
 class SlowClock(Clock):
     """The real clock, but for slices: they are as short as they must be on a slower machine."""
 
-    def monotonic_ns(self) -> int:
-        return SLOWER * time.monotonic_ns()
+    @property
+    def monotonic_ns(self) -> Callable[[], int]:
+        return lambda: SLOWER * time.monotonic_ns()
 
 
 class MeasuringSelector(selectors.DefaultSelector):
