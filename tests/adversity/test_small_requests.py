@@ -88,7 +88,7 @@ async def _send(measured: MeasuredBroker, key: AnyKey, version: int, request: Me
 @pytest.mark.parametrize(
     ("version", "request_of_much"),
     [
-        (4, InitProducerIdRequest()),
+        (4, InitProducerIdRequest(None)),
         (0, DescribeTopicPartitionsRequest()),
         (12, MetadataRequest(topics=None, include_topic_authorized_operations=True)),
         (4, DescribeConfigsRequest([DescribeConfigsResource(4, "1"), DescribeConfigsResource(4, "")])),

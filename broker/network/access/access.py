@@ -21,7 +21,7 @@ from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from ...turns import LargeResponse
+from ...turns import LargeResponse, fill
 from ..large_messages import Handled
 from .caller import Caller, Proceed
 
@@ -110,10 +110,7 @@ def amended(result: Any, amend: Callable[[Any], Iterator[int] | None]) -> Any:
     if isinstance(result, LargeResponse):
         large = cast("LargeResponse[Any]", result)
         return LargeResponse(large.response, chain(large.steps, _steps(large.response, amend)))
-    if result is not None:
-        for _ in _steps(result, amend):
-            pass
-    return result
+    return None if result is None else fill(result, _steps(result, amend), 0)
 
 
 async def _amended_later(result: asyncio.Future[Any], amend: Callable[[Any], Iterator[int] | None]) -> Any:
