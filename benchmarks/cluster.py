@@ -23,7 +23,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 from odradek.client import Producer as AsyncProducer
-from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
+from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
 
 PARTITIONS = 6
 WAIT_S = 120.0

@@ -21,9 +21,9 @@ from .coordination.coordinator_log import CoordinatorLog
 from .coordination.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION, Features
 from .coordination.groups.coordinator import GroupCoordinator
 from .coordination.partition_hash import partition_for
-from .coordination.share.coordinator import ShareCoordinator
-from .coordination.share.persister import Persister
-from .coordination.share.routed_persister import RoutedPersister
+from .coordination.share_states.coordinator import ShareCoordinator
+from .coordination.share_states.persister import Persister
+from .coordination.share_states.routed_persister import RoutedPersister
 from .coordination.transactions.coordinator import TransactionCoordinator
 from .coordination.transactions.markers import MarkerWriter
 from .coordination.transactions.verification import Verification
@@ -32,7 +32,7 @@ from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .share.leader import ShareLeader
+from .share_partitions.leader import ShareLeader
 from .threads import DiskThreads, in_thread
 from .timers import Timers
 from .topics.conversion import Conversions

@@ -11,7 +11,7 @@ from base64 import b64encode
 from typing import Any, cast
 
 from ..broker.coordination.groups import records as group_records
-from ..broker.coordination.share import records as share_records
+from ..broker.coordination.share_states import records as share_records
 from ..broker.coordination.transactions import query_records
 from ..broker.coordination.transactions import records as transaction_records
 from ..broker.topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC

@@ -9,7 +9,7 @@ from typing import Any
 from ..broker.configs.definition import suggestion
 from ..broker.coordination.groups.events import Rebalance, SessionExpired
 from ..broker.coordination.groups.group import Group
-from ..broker.coordination.groups.modern.events import MemberSilent
+from ..broker.coordination.modern.events import MemberSilent
 from ..broker.coordination.shards import Shards
 from ..broker.server import Broker
 from ..broker.services import Services

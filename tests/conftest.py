@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
 from odradek.broker import Broker, BrokerConfig
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 # `make soak` tries more of them.

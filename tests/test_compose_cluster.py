@@ -11,18 +11,11 @@ from pathlib import Path
 
 import pytest
 from odradek import __version__
-from odradek.tests.support.containers import (
-    ROOT,
-    base_image,
-    composed,
-    engine_with,
-    skip_if_taken,
-    wait_for,
-)
-from odradek.tests.support.containers import odradek as command
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import why_missing, zookeeper
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.zookeeper import why_missing, zookeeper
+from odradek.tests.support.documents.containers import ROOT, base_image, composed, engine_with, skip_if_taken, wait_for
+from odradek.tests.support.documents.containers import odradek as command
 
 FILE = ROOT / "docker" / "compose-cluster.yaml"
 COMPOSE = FILE.read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from odradek import __version__
-from odradek.tests.support.containers import (
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.documents.containers import (
     DOCKERFILE,
     IMAGE,
     ROOT,
@@ -26,7 +27,6 @@ from odradek.tests.support.containers import (
     skip_if_taken,
     wait_for,
 )
-from odradek.tests.support.lines import Lines
 
 COMPOSE = (ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8")
 

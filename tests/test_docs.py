@@ -16,10 +16,10 @@ from textwrap import indent
 
 import click
 import pytest
-from odradek.broker.coordination.groups import states as groups
+from odradek.broker.coordination.classic import states as groups
 from odradek.broker.coordination.transactions import states as transactions
 from odradek.cli import main
-from odradek.tests.support.tools import tool
+from odradek.tests.support.documents.tools import tool
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -17,8 +17,8 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.testing import kafka
 from odradek.tests import test_docs
-from odradek.tests.support.command import threaded_broker
-from odradek.tests.support.shell import Ended, run_line
+from odradek.tests.support.documents.command import threaded_broker
+from odradek.tests.support.documents.shell import Ended, run_line
 
 ROOT = test_docs.ROOT
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.1" / "data"

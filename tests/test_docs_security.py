@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.process import BrokerProcess, free_port
-from odradek.tests.support.shell import run_line
+from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.documents.shell import run_line
 from odradek.tests.test_docs import ROOT
 
 pytest.importorskip("cryptography", reason="serve --secure makes certificates (extra `certs`)")

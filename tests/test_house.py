@@ -21,7 +21,7 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.broker.configs.group_bounds import FIELDS
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS
 from odradek.storage.config import LogConfig
-from odradek.tests.support.tools import tool
+from odradek.tests.support.documents.tools import tool
 
 ROOT = Path(__file__).parent.parent
 WINGS = (
@@ -64,7 +64,7 @@ BROKER_FLOORS = (
     ("cluster",),
     ("replication",),
     ("background",),
-    ("share",),
+    ("share_partitions",),
     ("coordination",),
     ("topics",),
     ("log_dirs",),

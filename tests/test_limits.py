@@ -9,11 +9,11 @@ import pytest
 from odradek.broker import server, turns
 from odradek.broker.configs import definition
 from odradek.broker.configs.broker_config import BROKER_CONFIGS, BrokerConfig
+from odradek.broker.coordination.consumer import regexes
 from odradek.broker.coordination.groups import history
-from odradek.broker.coordination.groups.consumer import regexes
-from odradek.broker.coordination.groups.modern import target
-from odradek.broker.coordination.groups.share import state_work
-from odradek.broker.coordination.share import machine as share_machine
+from odradek.broker.coordination.modern import target
+from odradek.broker.coordination.share_groups import state_work
+from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.transactions import description
 from odradek.broker.handlers import (
     acls,
@@ -41,7 +41,7 @@ from odradek.broker.network.access import caller
 from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import scram, signed_tokens
-from odradek.broker.share import sessions
+from odradek.broker.share_partitions import sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding

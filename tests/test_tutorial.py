@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.command import threaded_broker
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import free_port
-from odradek.tests.support.shell import run_line
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.documents.command import threaded_broker
+from odradek.tests.support.documents.shell import run_line
 from odradek.tests.test_docs import ROOT
 
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", (ROOT / "docs" / "tutorial.md").read_text(), re.MULTILINE))

@@ -12,7 +12,7 @@ import logging
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from ..coordination.share.coordinator import key_of
+from ..coordination.share_states.coordinator import key_of
 from ..network.request import RequestContext
 from ..services import Services
 from ..topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC

@@ -24,9 +24,9 @@ from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services
-from ..share.sessions import FINAL_EPOCH, NEW_EPOCH
-from ..share.share_partition import Acknowledgement, AcknowledgeType
-from ..share.share_partitions import Place
+from ..share_partitions.led_partitions import Place
+from ..share_partitions.machine import Acknowledgement, AcknowledgeType
+from ..share_partitions.sessions import FINAL_EPOCH, NEW_EPOCH
 from ..turns import keeper
 from .metadata import current_leader, tell_address
 

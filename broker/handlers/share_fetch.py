@@ -33,11 +33,11 @@ from ..network.guards import counted_turns
 from ..network.request import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..services import Services
-from ..share.actor import Actor
-from ..share.log_batches import LogBatches, Wanted, read_cached, read_cold
-from ..share.sessions import FINAL_EPOCH, NEW_EPOCH, Seen, ShareSession
-from ..share.share_partition import SharePartition, Wish
-from ..share.share_partitions import Place
+from ..share_partitions.actor import Actor
+from ..share_partitions.led_partitions import Place
+from ..share_partitions.log_batches import LogBatches, Wanted, read_cached, read_cold
+from ..share_partitions.machine import SharePartition, Wish
+from ..share_partitions.sessions import FINAL_EPOCH, NEW_EPOCH, Seen, ShareSession
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill, keeper
 from .share_acknowledge import NOT_LEADER, Member, begin, leader_of, member_of

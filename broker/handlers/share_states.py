@@ -13,9 +13,9 @@ from ...protocol.messages import read_share_group_state as read_api
 from ...protocol.messages import read_share_group_state_summary as summary_api
 from ...protocol.messages import write_share_group_state as write_api
 from ..coordination.calls import Eventual, combine
-from ..coordination.share import events
-from ..coordination.share.kept_state import state_batches
-from ..coordination.share.persister import ShareKey, ShareState
+from ..coordination.share_states import events
+from ..coordination.share_states.kept_state import state_batches
+from ..coordination.share_states.persister import ShareKey, ShareState
 from ..network.request import RequestContext
 from ..services import Services
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..coordination.groups.coordinator import GroupCoordinator
 from ..coordination.shards import Shards
-from ..coordination.share.coordinator import ShareCoordinator
+from ..coordination.share_states.coordinator import ShareCoordinator
 from ..coordination.transactions.coordinator import TransactionCoordinator
 from ..topics.partition import Partition
 from ..topics.topic import Topic

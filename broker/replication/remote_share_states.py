@@ -12,10 +12,10 @@ from ...protocol.messages import read_share_group_state as read_api
 from ...protocol.messages import read_share_group_state_summary as summary_api
 from ...protocol.messages import write_share_group_state as write_api
 from ..configs.broker_config import BrokerConfig
-from ..coordination.share import events
-from ..coordination.share.coordinator import key_text
-from ..coordination.share.kept_state import state_batches
-from ..coordination.share.persister import UNKNOWN_COUNT, ShareKey, ShareState
+from ..coordination.share_states import events
+from ..coordination.share_states.coordinator import key_text
+from ..coordination.share_states.kept_state import state_batches
+from ..coordination.share_states.persister import UNKNOWN_COUNT, ShareKey, ShareState
 from ..topics.topic_names import SHARE_STATE_TOPIC
 from .inter_broker import InterBroker, Peers
 from .metadata_cache import BrokerView, MetadataCache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
 
 
 @pytest.fixture

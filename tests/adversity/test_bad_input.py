@@ -28,10 +28,10 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.connections import connections, requests_wait
-from odradek.tests.support.mutations import EVERY_ROUTE, framed, requests
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import connections, requests_wait
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.documents.mutations import EVERY_ROUTE, framed, requests
+from odradek.tests.support.fakes.clock import FakeClock
 
 WAIT_S = 20
 BAD_NAMES = ["", ".", "..", "../up", "a/b", "a\\b", "sp ace", "\u00e9", "nul\0", "new\nline", "n" * 250]

@@ -16,10 +16,10 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network import tls_door
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.tests.support.connections import acceptor, connections
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.sasl import authenticate, bearer, handshake, log_in, sasl_config
-from odradek.tests.support.tls import Authority, connect, tls_config
+from odradek.tests.support.brokers.connections import acceptor, connections
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.sasl import authenticate, bearer, handshake, log_in, sasl_config
+from odradek.tests.support.security.tls import Authority, connect, tls_config
 
 METADATA = MetadataRequest(topics=[])
 

@@ -6,10 +6,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from odradek.tests.support.cluster import linked_processes
-from odradek.tests.support.cluster_chaos import PARTITIONS, Chaos, History, check, check_replicas, check_watchers
-from odradek.tests.support.cluster_loads import check_transactions
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import linked_processes
+from odradek.tests.support.clusters.cluster_chaos import (
+    PARTITIONS,
+    Chaos,
+    History,
+    check,
+    check_replicas,
+    check_watchers,
+)
+from odradek.tests.support.clusters.cluster_loads import check_transactions
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 # What each seed does first.
 SEEDS = {
@@ -88,7 +95,7 @@ def test_the_checker_finds_members_and_offsets_that_are_lost() -> None:
 
 
 def test_the_checker_finds_replicas_that_differ(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.tests.support.cluster_chaos.WAIT_S", 0.0)
+    monkeypatch.setattr("odradek.tests.support.clusters.cluster_chaos.WAIT_S", 0.0)
     for name, content in (("a", b"1"), ("b", b"2")):
         (tmp_path / name / "chaos-0").mkdir(parents=True)
         (tmp_path / name / "chaos-0" / "0.log").write_bytes(content)

@@ -32,11 +32,11 @@ from odradek.protocol.messages.update_metadata import (
 )
 from odradek.tests.adversity.test_bad_input import warnings
 from odradek.tests.adversity.test_fuzz import AT_A_TIME, COUNT, REQUESTS_EACH, SEED, send
-from odradek.tests.support.large_messages import TOPIC, largest_requests
-from odradek.tests.support.lone_cluster import lone_member, modelled_zookeeper
-from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
-from odradek.tests.support.mutations import Imagination, framed, mutated, requests
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.large_messages import TOPIC, largest_requests
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clusters.lone_cluster import lone_member, modelled_zookeeper
+from odradek.tests.support.documents.mutations import Imagination, framed, mutated, requests
 
 # A bound for a response that never comes.
 WAIT_S = 300

@@ -8,7 +8,7 @@ from struct import pack
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from odradek.tests.support import fuzzing
+from odradek.tests.support.documents import fuzzing
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 chunk_sizes = st.lists(st.integers(1, 5_000), max_size=12)

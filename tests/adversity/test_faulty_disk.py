@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import rewritten_log, torn_log
+from odradek.tests.support.disks import rewritten_log, torn_log
 
 # Each found something once: a bit of an index that hid records or led to none, a sound batch of a cleaned segment that
 # was taken for damage, damage that the next start cut off, a recovery that left a hole before what it had on disk, a

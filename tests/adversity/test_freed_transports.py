@@ -20,8 +20,8 @@ from odradek.client.core.connection import Connection
 from odradek.client.core.security import SecurityOptions
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.tls import Authority, connect, tls_config
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.tls import Authority, connect, tls_config
 from odradek.web.exchange import Request, Response
 from odradek.web.listener import Listener, ListenerConfig
 

@@ -16,9 +16,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.broker.handlers import create_topics
 from odradek.broker.network.routes import ALONE_ROUTES
 from odradek.broker.topics import topic_names
-from odradek.tests.support.connections import connections, requests_wait
-from odradek.tests.support.mutations import Imagination, framed, mutated, requests
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import connections, requests_wait
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.documents.mutations import Imagination, framed, mutated, requests
 
 WAIT_S = 30
 COUNT = int(os.environ.get("ODRADEK_FUZZ", "600"))

@@ -24,10 +24,10 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker
-from odradek.tests.support.mutations import framed, mutated
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, measured_broker
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.documents.mutations import framed, mutated
 
 COUNT = int(os.environ.get("ODRADEK_FUZZ", "300"))
 SEED = int(os.environ.get("ODRADEK_SEED", "1"))

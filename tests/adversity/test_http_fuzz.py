@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.http.endpoint import HttpEndpoint
-from odradek.tests.support.http import exchange, get
+from odradek.tests.support.brokers.http import exchange, get
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\nContent-Length: 3\r\n\r\nabc"
 EXAMPLES = 60

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.records.batch import decode_batch, iter_headers
-from odradek.tests.support import killing
-from odradek.tests.support.disk import FaultyDisk
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.histories import killing
 
 PRODUCERS = 4
 BATCHES = 30

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import BrokerConfig
-from odradek.tests.support.large_state import LargeState
-from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.large_state import LargeState
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
+from odradek.tests.support.clients.raw import Raw
 
 # More than a response that is made at once, of each kind. Soak has more.
 STATE = LargeState(topics=22, partitions_each=100, groups=2_200, transactions=2_200, producers=2_200)

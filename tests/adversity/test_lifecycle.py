@@ -30,8 +30,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 # Each starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])

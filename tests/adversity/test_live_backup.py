@@ -13,8 +13,8 @@ from odradek.broker import Broker
 from odradek.protocol.errors import KafkaError
 from odradek.storage.backup import restore
 from odradek.storage.backup_places import BackupError
-from odradek.tests.support.backup_load import Load, back_up, check, config_of
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.histories.backup_load import Load, back_up, check, config_of
 
 # `make soak` tries twenty.
 SEEDS = range(int(os.environ.get("ODRADEK_BACKUP_SEEDS", "1")))

@@ -34,9 +34,9 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.tests.broker.handlers.test_queries import Task
-from odradek.tests.support.large_messages import TOPIC, largest_requests
-from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.large_messages import TOPIC, largest_requests
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 # Each topic is a directory, and the broker creates one a turn.
 CREATED = 300

@@ -24,8 +24,8 @@ from odradek.tests.adversity.test_transaction_crashes import (
     goes_on,
     see,
 )
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.clock import FakeClock
 
 STATE_LOG = Path("__transaction_state-0", f"{0:020}.log")
 

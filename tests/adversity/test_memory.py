@@ -19,8 +19,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 MIB = 1024 * 1024
 WAIT_S = 20

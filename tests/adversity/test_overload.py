@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from odradek.broker import BrokerConfig
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.connections import connections, requests_wait
-from odradek.tests.support.loop_turns import measured_broker
-from odradek.tests.support.overload import PATIENCE_S, TOPIC, Overload, SlowDisk, forget_peak, peak_bytes
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import connections, requests_wait
+from odradek.tests.support.brokers.loop_turns import measured_broker
+from odradek.tests.support.brokers.overload import PATIENCE_S, TOPIC, Overload, SlowDisk, forget_peak, peak_bytes
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 MIB = 1024 * 1024
 # Errors that tell a member to join again.

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import Record, decode_batch, encode_batch, iter_headers, read_header
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 # The broker is a process: which loop the test itself runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])

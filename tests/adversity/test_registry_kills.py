@@ -14,7 +14,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client.errors import SchemaRegistryUnavailable
 from odradek.client.schemas import Schema, SchemaRegistry
-from odradek.tests.support.process import free_port
+from odradek.tests.support.brokers.process import free_port
 
 KILLS, CLIENTS = 4, 3
 

@@ -21,7 +21,7 @@ from odradek.client.blocking import Admin
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.tests.adversity.test_strangers import IS_SOAK, Guarded
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 KILLS = 4
 USERS = ("alice", "bob")

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.sink_chaos import Chaos, Fault
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.sink_chaos import Chaos, Fault
 
 # Starts of a JVM are what this test costs, so it has one second driver. It plays a batch again that was committed, as
 # after a kill of the first one, which lives on and must fail. Drivers are killed in tests/soak.

@@ -24,8 +24,8 @@ from odradek.client.errors import KafkaError
 from odradek.client.spark.options import parse_sink_options
 from odradek.client.spark.sink import columns_of_rows
 from odradek.client.spark.writers import Place, TaskResult, end, write_task
-from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
+from odradek.tests.support.clusters.zookeeper import why_missing
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 ROWS = StructType([StructField("value", StringType()), StructField("partition", IntegerType())])

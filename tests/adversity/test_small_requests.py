@@ -18,9 +18,9 @@ from odradek.protocol.messages.list_config_resources import ListConfigResourcesR
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import ProduceRequest
 from odradek.protocol.schema import Message
-from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
-from odradek.tests.support.principals import secured
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.principals import secured
 
 TOGETHER = 64
 TOPICS = 1_000

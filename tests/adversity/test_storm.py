@@ -11,9 +11,9 @@ import pytest
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.records.batch import iter_headers
-from odradek.tests.support.mutations import framed, mutated
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.documents.mutations import framed, mutated
 
 # It starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])

@@ -18,10 +18,10 @@ from odradek.broker import BrokerConfig
 from odradek.broker.network.line_limit import MOST_LINES
 from odradek.protocol.apis import ApiKey
 from odradek.tests.adversity.test_memory import resident_bytes
-from odradek.tests.support.loop_turns import LIMIT_MS, measured_broker
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.sasl import set_password
-from odradek.tests.support.strangers import ATTACKS, METADATA, WAIT_S, Doors, Guarded
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, measured_broker
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.security.sasl import set_password
+from odradek.tests.support.security.strangers import ATTACKS, METADATA, WAIT_S, Doors, Guarded
 
 IS_SOAK = os.environ.get("ODRADEK_STRANGERS") == "many"
 MIB = 1024 * 1024

@@ -26,9 +26,9 @@ from odradek.storage import checkpoints
 from odradek.storage.checkpoints import MetaProperties
 from odradek.storage.errors import CorruptBatch
 from odradek.storage.files import DISK, DirectoryLock, Disk
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.disk import FaultyDisk, PowerCut
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
+from odradek.tests.support.fakes.clock import FakeClock
 
 LONGEST = "n" * 249
 

@@ -29,9 +29,9 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.records import batch
 from odradek.protocol.records.control import ControlType, control_type
-from odradek.tests.support.crash_points import CrashPoints, Point
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.disks.crash_points import CrashPoints, Point
+from odradek.tests.support.histories.transactional import Transactional
 
 READ_COMMITTED = 1
 # An fsync on a busy machine may take its time.

@@ -10,7 +10,7 @@ from odradek.client import Consumer
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.storage.checkpoints import CLEAN_SHUTDOWN
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 async def test_a_start_after_a_crash_says_what_was_recovered_and_how_long_it_took(

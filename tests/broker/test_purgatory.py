@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from odradek.broker.purgatory import Purgatory
 from odradek.broker.timers import Timers
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 class Room:

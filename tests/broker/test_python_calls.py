@@ -15,8 +15,8 @@ from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequ
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.support.python_calls import count_calls, count_client, count_parked
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.python_calls import count_calls, count_client, count_parked
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 def _frame(key: ApiKey, version: int, request: object) -> bytes:

@@ -31,8 +31,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.storage import checkpoints
-from odradek.tests.support.connections import acceptor, connections
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import acceptor, connections
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 WAIT_S = 20
 

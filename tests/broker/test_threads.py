@@ -16,9 +16,9 @@ from odradek.broker.threads import SLOW_MS, DiskThreads, Work, in_thread
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.hanging_disk import HangingDisk
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.hanging_disk import HangingDisk
+from odradek.tests.support.fakes.clock import FakeClock
 
 # More than any kind of work has threads.
 PARTITIONS = 20

@@ -8,8 +8,8 @@ import logging
 import pytest
 from odradek.broker.clock import Clock
 from odradek.broker.timers import Timers
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 async def test_fires_in_order_of_deadline_then_of_creation() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 from odradek.broker.turns import VALUES_AT_ONCE, Keeper, LargeResponse, fill
 from odradek.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from odradek.tests.support.slices import end_slices_after, ticking_keeper
+from odradek.tests.support.brokers.slices import end_slices_after, ticking_keeper
 
 
 async def test_a_response_of_few_values_is_made_at_once() -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.tests.support.command import rows, run
-from odradek.tests.support.principals import ADMIN, secured
+from odradek.tests.support.documents.command import rows, run
+from odradek.tests.support.security.principals import ADMIN, secured
 
 
 @pytest.fixture

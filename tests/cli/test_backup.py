@@ -17,7 +17,7 @@ from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseReque
 from odradek.storage import backup as backups
 from odradek.storage import system_calls
 from odradek.storage.backup import MANIFEST, BackupError
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 
 @pytest.fixture

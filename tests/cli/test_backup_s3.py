@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from odradek.storage import backup as backups
 from odradek.tests.cli.test_backup import values
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 pytest.importorskip("obstore", reason="the extra `objects` is not installed")
 moto = pytest.importorskip("moto.server", reason="moto's server is not installed (moto[server,s3])")

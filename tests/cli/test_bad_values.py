@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from odradek.tests.cli.test_every_command import CONTEXTS, LINES, SERVERS
-from odradek.tests.support.command import run
+from odradek.tests.support.documents.command import run
 
 LEAVES = [each for each in CONTEXTS if not isinstance(each.command, click.Group)]
 NUMBERS = (click.IntRange, click.FloatRange, type(click.INT), type(click.FLOAT))

@@ -15,9 +15,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.cli.errors import CliError
 from odradek.cli.secure_start import secure_texts
 from odradek.client.blocking import Admin, Producer
-from odradek.tests.support.command import rows, run
-from odradek.tests.support.process import free_port
-from odradek.tests.support.tls import Authority, tls_config
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.documents.command import rows, run
+from odradek.tests.support.security.tls import Authority, tls_config
 
 pytest.importorskip("cryptography", reason="certs makes certificates (extra `certs`)")
 

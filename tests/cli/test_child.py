@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from odradek.client.errors import SchemaRegistryRefused
 from odradek.client.schemas import Schema, SchemaRegistry
-from odradek.tests.support.command import completed
+from odradek.tests.support.documents.command import completed
 
 READY = re.compile(r"the schema registry is ready (\S+)")
 

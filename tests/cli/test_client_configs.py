@@ -23,8 +23,8 @@ from odradek.client.errors import UnknownTopic
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, request_class
 from odradek.tests.cli.test_every_command import CONTEXTS
-from odradek.tests.support.command import run, threaded_broker
-from odradek.tests.support.shell import run_here
+from odradek.tests.support.documents.command import run, threaded_broker
+from odradek.tests.support.documents.shell import run_here
 
 CLASSES = {kind: getattr(client, name) for kind, name in KINDS.items()}
 PARAMETERS = {

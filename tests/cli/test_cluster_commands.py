@@ -24,10 +24,10 @@ from odradek.client.admin.health import PlacedPartition, check_partitions
 from odradek.client.core.descriptions import ClusterDescription, ConfigEntry
 from odradek.client.core.metadata import Node, PartitionInfo, TopicInfo
 from odradek.client.errors import ConnectionLost, ErrorCode, ItemsFailed, KafkaError
-from odradek.tests.support.command import run, threaded_broker
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import why_missing, zookeeper
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.zookeeper import why_missing, zookeeper
+from odradek.tests.support.documents.command import run, threaded_broker
 
 ODRADEK = [sys.executable, "-m", "odradek"]
 

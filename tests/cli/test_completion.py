@@ -13,7 +13,7 @@ import pytest
 from click.shell_completion import BashComplete
 from odradek.cli import COMMANDS, main
 from odradek.client import Consumer, OffsetAndMetadata, TopicPartition
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 
 def completed(*words: str) -> list[str]:

@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from odradek.cli import main
-from odradek.tests.support.command import completed, printed, rejected
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import completed, printed, rejected
 
 WAIT_S = 20
 

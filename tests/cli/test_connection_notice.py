@@ -14,10 +14,10 @@ from odradek.client.core.connection import login_log
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.testing import LocalKafka
-from odradek.tests.support.command import command_line, completed, odradek
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import command_line, completed, odradek
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 
 CONFIGS = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=SCRAM-SHA-256", "sasl.username=u", "sasl.password=p")
 LOGIN = [word for each in CONFIGS for word in ("-X", each)]

@@ -15,7 +15,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.tests.cli.test_child import Serving
 from odradek.tests.console.conftest import Browser
-from odradek.tests.support.command import completed
+from odradek.tests.support.documents.command import completed
 
 WAIT_S = 30
 

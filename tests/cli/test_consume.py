@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.support.command import command_line, odradek, printed, rejected
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
 @pytest.fixture(scope="module")

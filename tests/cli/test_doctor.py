@@ -35,10 +35,10 @@ from odradek.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from odradek.tests.support.command import rows, run, threaded_broker
-from odradek.tests.support.fake_cluster import Call, FakeCluster
-from odradek.tests.support.process import free_port
-from odradek.tests.support.tls import Authority
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.documents.command import rows, run, threaded_broker
+from odradek.tests.support.fakes.fake_cluster import Call, FakeCluster
+from odradek.tests.support.security.tls import Authority
 
 
 def doctor(*args: str | Path) -> tuple[int, dict[str, dict[str, str]]]:

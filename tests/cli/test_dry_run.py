@@ -6,8 +6,8 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
-from odradek.tests.support.command import command_line, odradek, printed, rejected
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
 @pytest.fixture(scope="module")

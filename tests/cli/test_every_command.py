@@ -17,8 +17,8 @@ import click
 import pytest
 from odradek.broker import Broker
 from odradek.cli import main
-from odradek.tests.support.command import ended, run, start, threaded_broker
-from odradek.tests.support.shell import run_here
+from odradek.tests.support.documents.command import ended, run, start, threaded_broker
+from odradek.tests.support.documents.shell import run_here
 
 # The words behind each command that make it do something, where it does not need more than a broker with the topic t,
 # the group g and a stopped broker's directory `data`.

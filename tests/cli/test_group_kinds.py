@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from odradek.client.blocking import Consumer, Producer
-from odradek.tests.support.command import odradek, printed
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import odradek, printed
 
 QUICK = {
     "group_consumer_min_heartbeat_interval_ms": 20,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.support.command import odradek, printed, rejected
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import odradek, printed, rejected
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import shlex
 import click
 import pytest
 from odradek.cli import main, usage_errors
-from odradek.tests.support.command import run
+from odradek.tests.support.documents.command import run
 
 # Line -> words of the error.
 REFUSED = {

@@ -26,8 +26,8 @@ from odradek.storage.checkpoints import (
     write_meta_properties,
     write_offsets,
 )
-from odradek.tests.support.disk import FaultyDisk, PowerCut
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "data"
 

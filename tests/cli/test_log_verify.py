@@ -13,7 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINT
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 SIZE = len(batch_of(b"x" * 20))
 

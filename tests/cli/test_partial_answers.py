@@ -10,7 +10,7 @@ from odradek.client import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from odradek.client.blocking import Admin, Producer
 from odradek.client.errors import KafkaError
 from odradek.testing import kafka, kafka_cluster
-from odradek.tests.support.command import completed
+from odradek.tests.support.documents.command import completed
 
 PLACES = [TopicPartition("orders", number) for number in range(3)]
 

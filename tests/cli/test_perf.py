@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.cli.perf import LatencyHistogram
-from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.documents.command import rows, run, threaded_broker
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli.health_check import status_of
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 # Arguments -> exit status, standard output and standard error.
 Ping = Callable[..., tuple[int | None, str, str]]

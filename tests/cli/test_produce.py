@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from confluent_kafka import Consumer, TopicPartition
 from odradek.cli import main
 from odradek.cli.record_input import LineCutter
-from odradek.tests.support.command import completed
-from odradek.tests.support.process import BrokerProcess, free_port
+from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.documents.command import completed
 
 Pair = tuple[bytes | None, bytes | None]
 

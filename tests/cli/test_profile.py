@@ -8,7 +8,7 @@ import click
 import pytest
 from odradek.cli.connection_options import connection_options
 from odradek.cli.session import client_options
-from odradek.tests.support.command import rows, run
+from odradek.tests.support.documents.command import rows, run
 
 
 def address(*args: str) -> str:

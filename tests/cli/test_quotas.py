@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.documents.command import rows, run, threaded_broker
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.tests.support.command import completed
+from odradek.tests.support.documents.command import completed
 
 BODY = json.dumps({"schema": '"string"'}).encode()
 

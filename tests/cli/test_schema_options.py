@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.testing import LocalKafka, LocalSchemaRegistry
-from odradek.tests.support.command import completed, run
+from odradek.tests.support.documents.command import completed, run
 
 FLIGHT = json.dumps(
     {

@@ -16,8 +16,8 @@ import pytest
 from click.testing import CliRunner
 from odradek.cli import main
 from odradek.cli.serve import texts_of
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess
 
 
 def serve(*args: str | Path) -> subprocess.CompletedProcess[str]:

@@ -28,7 +28,7 @@ from odradek.client.sql import topic_dataset
 from odradek.client.sql.fields import parse_fields
 from odradek.client.sql.topic_dataset import Span
 from odradek.client.sql.topic_tables import TopicTables
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 # Of today: a broker deletes what is older than its retention.
 FIRST_MS = int(time.time()) * 1000 - 3_600_000

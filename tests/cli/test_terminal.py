@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from odradek.cli import COMMANDS
-from odradek.tests.support.command import run, threaded_broker
+from odradek.tests.support.documents.command import run, threaded_broker
 
 pexpect = pytest.importorskip("pexpect", reason="a terminal is driven by pexpect")
 

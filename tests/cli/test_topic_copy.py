@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.cli.topic_copy import CopyState, OffsetRuns
-from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.documents.command import rows, run, threaded_broker
 
 
 @pytest.fixture(scope="module")

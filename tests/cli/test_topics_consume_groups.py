@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from odradek.cli import main
 from odradek.client import Admin, Consumer
-from odradek.tests.support.command import command_line, odradek, printed, rejected
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.documents.command import command_line, odradek, printed, rejected
 
 
 @pytest.fixture(scope="module")

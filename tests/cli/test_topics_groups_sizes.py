@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.support.command import rows, run, threaded_broker
+from odradek.tests.support.documents.command import rows, run, threaded_broker
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from odradek.cli.secure_start import _addresses as machine_addresses
 from odradek.client import Acl, Admin, NewTopic, ScramPassword
 from odradek.client.core.security import security_arguments
 from odradek.client.errors import KafkaError
-from odradek.tests.support.command import rows, run, threaded_broker
-from odradek.tests.support.process import BrokerProcess, free_port
+from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.documents.command import rows, run, threaded_broker
 
 
 @pytest.fixture

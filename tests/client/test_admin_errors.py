@@ -33,8 +33,8 @@ from odradek.client.core.descriptions import ActiveProducer
 from odradek.client.errors import ItemsFailed
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, Step
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, Step
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
 NAMED = {

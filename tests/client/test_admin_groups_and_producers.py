@@ -11,10 +11,10 @@ from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.client.errors import ItemsFailed, KafkaError, ProducerFenced
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.clients import require
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.process import BrokerProcess, KafkaProcess
-from odradek.tests.support.wire import Call
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 
 @pytest.fixture(scope="module", params=[BrokerProcess, KafkaProcess], ids=["odradek", "kafka"])

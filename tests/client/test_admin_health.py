@@ -22,9 +22,9 @@ from odradek.client.admin.health import (
     duration_text,
 )
 from odradek.client.errors import ErrorCode
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.tls import Authority, tls_config
+from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.security.tls import Authority, tls_config
 
 GB = 1_000_000_000
 PARTITION = TopicPartition("t", 0)

@@ -19,8 +19,8 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
 from odradek.protocol.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from odradek.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 
 def admin(cluster: FakeCluster) -> Admin:

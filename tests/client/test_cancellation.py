@@ -17,8 +17,8 @@ from odradek.client import Admin, Consumer, ConsumerRecord, Producer, SimpleCons
 from odradek.client.errors import KafkaError
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.fake_transactions import committed
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_transactions import committed
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 PLACES = [TopicPartition("t", number) for number in range(2)]

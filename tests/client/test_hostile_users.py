@@ -18,8 +18,8 @@ from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHear
 from odradek.protocol.messages.join_group import JoinGroupResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import answer
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import answer
 
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
 

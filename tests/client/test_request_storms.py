@@ -26,8 +26,8 @@ from odradek.protocol.messages.share_fetch import ShareFetchResponse
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.tests.client.consumer.test_error_table import ANSWERS, sample, spoil
 from odradek.tests.client.producer.test_every_error import SAMPLE, error_step
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, Step, do_it
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, Step, do_it
 
 PAUSE_MS = 50
 LASTS_S = 0.3

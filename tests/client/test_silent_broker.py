@@ -31,9 +31,9 @@ from odradek.client.admin.brokers import HeldFiles
 from odradek.client.admin.transactions import ActiveProducer
 from odradek.client.core.metadata import PartitionInfo, TopicInfo
 from odradek.client.errors import RequestTimedOut
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.proxy import Proxy
-from odradek.tests.support.stopping import LIMIT_MS, answered, in_time
+from odradek.tests.support.brokers.proxy import Proxy
+from odradek.tests.support.clients.stopping import LIMIT_MS, answered, in_time
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 Call = Callable[[Any], Awaitable[object]]
 

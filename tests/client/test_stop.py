@@ -13,10 +13,10 @@ from odradek.client.errors import ClientStopped, RequestTimedOut
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.proxy import Proxy
-from odradek.tests.support.stopping import LIMIT_MS, in_time
-from odradek.tests.support.wire import keep_silent
+from odradek.tests.support.brokers.proxy import Proxy
+from odradek.tests.support.clients.stopping import LIMIT_MS, in_time
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import keep_silent
 
 
 async def asked(cluster: FakeCluster, key: ApiKey) -> None:

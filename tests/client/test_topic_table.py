@@ -16,10 +16,10 @@ from odradek.client.errors import ClientStopped, DirectReadNotPossible, InvalidO
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.compiled_kernel import records_by
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.compiled_kernel import records_by
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.security.certificates import Certificates
 
 pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 T0 = TopicPartition("t", 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.client import Consumer, Producer
 from odradek.protocol.apis import ApiKey
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 DAY_NS = 86_400 * 10**9
 

@@ -28,8 +28,8 @@ from odradek.client import (
 )
 from odradek.client.errors import UnknownTopic
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import KafkaProcess
+from odradek.tests.support.brokers.process import KafkaProcess
+from odradek.tests.support.clients.others import require
 
 QUICK: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 20, "session_timeout_ms": 6_000}
 

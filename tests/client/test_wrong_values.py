@@ -28,8 +28,8 @@ from odradek.client.core.options import _NOT_NEEDED
 from odradek.client.errors import KafkaError
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.compiled_kernel import records_by
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.brokers.compiled_kernel import records_by
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 T0 = TopicPartition("t", 0)
 Case = tuple[str, Callable[[Any], Any], str]

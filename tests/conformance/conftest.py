@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.process import BrokerProcess, broker_process
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process
 
 SETTINGS = {"group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1_000, "num_partitions": 3}
 

@@ -13,10 +13,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
-from odradek.tests.support.clients import CODECS, Record, create_topic, jars, produce
-from odradek.tests.support.kafka_tools import DUMP, WITHIN_S, dumped, kafka_tool
-from odradek.tests.support.keyed import ROLL, Kept, Pair, Round, compacted, last_of, until_cleaned, write
-from odradek.tests.support.process import BrokerProcess, broker_process
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process
+from odradek.tests.support.clients.kafka_tools import DUMP, WITHIN_S, dumped, kafka_tool
+from odradek.tests.support.clients.keyed import (
+    ROLL,
+    Kept,
+    Pair,
+    Round,
+    compacted,
+    last_of,
+    until_cleaned,
+    write,
+)
+from odradek.tests.support.clients.others import CODECS, Record, create_topic, jars, produce
 
 Row = tuple[str, str]
 

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess
 
 MODULE = Path(__file__).with_name("go")
 # Where the programs are built to, once a run.

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
-from odradek.tests.support.clients import create_topic, jars
-from odradek.tests.support.process import BrokerProcess, KafkaProcess, java
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess, java
+from odradek.tests.support.clients.others import create_topic, jars
 
 ROOT = Path(__file__).parents[2]
 TRANSCRIPTS = "tests/broker/coordination/groups/test_on_the_wire.py"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 _asked: dict[str, set[tuple[int, int]]] = defaultdict(set)
 _outcomes: dict[str, str] = {}

@@ -28,9 +28,9 @@ sys.path.insert(0, str(ROOT))
 
 from odradek.broker.network.routes import ROUTES  # noqa: E402
 from odradek.tests.conformance import dump_rows, go_clients, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
-from odradek.tests.support.clients import CODECS, consume, create_topic, jars  # noqa: E402
-from odradek.tests.support.kafka_tools import kafka_tool  # noqa: E402
-from odradek.tests.support.process import BrokerProcess, broker_process, free_port  # noqa: E402
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process, free_port  # noqa: E402
+from odradek.tests.support.clients.kafka_tools import kafka_tool  # noqa: E402
+from odradek.tests.support.clients.others import CODECS, consume, create_topic, jars  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
 PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]

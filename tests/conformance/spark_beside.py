@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from odradek.client.blocking import Producer
-from odradek.tests.support.spark_cases import CASES, Case, Main, Place, Reader, rows_of
-from odradek.tests.support.spark_topics import Topics, session
+from odradek.tests.support.spark.spark_cases import CASES, Case, Main, Place, Reader, rows_of
+from odradek.tests.support.spark.spark_topics import Topics, session
 
 
 def _written(topics: Topics, topic: str, *counts: int) -> None:

@@ -22,8 +22,8 @@ from odradek.client import (
 )
 from odradek.client.errors import ItemsFailed
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import KafkaProcess
+from odradek.tests.support.brokers.process import KafkaProcess
+from odradek.tests.support.clients.others import require
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from confluent_kafka.cimpl import NewTopic
-from odradek.tests.support.clients import (
+from odradek.tests.support.clients.others import (
     CLIENTS,
     CODECS,
     WITHIN_S,

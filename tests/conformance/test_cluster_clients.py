@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 pytestmark = [
     pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here"),

@@ -40,9 +40,9 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here")
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from odradek.tests.support.keyed import (
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.clients.keyed import (
     KEYED_CLIENTS,
     ROLL,
     Kept,
@@ -22,7 +23,6 @@ from odradek.tests.support.keyed import (
     until_cleaned,
     write,
 )
-from odradek.tests.support.process import broker_process
 
 INVALID_RECORD = 87
 

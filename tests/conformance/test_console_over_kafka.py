@@ -10,8 +10,8 @@ from odradek.console import Console, ConsoleConfig
 from odradek.console.changes.kinds import KINDS
 from odradek.console.cluster import ClusterOptions
 from odradek.tests.console.conftest import Browser
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import KafkaProcess
+from odradek.tests.support.brokers.process import KafkaProcess
+from odradek.tests.support.clients.others import require
 
 # Path -> what its page must show.
 PAGES = {

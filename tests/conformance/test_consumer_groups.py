@@ -11,10 +11,10 @@ from time import monotonic
 
 import confluent_kafka
 import pytest
-from odradek.tests.support.clients import create_topic, require
-from odradek.tests.support.kafka_tools import kafka_tool
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess, broker_process, java
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process, java
+from odradek.tests.support.clients.kafka_tools import kafka_tool
+from odradek.tests.support.clients.others import create_topic, require
 
 WITHIN_S = 30.0
 PARTITIONS = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.tests.support import exactly_once
+from odradek.tests.support.clients import exactly_once
 
 
 def test_each_record_is_copied_exactly_once_however_often_clients_and_broker_are_killed(

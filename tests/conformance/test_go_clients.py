@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.conformance.go_clients import CLIENTS, require_go, rows
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.process import BrokerProcess, broker_process
-from odradek.tests.support.secure_kafka import SecureBroker, SecureKafka
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process
+from odradek.tests.support.security.certificates import Certificates
+from odradek.tests.support.security.secure_kafka import SecureBroker, SecureKafka
 
 # Members of the newer groups learn of changes with their next heartbeat.
 SETTINGS = {

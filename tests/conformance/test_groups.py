@@ -13,10 +13,10 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
-from odradek.tests.support import group_member
-from odradek.tests.support.clients import create_topic
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients import group_member
+from odradek.tests.support.clients.others import create_topic
 
 PARTITIONS = 6
 A_WAVE = 300

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from odradek.tests.support import chaos
+from odradek.tests.support.clients import chaos
 
 PLAN = chaos.Plan(
     crowds=(("confluent-kafka", 2), ("kafka-python", 1), ("aiokafka", 2), ("odradek", 3)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.tests.support.history import Committing, Ended, Event, Outcome, Read, Stored, Wrote, check
+from odradek.tests.support.histories.history import Committing, Ended, Event, Outcome, Read, Stored, Wrote, check
 
 FIRST, SECOND, THIRD = ("p", 1), ("p", 2), ("q", 1)
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.tests.support.clients import create_topic, require
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess, java
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess, java
+from odradek.tests.support.clients.others import create_topic, require
 
 PARTITIONS = 6
 COUNT = 8_000

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import BrokerProcess, java
+from odradek.tests.support.brokers.process import BrokerProcess, java
+from odradek.tests.support.clients.others import require
 
 TOOLS = "org.apache.kafka.tools."
 CONFIGS = "kafka.admin.ConfigCommand"

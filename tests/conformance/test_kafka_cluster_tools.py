@@ -13,8 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.cluster import cluster_processes
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import cluster_processes
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 WAIT_S = 60
 WITHOUT_JARS = why_missing() or ("" if os.environ.get("KAFKA39_LIB") else "set KAFKA39_LIB")

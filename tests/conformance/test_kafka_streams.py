@@ -10,9 +10,9 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 from odradek.tests import support
-from odradek.tests.support.clients import create_topic, jars, require
-from odradek.tests.support.exactly_once import read_committed
-from odradek.tests.support.process import BrokerProcess, java, javac
+from odradek.tests.support.brokers.process import BrokerProcess, java, javac
+from odradek.tests.support.clients.exactly_once import read_committed
+from odradek.tests.support.clients.others import create_topic, jars, require
 
 PROGRAM = Path(support.__path__[0]) / "WordCount.java"
 LINES = 40_000  # So many that the kill comes while they are counted.

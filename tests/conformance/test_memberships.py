@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from odradek.tests.support.clients import require
-from odradek.tests.support.membership_comparison import compare
-from odradek.tests.support.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.histories.membership_comparison import compare
 
 STEPS = 30
 # A new assignment with each change, so that epochs do not depend on time. Kafka wants three brokers otherwise.

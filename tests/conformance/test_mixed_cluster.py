@@ -12,9 +12,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import NewTopic
-from odradek.tests.support.cluster import cluster_processes
-from odradek.tests.support.cluster_chaos import PARTITIONS, TOPIC, WAIT_S, Chaos, Load, check, check_replicas, read_all
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import cluster_processes
+from odradek.tests.support.clusters.cluster_chaos import (
+    PARTITIONS,
+    TOPIC,
+    WAIT_S,
+    Chaos,
+    Load,
+    check,
+    check_replicas,
+    read_all,
+)
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 WITHOUT_JARS = why_missing() or ("" if os.environ.get("KAFKA39_LIB") else "set KAFKA39_LIB")
 pytestmark = pytest.mark.skipif(bool(WITHOUT_JARS), reason=WITHOUT_JARS)

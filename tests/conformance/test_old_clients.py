@@ -6,7 +6,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from odradek.tests.support.clients import WITHIN_S, create_topic, kafka
+from odradek.tests.support.clients.others import WITHIN_S, create_topic, kafka
 
 COUNT = 50
 LEGACY_CODECS = ("none", "gzip", "snappy", "lz4")

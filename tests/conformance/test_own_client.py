@@ -9,8 +9,8 @@ from uuid import uuid4
 import confluent_kafka
 import pytest
 from odradek.client import Consumer, Producer, TopicPartition
-from odradek.tests.support.clients import CLIENTS, CODECS, Record, consume, create_topic, produce, require
-from odradek.tests.support.process import KafkaProcess
+from odradek.tests.support.brokers.process import KafkaProcess
+from odradek.tests.support.clients.others import CLIENTS, CODECS, Record, consume, create_topic, produce, require
 
 RECORDS: list[Record] = [
     (b"key", b"value", []),

@@ -26,9 +26,9 @@ from odradek.client import (
     RangeAssignor,
     TopicPartition,
 )
-from odradek.tests.support.clients import CODECS, require
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess, KafkaProcess, java, javac
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess, java, javac
+from odradek.tests.support.clients.others import CODECS, require
 
 PROGRAM = Path(__file__).parents[1] / "support" / "Interop.java"
 COUNT, PARTITIONS = 60, 7

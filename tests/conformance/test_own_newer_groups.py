@@ -22,8 +22,8 @@ from odradek.client import (
 from odradek.client.errors import InvalidAcknowledgement, KafkaError, UnsupportedVersion
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.client.consumer.test_group_protocols import PARTITIONS, Reader, until
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.clients.others import require
 
 SETTINGS = {
     "group_initial_rebalance_delay_ms": 0,

@@ -10,10 +10,10 @@ from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from odradek.client.errors import KafkaError, ProducerFenced, TransactionAborted
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from odradek.tests.support.clients import require
-from odradek.tests.support.exactly_once import read_committed
-from odradek.tests.support.process import BrokerProcess, KafkaProcess
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess
+from odradek.tests.support.clients.exactly_once import read_committed
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.clients.raw import Raw
 
 SAFE_DOWNGRADE = 2
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 import confluent_kafka
 import pytest
 from odradek.client import DEFAULT_ENTITY, Admin, NewTopic, QuotaEntity
-from odradek.tests.support.clients import require
-from odradek.tests.support.kafka_tools import kafka_tool
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.kafka_tools import kafka_tool
+from odradek.tests.support.clients.others import require
 
 CONFIGS = "kafka.admin.ConfigCommand"
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"

@@ -12,9 +12,9 @@ import pytest
 from odradek.client.blocking import Consumer, Producer
 from odradek.client.schemas import Avro, Schema, SchemaRegistry
 from odradek.tests.conformance.test_security import add_users
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.clients import require
-from odradek.tests.support.secure_kafka import PASSWORD, USER, SecureKafka
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.security.certificates import Certificates
+from odradek.tests.support.security.secure_kafka import PASSWORD, USER, SecureKafka
 
 FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "number", "type": "int"}]}
 

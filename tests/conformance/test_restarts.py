@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import steady_producer
-from odradek.tests.support.clients import create_topic
-from odradek.tests.support.killing import PARTITIONS, Place, everything
-from odradek.tests.support.lines import Lines
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.lines import Lines
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients import steady_producer
+from odradek.tests.support.clients.others import create_topic
+from odradek.tests.support.histories.killing import PARTITIONS, Place, everything
 
 COUNT = 6_000
 WITHIN_S = 40.0

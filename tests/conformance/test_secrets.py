@@ -31,13 +31,13 @@ from odradek.broker import BrokerConfig
 from odradek.client import Admin, ConfigChange, ConfigResource, Consumer, KafkaError, NewTopic, Producer
 from odradek.console import Console, ConsoleConfig
 from odradek.console.cluster import ClusterOptions
-from odradek.tests.support.command import completed
-from odradek.tests.support.http import exchange, get
-from odradek.tests.support.process import BrokerProcess, free_port
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.sasl import authenticate, bearer, handshake, token
-from odradek.tests.support.secrets import Secrets, files_of
-from odradek.tests.support.tls import Authority
+from odradek.tests.support.brokers.http import exchange, get
+from odradek.tests.support.brokers.process import BrokerProcess, free_port
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.documents.command import completed
+from odradek.tests.support.security.sasl import authenticate, bearer, handshake, token
+from odradek.tests.support.security.secrets import Secrets, files_of
+from odradek.tests.support.security.tls import Authority
 
 PLAIN, SCRAM, KEY, CONSOLE = "plain-5ecret-one", "scram-5ecret-two", "key-5ecret-three", "console-5ecret-four"
 WRONG, LATER, OFFLINE = "wrong-5ecret-five", "later-5ecret-six", "offline-5ecret-seven"
@@ -176,7 +176,7 @@ async def test_nothing_shows_a_secret(run: Run, caplog: pytest.LogCaptureFixture
 
 
 async def set_scram_passwords(broker: Secretive) -> None:
-    from odradek.tests.support.sasl import set_password
+    from odradek.tests.support.security.sasl import set_password
 
     async with await Raw.connect(broker.address) as raw:
         for mechanism in (1, 2):

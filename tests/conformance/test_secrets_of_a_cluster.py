@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from odradek.client import ConfigResource, KafkaError, NewTopic, ScramPassword
 from odradek.client.blocking import Admin, Producer
-from odradek.tests.support import secure_zookeeper as keeper
-from odradek.tests.support.command import completed
-from odradek.tests.support.rolling_change import BROKER, PASSWORD, RollingBroker, Stage
-from odradek.tests.support.secrets import Secrets, files_of
-from odradek.tests.support.secure_zookeeper import SecureZooKeeper, secure_zookeeper
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters import secure_zookeeper as keeper
+from odradek.tests.support.clusters.rolling_change import BROKER, PASSWORD, RollingBroker, Stage
+from odradek.tests.support.clusters.secure_zookeeper import SecureZooKeeper, secure_zookeeper
+from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.documents.command import completed
+from odradek.tests.support.security.secrets import Secrets, files_of
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 

@@ -14,13 +14,13 @@ import aiokafka.helpers
 import confluent_kafka
 import pytest
 from odradek.tests.conformance.test_security import add_users, configs_of_java, sasl, token
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.clients import require
-from odradek.tests.support.command import completed
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import java, javac
-from odradek.tests.support.secure_kafka import PASSWORD, USER, SecureBroker
-from odradek.tests.support.secure_walks import ASYNCIO, BLOCKING, FOUND
+from odradek.tests.support.brokers.process import java, javac
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.clients.secure_walks import ASYNCIO, BLOCKING, FOUND
+from odradek.tests.support.documents.command import completed
+from odradek.tests.support.security.certificates import Certificates
+from odradek.tests.support.security.secure_kafka import PASSWORD, USER, SecureBroker
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 WALK = Path(__file__).parents[1] / "support" / "SecureWalk.java"
@@ -197,7 +197,7 @@ def test_spark(broker: SecureBroker, tmp_path: Path, mechanism: str) -> None:
     """A session of Spark: the sink of a query writes exactly once, and the source reads it in a batch and a stream."""
     pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
     require_spark_java()
-    from odradek.tests.support.spark_topics import session
+    from odradek.tests.support.spark.spark_topics import session
 
     spark, source, target = session(str(tmp_path)), f"s-{uuid4().hex}", f"t-{uuid4().hex}"
     given = {f"kafka.{name}": value for name, value in of_spark(broker, tmp_path, mechanism).items()}

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.kafka39 import Kafka39Process
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.rolling_change import BROKER, PASSWORD, RollingBroker, Stage
-from odradek.tests.support.secure_zookeeper import SecureZooKeeper, secure_zookeeper
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clusters.kafka39 import Kafka39Process
+from odradek.tests.support.clusters.rolling_change import BROKER, PASSWORD, RollingBroker, Stage
+from odradek.tests.support.clusters.secure_zookeeper import SecureZooKeeper, secure_zookeeper
+from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.security.certificates import Certificates
 
 WAIT_S = 90
 WITHOUT_JARS = why_missing() or ("" if os.environ.get("KAFKA39_LIB") else "set KAFKA39_LIB")

@@ -17,9 +17,9 @@ import confluent_kafka.admin as confluent
 import pytest
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from odradek.client.errors import AuthenticationFailed, ConnectionLost
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.clients import require
-from odradek.tests.support.secure_kafka import PASSWORD, REAUTH_MS, USER, SecureBroker, SecureKafka
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.security.certificates import Certificates
+from odradek.tests.support.security.secure_kafka import PASSWORD, REAUTH_MS, USER, SecureBroker, SecureKafka
 
 Secure = SecureKafka | SecureBroker
 SASL = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]

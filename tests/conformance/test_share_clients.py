@@ -15,9 +15,9 @@ import confluent_kafka
 import pytest
 from odradek.client import ConfigResource, NewTopic
 from odradek.client.blocking import Admin, Producer
-from odradek.tests.support import process
-from odradek.tests.support.clients import create_topic, require
-from odradek.tests.support.process import BrokerProcess, java, javac
+from odradek.tests.support.brokers import process
+from odradek.tests.support.brokers.process import BrokerProcess, java, javac
+from odradek.tests.support.clients.others import create_topic, require
 
 TOOLS = "org.apache.kafka.tools."
 WITHIN_S = 90

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from odradek.client.blocking import Producer
 from odradek.tests.conformance.test_java_tools import CONFIGS, TOOLS, said
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import BrokerProcess, java
+from odradek.tests.support.brokers.process import BrokerProcess, java
+from odradek.tests.support.clients.others import require
 
 GROUPS = "consumer.group.ShareGroupCommand"
 RECORDS = 1000

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import share_killing
-from odradek.tests.support.clients import require
-from odradek.tests.support.process import KafkaProcess
-from odradek.tests.support.share_comparison import compare
+from odradek.tests.support.brokers.process import KafkaProcess
+from odradek.tests.support.clients.others import require
+from odradek.tests.support.histories import share_killing
+from odradek.tests.support.histories.share_comparison import compare
 
 STEPS = 60
 # Kafka wants three brokers for the topic of share groups otherwise.

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.conformance import spark_beside
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import broker_process
-from odradek.tests.support.spark_cases import CASES
-from odradek.tests.support.spark_topics import fill
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_cases import CASES
+from odradek.tests.support.spark.spark_topics import fill
 
 ROOT = Path(__file__).parents[2]
 # Each of the 29 cases is a query or some, in a JVM that starts cold.

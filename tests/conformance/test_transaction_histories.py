@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import planted_broker, txn_history
-from odradek.tests.support.history import check
-from odradek.tests.support.process import broker_process
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.histories import planted_broker, txn_history
+from odradek.tests.support.histories.history import check
 
 SETTINGS = {"transaction_state_log_num_partitions": 5, "offsets_topic_num_partitions": 5}
 

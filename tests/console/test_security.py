@@ -10,7 +10,7 @@ from odradek.broker import Broker
 from odradek.client import Admin
 from odradek.console import Console, ConsoleConfig
 from odradek.tests.console.conftest import Browser
-from odradek.tests.support.http import exchange
+from odradek.tests.support.brokers.http import exchange
 
 FORM = {"topic": "made", "step": "apply"}
 

@@ -20,10 +20,10 @@ from odradek.pipelines.carriers import by_carrier
 from odradek.pipelines.delays import delays, flights, to_topic
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.exactly_once import read_committed
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.spark_topics import Topics, session
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.exactly_once import read_committed
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_topics import Topics, session
 from pyspark.sql import SparkSession
 
 pytestmark = [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from odradek.protocol import apis
 from odradek.protocol.messages import consumer_protocol, group_records, transaction_records
 from odradek.protocol.schema import FIXED_FORMATS, OWN_TAGS, Field, Message, Struct, span
-from odradek.tests.support.apis import DECLARED
+from odradek.tests.support.documents.apis import DECLARED
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

@@ -10,7 +10,7 @@ import pytest
 from odradek.protocol import apis
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
-from odradek.tests.support.apis import DECLARED
+from odradek.tests.support.documents.apis import DECLARED
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "api-versions.tsv"
 

@@ -13,7 +13,7 @@ from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 from odradek.protocol import codec
 from odradek.protocol.schema import Message
-from odradek.tests.support.apis import DECLARED
+from odradek.tests.support.documents.apis import DECLARED
 
 
 def snake_case(name: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from odradek.protocol import apis
 from odradek.protocol.messages import describe_groups, group_records
 from odradek.protocol.schema import OWN_TAGS, Field, Message, Struct, span
-from odradek.tests.support.apis import DECLARED
+from odradek.tests.support.documents.apis import DECLARED
 
 # What Kafka 4.3.1's files no longer list and we still speak.
 OLDER_VERSIONS = {

@@ -22,7 +22,7 @@ from odradek.protocol.messages import (
 )
 from odradek.protocol.primitives import uuid_to_text
 from odradek.protocol.schema import Field, Message, Struct, span
-from odradek.tests.support.apis import DECLARED
+from odradek.tests.support.documents.apis import DECLARED
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

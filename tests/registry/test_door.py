@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.registry import LogOptions, Registry, RegistryConfig, api, door
 from odradek.tests.registry.conftest import Client
-from odradek.tests.support.http import exchange
+from odradek.tests.support.brokers.http import exchange
 
 HEAD = b"GET %s HTTP/1.1\r\nhost: localhost\r\n\r\n"
 

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.cluster import linked_processes
-from odradek.tests.support.cluster_chaos import Chaos
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import linked_processes
+from odradek.tests.support.clusters.cluster_chaos import Chaos
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 FAULTS = 5
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from odradek.tests.support.cluster import linked_processes
-from odradek.tests.support.cluster_chaos import TOPIC, Chaos
-from odradek.tests.support.planted_replica_broker import BUGS, program
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import linked_processes
+from odradek.tests.support.clusters.cluster_chaos import TOPIC, Chaos
+from odradek.tests.support.clusters.planted_replica_broker import BUGS, program
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here")
 
@@ -70,7 +70,7 @@ SCRIPTS = {"early": Isolation, "untruncated": Isolation, "unclean": Starvation}
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(tmp_path: Path, bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A follower that never gets in sync again is found, too.
-    monkeypatch.setattr("odradek.tests.support.cluster_chaos.WAIT_S", 30.0)
+    monkeypatch.setattr("odradek.tests.support.clusters.cluster_chaos.WAIT_S", 30.0)
     with linked_processes(tmp_path, program(bug)) as cluster, pytest.raises(AssertionError):
         SCRIPTS[bug](cluster).run([1], 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import compaction_history
+from odradek.tests.support.histories import compaction_history
 
 HUNDRED = 100
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from odradek.tests.broker.coordination.test_moves_by_seed import play
-from odradek.tests.support.coordinator_simulation import BUGS
-from odradek.tests.support.replica_simulation import Broken
+from odradek.tests.support.simulations.coordinator_simulation import BUGS
+from odradek.tests.support.simulations.replica_simulation import Broken
 
 HUNDRED = 100
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.tests.adversity.test_corpus import RELAXED, check_connection, check_decoders, chunk_sizes
-from odradek.tests.support import fuzzing
+from odradek.tests.support.documents import fuzzing
 
 LONG = settings(RELAXED, max_examples=50_000)
 

@@ -1,4 +1,4 @@
-"""Everything at once for ODRADEK_SOAK_S seconds, 1,200 by default: see tests/support/everything.py."""
+"""Everything at once for ODRADEK_SOAK_S seconds, 1,200 by default: see tests/support/histories/everything.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import everything
-from odradek.tests.support.clients import has_java
+from odradek.tests.support.clients.others import has_java
+from odradek.tests.support.histories import everything
 
 SECONDS = float(os.environ.get("ODRADEK_SOAK_S", "1200"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import exactly_once
+from odradek.tests.support.clients import exactly_once
 
 
 @pytest.mark.parametrize("seed", range(100, 120))

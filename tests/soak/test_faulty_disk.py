@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import beside_cleanings, rewritten_log, torn_log
+from odradek.tests.support.disks import beside_cleanings, rewritten_log, torn_log
 
 HUNDRED = 100
 

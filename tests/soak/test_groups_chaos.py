@@ -1,4 +1,4 @@
-"""A minute of chaos in a group of a hundred members of five clients (tests/support/chaos.py).
+"""A minute of chaos in a group of a hundred members of five clients (tests/support/clients/chaos.py).
 
 ODRADEK_SOAK_SEEDS="1 2 3" chooses the seeds, ODRADEK_SOAK_S how long.
 """
@@ -10,8 +10,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import chaos
-from odradek.tests.support.clients import jars
+from odradek.tests.support.clients import chaos
+from odradek.tests.support.clients.others import jars
 
 SEEDS = [int(seed) for seed in os.environ.get("ODRADEK_SOAK_SEEDS", "1 2").split()]
 CROWDS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import killing
+from odradek.tests.support.histories import killing
 
 
 @pytest.mark.parametrize("seed", range(100, 130))

@@ -18,11 +18,11 @@ from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.schema import Message
 from odradek.tests.adversity.test_loop_turns import fitting
-from odradek.tests.support.large_messages import TOPIC
-from odradek.tests.support.large_state import LargeState
-from odradek.tests.support.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.large_messages import TOPIC
+from odradek.tests.support.brokers.large_state import LargeState
+from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw
 
 STATE = LargeState(topics=5_000, partitions_each=1, groups=10_000, transactions=10_000, producers=20_000)
 WIDE = LargeState(topics=10, partitions_each=900, groups=1, transactions=1, producers=1)

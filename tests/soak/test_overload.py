@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.adversity.test_overload import MIB, many_files, overload
-from odradek.tests.support.overload import Overload
+from odradek.tests.support.brokers.overload import Overload
 
 __all__ = ["many_files"]
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.producer_simulation import ProducerSimulation
-from odradek.tests.support.replica_simulation import Broken
+from odradek.tests.support.simulations.producer_simulation import ProducerSimulation
+from odradek.tests.support.simulations.replica_simulation import Broken
 
 HUNDRED = 100
 

@@ -6,7 +6,7 @@ import asyncio
 from random import Random
 
 import pytest
-from odradek.tests.support.query_simulation import Simulation
+from odradek.tests.support.simulations.query_simulation import Simulation
 
 # Some 0.1 s for each seed.
 SEEDS_A_TEST = 50

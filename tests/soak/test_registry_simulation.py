@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.tests.support.registry_simulation import live_through_faults
+from odradek.tests.support.simulations.registry_simulation import live_through_faults
 
 HUNDRED = 100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.tests.support.replica_simulation import Broken, Simulation
+from odradek.tests.support.simulations.replica_simulation import Broken, Simulation
 
 HUNDRED = 100
 

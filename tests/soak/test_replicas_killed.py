@@ -12,8 +12,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from odradek.tests.support.cluster import ClusterProcesses, cluster_processes
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.cluster import ClusterProcesses, cluster_processes
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 confluent_kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
 admin = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")

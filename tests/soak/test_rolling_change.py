@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.rolling_change import rolling_change
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters.rolling_change import rolling_change
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support import share_cluster_killing, share_killing
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clusters import share_cluster_killing
+from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.histories import share_killing
 
 
 @pytest.mark.parametrize("seed", range(200, 220))

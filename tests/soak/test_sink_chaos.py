@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.sink_chaos import Chaos, Fault, faults_of
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.sink_chaos import Chaos, Fault, faults_of
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import BrokerProcess, broker_process
-from odradek.tests.support.spark_kills import KilledQueries
+from odradek.tests.support.brokers.process import BrokerProcess, broker_process
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_kills import KilledQueries
 
 
 @pytest.fixture(scope="module")

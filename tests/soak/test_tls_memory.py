@@ -13,8 +13,8 @@ pytest.importorskip("trustme", reason="the certificates are trustme's")
 
 from odradek.client import Admin, Consumer, NewTopic, Producer
 from odradek.tests.adversity.test_memory import resident_bytes
-from odradek.tests.support.sasl import PASSWORD, USER
-from odradek.tests.support.strangers import Guarded
+from odradek.tests.support.security.sasl import PASSWORD, USER
+from odradek.tests.support.security.strangers import Guarded
 
 RECORDS, MEMBERS, PARTITIONS = 20_000, 12, 6
 # A run closes some forty connections. Those that stay take 10 MiB a run.

@@ -9,7 +9,7 @@ from odradek.storage.checkpoints import MetaProperties
 from odradek.storage.errors import DamagedFile
 from odradek.storage.journal import JournalEnd
 from odradek.storage.known_logs import CleanStop
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 TOPIC_ID = bytes(range(16))
 META = MetaProperties("5L6g3nShT-eMCtK--X86sw", 1, "9c5YtKjoSdSRiv4kOEGI3A")

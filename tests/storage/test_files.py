@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from odradek.storage.errors import DiskError, LockedError, ShortRead
 from odradek.storage.files import DISK, DirectoryLock, FileRange, NotCached
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 
 def test_a_range_reads_itself(tmp_path: Path) -> None:

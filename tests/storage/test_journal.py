@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from odradek.storage.errors import DamagedFile, DiskError, LogClosed, StorageError
 from odradek.storage.files import DISK
 from odradek.storage.journal import FRAME_MAX_BYTES, Journal
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 Record = dict[str, Any]
 NAME = "metadata"

@@ -15,7 +15,7 @@ from odradek.storage.journal import JournalEnd
 from odradek.storage.known_logs import KAFKAS_MARKER, CleanStop, KnownLog, decode, encode
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=150)
 BATCHES = 12

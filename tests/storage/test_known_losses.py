@@ -11,7 +11,7 @@ from odradek.storage.config import LogConfig
 from odradek.storage.known_damage import LOST_RECORDS
 from odradek.storage.log import Log
 from odradek.tests.storage.batches import append, batch
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 BATCHES = 12
 CONFIG = LogConfig(segment_bytes=400)

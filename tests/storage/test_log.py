@@ -19,7 +19,7 @@ from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.batches import append, batch, find_time, headers_of, max_timestamp, read_all, roll
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 NEVER = 2**63 - 1
 

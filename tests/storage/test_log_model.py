@@ -20,7 +20,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.storage.retention import facts_of, new_start, standard
 from odradek.tests.storage.batches import batch, cut, find_time, headers_of, read_all, roll
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=150, segment_index_bytes=84, segment_ms=5000)
 NEVER = 2**63 - 1

@@ -12,7 +12,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.tests.storage.batches import append, batch, roll
 from odradek.tests.storage.cleaning import clean
-from odradek.tests.support import beside_cleanings
+from odradek.tests.support.disks import beside_cleanings
 
 
 @pytest.mark.parametrize("first", range(0, 30, 10))

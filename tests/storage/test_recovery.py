@@ -14,7 +14,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
 from odradek.storage.segments.segment_list import OPEN_OLD_SEGMENTS
 from odradek.tests.storage.batches import append, batch, find_time, headers_of, read_all, roll
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100)

@@ -24,7 +24,7 @@ from odradek.storage.retention import (
 )
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import append, batch, read_all
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 NEVER = 2**63 - 1
 

@@ -20,7 +20,7 @@ from odradek.tests.storage.transactions import (
     read_committed,
     stable_offset,
 )
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 

@@ -10,8 +10,8 @@ from odradek.storage.files import DISK
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.producers import ProducerStates
 from odradek.tests.storage.batches import append, batch, cut, find_time, headers_of, read_all
-from odradek.tests.support.cold_disk import ColdDisk
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.cold_disk import ColdDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 NEVER = 2**63 - 1
 

@@ -24,7 +24,7 @@ from odradek.protocol.messages.produce import PartitionProduceData, ProduceReque
 from odradek.protocol.schema import Message, Struct
 from odradek.testing import rejections
 from odradek.testing.faults import Fault
-from odradek.tests.support.messages import filled
+from odradek.tests.support.documents.messages import filled
 
 ERROR = ErrorCode.REQUEST_TIMED_OUT
 # Their responses are made by the broker.

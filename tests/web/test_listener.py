@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.certificates import Certificates
+from odradek.tests.support.security.certificates import Certificates
 from odradek.web import connection
 from odradek.web.connection import Limits
 from odradek.web.exchange import Request, Response

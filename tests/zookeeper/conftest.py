@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 
 
 @pytest.fixture(scope="session")

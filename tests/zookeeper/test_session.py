@@ -13,8 +13,8 @@ from kazoo.exceptions import WriterNotClosedException
 from odradek.broker.cluster.controller.candidacy import Lost, Won, is_elected, stand
 from odradek.broker.cluster.registration import Registered, Taken, join_cluster, register, take_broker_id
 from odradek.broker.cluster.znodes import CONTROLLER, CONTROLLER_EPOCH, PERSISTENT, Registration
-from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 from odradek.zookeeper.operations import (
     Check,
     Create,

@@ -1,1 +1,1 @@
-"""The group coordinator: the pure machine of the classic protocol, and its work around it."""
+"""The group coordinator: what groups of every kind share, from requests and committed offsets to the log."""

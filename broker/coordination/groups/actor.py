@@ -13,7 +13,8 @@ from typing import get_args
 
 from ....protocol.errors import ErrorCode
 from ..actor import Actor, Machine, append_error
-from . import events, machine, records
+from ..classic import machine
+from . import events, records
 from .events import Answer, Event, Outcome
 from .group import Group
 

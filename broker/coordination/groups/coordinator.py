@@ -44,27 +44,27 @@ from ...turns import LargeResponse, fill, keeper
 from ..actor import Actor, Runtime
 from ..alarms import Sweep
 from ..calls import Call, Eventual, combine
+from ..consumer import offsets as consumer_offsets
+from ..consumer import regexes
+from ..consumer import requests as consumer_requests
+from ..consumer.requests import CONSUMER_DESCRIPTION
+from ..consumer.state import ConsumerGroup, Match
+from ..consumer.target import CONSUMER_TARGET
 from ..interfaces import Clock, Context, StateLog, Timers, Topics
+from ..modern.events import Rejection
+from ..modern.responses import describe, heartbeat_response
+from ..modern.target import TargetOf
 from ..replay import Written
 from ..shards import Shards
-from ..share.persister import Persister
+from ..share_states.persister import Persister
 from . import description, events, offset_commit, offset_fetch, records, requests
 from .actor import GROUPS, GroupActor
-from .consumer import offsets as consumer_offsets
-from .consumer import regexes
-from .consumer import requests as consumer_requests
-from .consumer.requests import CONSUMER_DESCRIPTION
-from .consumer.state import ConsumerGroup, Match
-from .consumer.target import CONSUMER_TARGET
 from .group import Group
 from .limits import ConsumerLimits, GroupLimits, ShareLimits
-from .modern.events import Rejection
-from .modern.responses import describe, heartbeat_response
-from .modern.target import TargetOf
 from .records import NO_PRODUCER, OffsetRecord, Record
 
 if TYPE_CHECKING:
-    from .share.coordinator import ShareGroups
+    from ..share_groups.coordinator import ShareGroups
 
 _log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class GroupCoordinator:
     @cached_property
     def share(self) -> ShareGroups:
         """The share groups. They are imported with the first request: most brokers never meet one."""
-        from .share.coordinator import ShareGroups
+        from ..share_groups.coordinator import ShareGroups
 
         return ShareGroups(self, self._topics, self._persister, self._config.group_share_assignors)
 

@@ -11,9 +11,9 @@ from ....protocol.messages.group_history import GroupHistory, HistoricCause, His
 from ....protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from ...security import acls
 from ...turns import LargeResponse, fill
+from ..classic.states import GroupState
 from .group import Group
 from .history import Cause, Ending, Fate, Rebalance, Waited, slowest
-from .states import GroupState
 from .subscriptions import CONSUMER
 
 # Since this version an unknown group is GROUP_ID_NOT_FOUND. Before, it is Dead and no error (KIP-1043).

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode
 from .. import outcome
+from ..consumer.events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from ..modern.events import Beat, MemberSilent, Rejection, TargetComputed
 from ..outcome import CancelTimer, Loaded, Reply, SetTimer, Token, Unload
-from .consumer.events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
-from .modern.events import Beat, MemberSilent, Rejection, TargetComputed
-from .records import Record
-from .share.events import (
+from ..share_groups.events import (
     AlterStates,
     DeleteStates,
     ForgetTopic,
@@ -26,6 +25,7 @@ from .share.events import (
     StatesInitialized,
     StatesWanted,
 )
+from .records import Record
 
 # A member's protocols with their metadata, the one that it prefers first.
 Protocols = tuple[tuple[str, bytes], ...]

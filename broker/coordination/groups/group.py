@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 from ....protocol.messages.consumer_group_records import ConsumerGroupMetadataKey
 from ....protocol.messages.group_records import GroupMetadataValue
 from ....protocol.messages.share_group_records import ShareGroupMetadataKey
+from ..classic.roster import Member, Roster
+from ..classic.states import LEGAL, GroupState, IllegalMove
+from ..consumer.state import ConsumerGroup
 from ..interfaces import Topics
 from .committed_offsets import CommittedOffsets
-from .consumer.state import ConsumerGroup
 from .history import MAX_HISTORY, Rebalance
 from .limits import GroupLimits
 from .records import ClassicEnded, GroupRecord, OffsetRecord, PartRecord, Record
-from .roster import Member, Roster
-from .states import LEGAL, GroupState, IllegalMove
 
 if TYPE_CHECKING:
-    from .share.state import ShareGroup
+    from ..share_groups.state import ShareGroup
 
 
 class Group:
@@ -114,7 +114,7 @@ class Group:
         is_gone = record.value is None
         if record.is_share:
             if self.share is None:
-                from .share.state import ShareGroup
+                from ..share_groups.state import ShareGroup
 
                 self.share = ShareGroup()
             self.share.apply(record)

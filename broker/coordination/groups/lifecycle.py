@@ -7,13 +7,13 @@ records were for, because the group was not stepped in between.
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from . import rebalance
+from ..classic import rebalance
+from ..classic.sessions import start_session
+from ..classic.states import GroupState
 from .events import AppendFailed, Create, Joined, Loaded, Outcome, Synced, Unload
 from .group import Group, empty_record
 from .history import Cause, CauseKind, Ending
 from .records import ClassicEnded, OffsetRecord, PartRecord
-from .sessions import start_session
-from .states import GroupState
 
 
 def create(group: Group, event: Create, outcome: Outcome, now_ms: int) -> None:

@@ -30,10 +30,10 @@ from odradek.storage.errors import DiskError
 from odradek.storage.files import Disk, File
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.disk import FaultyDisk
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.fakes.clock import FakeClock
 
 WAIT_S = 30
 START_MS = 1_700_000_000_000

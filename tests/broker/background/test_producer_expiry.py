@@ -10,8 +10,8 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.turns import SLICE_NS, keeper
 from odradek.storage.producers import ProducerStates
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 MINUTE_MS = 60_000
 

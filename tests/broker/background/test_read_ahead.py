@@ -23,7 +23,7 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.protocol.records import batch
 from odradek.storage.files import Buffer, Disk, File
 from odradek.storage.segments.segment_file import END_BYTES
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 class Noting(Disk):

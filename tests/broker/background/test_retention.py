@@ -14,9 +14,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.storage.retention import LogFacts
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 WAIT_S = 20
 SMALL = {"internal_segment_bytes": "200"}

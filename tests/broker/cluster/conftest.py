@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.members import Members, members
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.clusters.members import Members, members
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.partition_hash import partition_for
-from odradek.broker.coordination.share.coordinator import key_text
-from odradek.broker.coordination.share.persister import ShareKey
+from odradek.broker.coordination.share_states.coordinator import key_text
+from odradek.broker.coordination.share_states.persister import ShareKey
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -35,8 +35,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.cluster.test_member import until
-from odradek.tests.support.members import Members, member
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clusters.members import Members, member
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from odradek.client import Admin, NewTopic
-from odradek.tests.support.cluster import ClusterProcesses
-from odradek.tests.support.http import get
-from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import ZooKeeperProcess
+from odradek.tests.support.brokers.http import get
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.cluster import ClusterProcesses
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 from prometheus_client.parser import text_string_to_metric_families
 
 WITHIN_S = 60

@@ -10,9 +10,9 @@ from odradek.client import Admin, TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.broker.cluster.test_member import until
-from odradek.tests.support.full_disk import FullDisk, is_journal
-from odradek.tests.support.members import Members
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.members import Members
+from odradek.tests.support.disks.full_disk import FullDisk, is_journal
 
 
 async def start(cluster: Members, number: int, disk: FullDisk) -> Broker:

@@ -15,8 +15,8 @@ from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.broker.cluster.test_member import until
-from odradek.tests.support.members import Members, member
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.members import Members, member
 from odradek.zookeeper.operations import Create, children, write
 
 

@@ -27,9 +27,9 @@ from odradek.broker.cluster.znodes import (
 from odradek.broker.log_dirs.data_dir import StartError
 from odradek.broker.topics.partition import Partition
 from odradek.testing.zookeeper import FakeZookeeper
-from odradek.tests.support.members import Members, member
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.whole_replicas import offsets_on_disk
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.clusters.whole_replicas import offsets_on_disk
 from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
 
 WAIT_S = 30

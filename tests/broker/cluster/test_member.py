@@ -21,10 +21,10 @@ from odradek.broker.server import serve
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from odradek.tests.support.members import Members, member
-from odradek.tests.support.process import free_port
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.zookeeper import ZooKeeperProcess
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 from odradek.zookeeper.operations import Check, Create, Delete, Refused, Steps, children, read, write
 from odradek.zookeeper.session import Session
 

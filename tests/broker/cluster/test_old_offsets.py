@@ -20,8 +20,8 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.broker.coordination.groups import wire_requests as wire
-from odradek.tests.support.members import Members, member
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.members import Members, member
 from odradek.zookeeper.operations import SessionExpired, Steps, children, read
 
 

@@ -12,9 +12,9 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.tests.support.hand_cluster import until
-from odradek.tests.support.lone_cluster import modelled_zookeeper
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clusters.hand_cluster import until
+from odradek.tests.support.clusters.lone_cluster import modelled_zookeeper
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersio
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.cluster.test_member import until
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.secure_members import SecureMembers, secure_members
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clusters.secure_members import SecureMembers, secure_members
 
 AUTHORIZER = {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer", "super_users": "User:broker"}
 

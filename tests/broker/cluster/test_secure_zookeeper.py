@@ -10,9 +10,9 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.log_dirs.data_dir import StartError
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.secure_zookeeper import PASSWORD, SecureZooKeeper, secure_zookeeper
-from odradek.tests.support.zookeeper import why_missing
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.secure_zookeeper import PASSWORD, SecureZooKeeper, secure_zookeeper
+from odradek.tests.support.clusters.zookeeper import why_missing
 
 pytestmark = pytest.mark.skipif(bool(why_missing()), reason=why_missing())
 

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from odradek.broker import Broker
-from odradek.broker.coordination.share.coordinator import key_text
-from odradek.broker.coordination.share.persister import Progress, ShareKey, StateBatch
+from odradek.broker.coordination.share_states.coordinator import key_text
+from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
 from odradek.broker.topics.topic_names import SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import KafkaError
@@ -16,8 +16,8 @@ from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.broker.cluster.test_member import WAIT_S, until
-from odradek.tests.support.members import Members
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.members import Members
 
 OWN = {
     "share_coordinator_state_topic_num_partitions": 2,

@@ -11,7 +11,7 @@ from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 from odradek.broker import BrokerConfig
 from odradek.broker.cluster.zookeeper_login import zookeeper_security
 from odradek.broker.security.pem import StoreError
-from odradek.tests.support.tls import Authority, pem_of
+from odradek.tests.support.security.tls import Authority, pem_of
 from odradek.zookeeper.security import ZooKeeperSecurity
 
 ON = {"zookeeper.connect": "h:2181", "zookeeper.ssl.client.enable": "true"}

@@ -9,8 +9,8 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.tests.broker.configs.world import AWAKE, World, shows
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.histories.transactional import Transactional
 
 
 @shows("group.min.session.timeout.ms", group_min_session_timeout_ms=10_001)

@@ -6,7 +6,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import read_header
 from odradek.protocol.records.compression import Compression, compress, decompress
 from odradek.tests.broker.configs.world import HOUR_MS, World, shows
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
 
 
 @shows("log.segment.bytes", log_segment_bytes=1 << 20)

@@ -10,8 +10,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.broker.configs.world import World, shows
-from odradek.tests.support.connections import acceptor
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import acceptor
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 @shows("broker.rack", broker_rack="shelf 5")

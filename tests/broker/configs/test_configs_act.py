@@ -11,8 +11,8 @@ from odradek.broker.configs.broker_config import BROKER_CONFIGS
 from odradek.storage.files import DISK
 from odradek.tests.broker.configs import coordinator_configs_act, log_configs_act, server_configs_act, share_configs_act
 from odradek.tests.broker.configs.world import SHOWN, World
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 TESTS = Path(__file__).parents[2]
 # The modules whose functions show a config at work.
@@ -35,7 +35,7 @@ SIGNED = LOGIN + "test_a_signed_token_is_checked_by_the_keys_of_its_issuer"
 INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_other_at_the_listener_of_the_configs"
 QUOTAS = "broker/quotas/test_client_quotas.py::"
 LIMITS = "broker/network/test_connection_limits.py::"
-SHARE_STATES = "broker/coordination/share/test_on_the_wire.py::"
+SHARE_STATES = "broker/coordination/share_states/test_on_the_wire.py::"
 ELSEWHERE = {
     "group.share.max.share.sessions": "broker/handlers/test_share_fetch.py::test_there_are_at_most_so_many_sessions",
     "max.connections.per.ip.overrides": LIMITS + "test_an_address_may_have_a_limit_of_its_own",

@@ -31,8 +31,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.clock import FakeClock
 
 HOUR_MS = 3_600_000
 # Hours may pass between two requests of a connection.

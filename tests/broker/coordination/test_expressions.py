@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker.coordination import expressions
-from odradek.broker.coordination.groups.consumer import regexes
+from odradek.broker.coordination.consumer import regexes
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from odradek.tests.support.coordinator_simulation import CoordinatorSimulation
-from odradek.tests.support.replica_simulation import Broken
+from odradek.tests.support.simulations.coordinator_simulation import CoordinatorSimulation
+from odradek.tests.support.simulations.replica_simulation import Broken
 
 SEEDS = 6
 

@@ -13,8 +13,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
-from odradek.tests.support.principals import allow, connect_as, secured
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.principals import allow, connect_as, secured
 
 ANY, LITERAL, PREFIXED = 1, 3, 4
 

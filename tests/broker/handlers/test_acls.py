@@ -12,7 +12,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from odradek.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "wire"
 

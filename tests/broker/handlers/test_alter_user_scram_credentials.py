@@ -13,7 +13,7 @@ from odradek.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 SHA256, SHA512 = 1, 2
 

@@ -18,8 +18,8 @@ from odradek.protocol.messages.describe_client_quotas import ComponentData, Desc
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 ME = {"user": "ANONYMOUS"}

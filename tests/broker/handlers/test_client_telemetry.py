@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 async def test_requests_of_client_telemetry_are_not_offered(raw: Raw) -> None:

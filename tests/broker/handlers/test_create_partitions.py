@@ -15,8 +15,8 @@ from odradek.protocol.messages.create_partitions import (
 )
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.storage.errors import DiskError
-from odradek.tests.support.disk import FaultyDisk
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk
 
 
 async def grow(

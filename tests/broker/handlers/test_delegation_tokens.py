@@ -14,7 +14,7 @@ from odradek.protocol.messages.create_delegation_token import CreatableRenewers,
 from odradek.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from odradek.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from odradek.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 NOT_ALLOWED, DISABLED, NOT_AUTHORIZED, WRONG_TYPE = 64, 61, 65, 67
 

@@ -16,7 +16,7 @@ from odradek.tests.broker.coordination.groups.wire_requests import (
     leave,
     list_groups,
 )
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -21,9 +21,9 @@ from odradek.protocol.messages.delete_records import (
 )
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from odradek.tests.support.disk import FaultyDisk
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk
 
 SMALL = {"internal_segment_bytes": "200"}
 

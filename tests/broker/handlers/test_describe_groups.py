@@ -6,7 +6,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.wire_requests import commit, describe, enter, join, lead
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.mark.parametrize("version", range(7))

@@ -14,7 +14,7 @@ from odradek.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 SIZES = {"a": 3, "b": 1, "c": 4}
 ALL = [(name, index) for name, size in SIZES.items() for index in range(size)]

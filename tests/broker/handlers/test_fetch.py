@@ -21,7 +21,7 @@ from odradek.protocol.messages.delete_records import (
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from odradek.protocol.records import batch
 from odradek.protocol.records.batch import read_header
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 @pytest.fixture(autouse=True)

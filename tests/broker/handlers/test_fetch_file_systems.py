@@ -12,7 +12,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.storage import page_cache
 from odradek.storage.files import Disk, File
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 BATCHES = 20
 

@@ -16,8 +16,8 @@ from odradek.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 PARTITIONS = 6
 STEPS = 60

@@ -8,7 +8,7 @@ from odradek.broker.topics.topic_names import OFFSETS_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.mark.parametrize("version", range(4))

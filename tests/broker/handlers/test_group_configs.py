@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.broker.share.settings import Settings, finder
-from odradek.broker.share.share_partition import Limits
+from odradek.broker.share_partitions.machine import Limits
+from odradek.broker.share_partitions.settings import Settings, finder
 from odradek.broker.topics.partition_state import READ_UNCOMMITTED
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
@@ -18,7 +18,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 GROUP, SET, DELETE = 32, 0, 1
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -20,7 +20,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages import alter_configs as old
 from odradek.protocol.messages import incremental_alter_configs as new
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

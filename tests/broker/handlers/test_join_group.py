@@ -7,7 +7,7 @@ from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.wire_requests import enter, join, join_request, lead, sync
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.tests.broker.coordination.groups.wire_requests import commit, lead, list_groups
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_begin_backup import OdradekBeginBackupRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.storage.held_files import Held
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 async def begin(raw: Raw) -> Any:

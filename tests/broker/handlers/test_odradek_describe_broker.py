@@ -7,8 +7,8 @@ from typing import Any
 from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.messages.odradek_describe_broker import MAX_NAMED, OdradekDescribeBrokerRequest
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 async def describe(raw: Raw) -> Any:

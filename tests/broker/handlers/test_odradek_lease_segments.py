@@ -16,7 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
 from odradek.protocol.records import batch
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 SMALL = {"segment_bytes": "1048576", "segment_index_bytes": "16", "index_interval_bytes": "0"}
 

@@ -12,7 +12,7 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.tests.broker.coordination.groups.wire_requests import commit, fetch, lead
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 VERSIONS = range(11)
 

@@ -22,7 +22,7 @@ from odradek.tests.broker.coordination.groups.wire_requests import (
     leave,
     sync,
 )
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 SUBSCRIBED = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC

@@ -10,7 +10,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.tests.broker.coordination.groups.wire_requests import commit, fetch
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 VERSIONS = range(1, 11)
 

@@ -15,7 +15,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 async def ask(raw: Raw, epoch: int, current: int = -1, partition: int = 0, version: int = 4) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from odradek.protocol.records import batch
 from odradek.protocol.records.compression import Compression, compress
 from odradek.protocol.records.crc import crc32c
 from odradek.protocol.records.record import Record
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 @pytest.fixture(autouse=True)

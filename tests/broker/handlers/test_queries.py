@@ -19,7 +19,7 @@ from odradek.protocol.messages.odradek_end_query_batch import (
 )
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.records.batch import decode_batch, read_header
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 class Task:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import BrokerConfig, services
-from odradek.broker.coordination.share.persister import StateBatch
+from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_acknowledge
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -18,10 +18,10 @@ from odradek.protocol.messages.share_acknowledge import (
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
 )
-from odradek.tests.support.memory_persister import MemoryPersister
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, Said, data_of
-from odradek.tests.support.share_world import LOCK_MS, ShareWorld, share_world
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, Said, data_of
+from odradek.tests.support.fakes.memory_persister import MemoryPersister
+from odradek.tests.support.simulations.share_world import LOCK_MS, ShareWorld, share_world
 
 
 @pytest.fixture

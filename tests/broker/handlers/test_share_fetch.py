@@ -8,19 +8,28 @@ from dataclasses import replace
 
 import pytest
 from odradek.broker import BrokerConfig, services
-from odradek.broker.coordination.share.persister import StateBatch
+from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_fetch
-from odradek.broker.share.sessions import FINAL_EPOCH
+from odradek.broker.share_partitions.sessions import FINAL_EPOCH
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.records import batch
-from odradek.tests.support.cold_disk import ColdDisk
-from odradek.tests.support.memory_persister import MemoryPersister
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.share_member import ACCEPT, GAP, REJECT, RELEASE, RENEW, ShareMember, acquired, data_of
-from odradek.tests.support.share_world import GROUP, LOCK_MS, ShareWorld, share_world
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clients.share_member import (
+    ACCEPT,
+    GAP,
+    REJECT,
+    RELEASE,
+    RENEW,
+    ShareMember,
+    acquired,
+    data_of,
+)
+from odradek.tests.support.disks.cold_disk import ColdDisk
+from odradek.tests.support.fakes.memory_persister import MemoryPersister
+from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
 
 RECORD_LIMIT = 1
 

@@ -10,10 +10,10 @@ import pytest
 from odradek.broker import BrokerConfig, services
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
-from odradek.tests.support.memory_persister import MemoryPersister
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.share_member import ACCEPT, acquired, data_of
-from odradek.tests.support.share_world import ShareWorld, share_world
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clients.share_member import ACCEPT, acquired, data_of
+from odradek.tests.support.fakes.memory_persister import MemoryPersister
+from odradek.tests.support.simulations.share_world import ShareWorld, share_world
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from odradek.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsTopics,
 )
 from odradek.storage.errors import DiskError
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 UNKNOWN, NOT_NEEDED = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.ELECTION_NOT_NEEDED
 NOT_PREFERRED, NOT_ELIGIBLE = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.groups.wire_requests import enter, lead, sync
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -21,7 +21,7 @@ from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, D
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 async def create(raw: Raw, *topics: CreatableTopic, validate_only: bool = False) -> list[tuple[str, int]]:

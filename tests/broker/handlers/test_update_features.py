@@ -19,9 +19,9 @@ from odradek.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.histories.transactional import Transactional
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 

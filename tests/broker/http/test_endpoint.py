@@ -9,7 +9,7 @@ from http import HTTPStatus
 import pytest
 from odradek.broker.http import endpoint
 from odradek.broker.http.endpoint import HttpEndpoint, Page
-from odradek.tests.support.http import exchange, get
+from odradek.tests.support.brokers.http import exchange, get
 
 
 async def _pages(path: str) -> Page:

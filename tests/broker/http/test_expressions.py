@@ -18,8 +18,8 @@ import odradek
 import pytest
 from odradek.broker import Broker
 from odradek.client import Consumer, Producer
-from odradek.tests.support.http import get
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.http import get
+from odradek.tests.support.clients.raw import Raw
 from prometheus_client.parser import text_string_to_metric_families
 
 PROMTOOL = shutil.which("promtool")

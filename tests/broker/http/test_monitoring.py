@@ -9,7 +9,7 @@ from pathlib import Path
 import odradek
 import pytest
 from odradek.broker import Broker
-from odradek.tests.support.http import get
+from odradek.tests.support.brokers.http import get
 
 ROOT = Path(odradek.__path__[0])
 MONITORING = runpy.run_path(str(ROOT / "tools" / "monitoring.py"))

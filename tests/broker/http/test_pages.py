@@ -20,8 +20,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from odradek.storage.files import Disk
-from odradek.tests.support.http import get
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.http import get
+from odradek.tests.support.clients.raw import Raw, batch_of
 from prometheus_client.parser import text_string_to_metric_families
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

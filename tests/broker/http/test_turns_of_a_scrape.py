@@ -13,8 +13,8 @@ from odradek.protocol.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from odradek.tests.support.http import get
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.http import get
+from odradek.tests.support.clients.raw import Raw
 
 
 async def test_sums_look_at_a_partition_a_step(broker: Broker, raw: Raw) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from odradek.broker.log_dirs.data_dir import DataDir, StartError
 from odradek.storage import checkpoints
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 OFFLINE = ErrorCode.KAFKA_STORAGE_ERROR
 

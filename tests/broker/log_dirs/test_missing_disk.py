@@ -11,7 +11,7 @@ from odradek.broker import Broker, BrokerConfig, StartError
 from odradek.protocol.errors import ErrorCode
 from odradek.storage import checkpoints
 from odradek.storage.journal import Journal
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.log_dirs.timed_disk import REPORT_INTERVAL_S, TimedDisk
 from odradek.storage.errors import DiskError
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 class SteppingClock(FakeClock):

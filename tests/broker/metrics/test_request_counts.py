@@ -12,7 +12,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.records.batch import assign, read_header
 from odradek.protocol.records.control import ControlType, Marker
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 async def test_each_request_is_counted_and_one_in_32_is_timed(broker: Broker, raw: Raw) -> None:

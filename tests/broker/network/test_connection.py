@@ -29,7 +29,7 @@ from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BY
 from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.storage.files import DISK, Disk, File, FileRange
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
 
 WAIT_S = 10
 BOUNDS = Bounds(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)

@@ -16,9 +16,9 @@ from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.quotas.entities import CONNECTION_CREATION_RATE, Entity
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
-from odradek.tests.support.connections import connections
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.sasl import log_in, sasl_config
+from odradek.tests.support.brokers.connections import connections
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.sasl import log_in, sasl_config
 
 
 def limits(max_connections: int, max_per_ip: int) -> ConnectionLimits:

@@ -17,7 +17,7 @@ from odradek.broker.network.send_queue import EncodedResponse
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.storage.files import FileRange
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 MIB = 1024 * 1024
 LIMIT = 4 * MIB

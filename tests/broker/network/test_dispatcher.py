@@ -20,8 +20,8 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.produce import ProduceRequest
-from odradek.tests.support.mutations import EVERY_ROUTE
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.documents.mutations import EVERY_ROUTE
 
 GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
 

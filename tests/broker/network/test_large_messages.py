@@ -36,8 +36,8 @@ from odradek.protocol.messages.produce import (
 from odradek.protocol.schema import Message
 from odradek.protocol.shapes.portions import Shaped, join, portions
 from odradek.protocol.shapes.table import lists_in
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.fakes.clock import FakeClock
 
 MAX_VALUES = 10
 KIB = 1024

@@ -7,7 +7,7 @@ import logging
 import pytest
 from odradek.broker.network.line_limit import MOST_LINES, WINDOW_MS, Rejections
 from odradek.broker.timers import Timers
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 LOG = logging.getLogger("odradek.broker.network.test")
 

@@ -10,7 +10,7 @@ from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 
 def _fields(caplog: pytest.LogCaptureFixture, text: str) -> dict[str, Any]:

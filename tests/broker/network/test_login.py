@@ -29,9 +29,9 @@ from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.tests.support.connections import connections
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.sasl import (
+from odradek.tests.support.brokers.connections import connections
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.sasl import (
     PASSWORD,
     PLAIN,
     authenticate,

@@ -14,7 +14,7 @@ from odradek.protocol import apis
 from odradek.protocol.apis import FIRST_OWN_KEY, ApiKey, OwnApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.protocol.messages.heartbeat import HeartbeatRequest
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 class Planted(IntEnum):

@@ -12,8 +12,8 @@ import pytest
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from odradek.tests.support.process import BrokerProcess
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 MB = 1_000_000
 # Python maps some new memory, too. Before the change it was 35 to 45.

@@ -15,8 +15,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.list_groups import ListGroupsRequest
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.tests.support.connections import acceptor
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.brokers.connections import acceptor
+from odradek.tests.support.clients.raw import Raw
 
 
 def put_guard(broker: Broker, guard: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.network import stranger_memory
 from odradek.broker.network.stranger_memory import MOST_LARGE, StrangerMemory, TokenChecks
 from odradek.broker.timers import Timers
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 LIMIT = 1_000
 

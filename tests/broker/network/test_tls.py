@@ -29,9 +29,9 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.metadata import MetadataRequest
-from odradek.tests.support.connections import acceptor, connections
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.tls import Authority, connect, pem_of, tls_config
+from odradek.tests.support.brokers.connections import acceptor, connections
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.security.tls import Authority, connect, pem_of, tls_config
 
 METADATA = MetadataRequest(topics=[])
 

@@ -16,7 +16,7 @@ from odradek.broker.quotas.entities import (
 )
 from odradek.broker.quotas.rates import MOST_MS
 from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 def quotas(clock: FakeClock, entity: Entity, **values: float) -> ClientQuotas:

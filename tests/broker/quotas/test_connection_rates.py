@@ -7,7 +7,7 @@ from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.quotas.client_quotas import ClientQuotas
 from odradek.broker.quotas.connection_rates import AT_ONCE, MOST_MS, ConnectionRates
 from odradek.broker.quotas.entities import CONNECTION_CREATION_RATE, Entity
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 TWO = {"listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0"} | {
     "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",

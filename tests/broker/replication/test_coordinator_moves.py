@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.replication.coordinator_moves import CoordinatorMoves
 from odradek.broker.topics.topic_names import OFFSETS_TOPIC
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.broker.coordination.groups.world import World
+from odradek.tests.broker.coordination.classic.world import World
 
 
 class Place(NamedTuple):

@@ -11,8 +11,8 @@ import pytest
 from odradek.broker.replication.remote_markers import RemoteMarkers
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRANSACTIONS, lead_internal
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.histories.transactional import Transactional
 
 LEADERS = [1, 2]
 

@@ -9,8 +9,8 @@ import pytest
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.storage.files import Disk, File
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
 
 # As many as there are threads for fsyncs of one directory, or fewer.
 PARTITIONS = 4

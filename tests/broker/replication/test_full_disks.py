@@ -14,10 +14,10 @@ from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import StorageError
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.full_disk import FullDisk
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.disks.full_disk import FullDisk
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 @dataclass

@@ -13,7 +13,7 @@ from odradek.broker.replication.replicas import FULL
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
 from odradek.storage.errors import StorageError
-from odradek.tests.support.hand_cluster import HandCluster
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 
 KINDS = st.sampled_from([0, FULL, BEGINS, GOES_ON, ENDS])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from odradek.tests.support.producer_simulation import BUGS, ProducerSimulation
-from odradek.tests.support.replica_simulation import Broken
+from odradek.tests.support.simulations.producer_simulation import BUGS, ProducerSimulation
+from odradek.tests.support.simulations.replica_simulation import Broken
 
 SEEDS = 12
 # What the file of the leader epochs kept from before a crash: epochs that wrote nothing, and were forgotten.

@@ -11,9 +11,9 @@ from odradek.broker.configs.server_table import RACK_AWARE_SELECTOR
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from odradek.storage.checkpoints import REPLICATION_OFFSET, read_offsets
-from odradek.tests.support.connections import connections
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.brokers.connections import connections
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
 
 
 async def test_partitions_are_fetched_over_several_connections(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
-from odradek.tests.support.hand_cluster import HandCluster, bytes_of, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of, until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
 
 NODES = (1, 2, 3)
 KEYS = 5

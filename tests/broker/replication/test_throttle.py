@@ -13,9 +13,9 @@ from odradek.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.fakes.clock import FakeClock
 
 SET, DELETE = 0, 1
 TOPIC, BROKER = 2, 4

@@ -11,8 +11,8 @@ from odradek.broker.replication import fetcher
 from odradek.broker.replication.alter_partition import IsrChanges
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.topics.partition import Partition
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
 
 
 class Bug:

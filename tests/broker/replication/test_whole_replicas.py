@@ -13,9 +13,9 @@ import pytest
 from odradek.broker.replication.leadership import Leadership
 from odradek.storage.log import Log
 from odradek.storage.recovery import Recovery
-from odradek.tests.support.hand_cluster import HandCluster, until
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.whole_replicas import (
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.whole_replicas import (
     LOSSES,
     WholeReplicas,
     check_in_sync,

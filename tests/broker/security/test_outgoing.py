@@ -9,8 +9,8 @@ import pytest
 from odradek.broker import BrokerConfig
 from odradek.broker.security.outgoing import OutgoingTls, broker_login, own_principal
 from odradek.broker.security.pem import StoreError
-from odradek.tests.support.secure_members import secure_config
-from odradek.tests.support.tls import Authority
+from odradek.tests.support.clusters.secure_members import secure_config
+from odradek.tests.support.security.tls import Authority
 
 
 def inner(config: BrokerConfig) -> Any:

@@ -12,8 +12,8 @@ from odradek.broker.topics.topics import _close_together
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, read_all
-from odradek.tests.support.disk import FaultyDisk, PowerCut
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 LOGS = 3
 BATCHES = 4

@@ -17,7 +17,7 @@ from odradek.protocol.records import batch, legacy
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.record import Record
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 START_MS = 1_400_000_000_000
 LEGACY_CODECS = [codec for codec in Compression if codec is not Compression.ZSTD]

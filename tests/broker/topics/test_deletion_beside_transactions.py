@@ -20,9 +20,9 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.records import batch
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.histories.transactional import Transactional
 
 READ_COMMITTED = 1
 START_MS = 1_700_000_000_000

@@ -15,9 +15,9 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.metadata import MetadataRequest
 from odradek.protocol.records.batch import iter_headers
-from odradek.tests.support.cold_disk import ColdDisk
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.cold_disk import ColdDisk
+from odradek.tests.support.histories.transactional import Transactional
 
 START_MS = 1_700_000_000_000
 # Batches of 100 KiB, ten a segment, an index entry each.

@@ -7,7 +7,7 @@ from odradek.broker.topics import fetch_sessions
 from odradek.broker.topics.fetch_sessions import MIN_EVICTION_MS, FetchedPartition, FetchSession, FetchSessions, Key
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.fetch import FetchRequest, PartitionData
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 ID = b"\x01" * 16
 

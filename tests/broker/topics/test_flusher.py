@@ -42,9 +42,9 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.storage import checkpoints
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.connections import connections, requests_wait
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.brokers.connections import connections, requests_wait
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 WAIT_S = 20
 

@@ -9,7 +9,7 @@ import pytest
 from odradek.broker import Broker
 from odradek.broker.topics.lifecycle import Creation, Steps
 from odradek.protocol.errors import ErrorCode, KafkaError
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
 
 WAIT_S = 20
 

@@ -40,9 +40,9 @@ from odradek.storage.errors import DiskError
 from odradek.storage.held_files import Held
 from odradek.storage.log import Log
 from odradek.storage.segments import swap
-from odradek.tests.support.acting_disk import ActingDisk
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.disks.acting_disk import ActingDisk
 
 # `make soak` tries twenty.
 SEEDS = range(int(os.environ.get("ODRADEK_BACKUP_SEEDS", "1")))

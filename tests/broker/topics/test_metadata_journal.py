@@ -15,8 +15,8 @@ from odradek.storage import checkpoints
 from odradek.storage.errors import StorageError
 from odradek.storage.journal import Journal
 from odradek.storage.known_logs import CleanStop
-from odradek.tests.support.disk import FaultyDisk, PowerCut
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 ID = b"\x07" * 16
 

@@ -20,8 +20,8 @@ from odradek.protocol.records.batch import decode_batch, encode_batch, iter_head
 from odradek.protocol.records.record import Record
 from odradek.storage.errors import StorageError
 from odradek.storage.log import Log, LogConfig
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 PRODUCE_VERSION = 9
 EPOCH = 4

@@ -9,8 +9,8 @@ import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.topics.producer_limit import RECOUNT_MS, SILENT_MS
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
 
 LIMIT = 4
 

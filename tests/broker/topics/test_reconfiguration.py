@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker
 from odradek.broker.configs.topic_config import TopicConfig
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
 
 
 def limits(broker: Broker) -> list[int]:

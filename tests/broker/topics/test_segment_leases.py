@@ -11,7 +11,7 @@ from odradek.broker.topics.segment_leases import SegmentLeases
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.storage.files import DISK
 from odradek.storage.leased_files import Extent
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 
 
 class Leases:

@@ -20,8 +20,8 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from odradek.protocol.records import batch
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.histories.transactional import Transactional
 
 READ_COMMITTED = 1
 

@@ -16,9 +16,9 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.protocol.records.batch import iter_headers
 from odradek.storage.log import Log
 from odradek.tests.storage.batches import roll
-from odradek.tests.support.disk import FaultyDisk
-from odradek.tests.support.raw import Raw, batch_of
-from odradek.tests.support.transactional import Transactional
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.histories.transactional import Transactional
 
 START_MS = 1_700_000_000_000
 VALUE = b"x" * 100_000

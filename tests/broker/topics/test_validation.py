@@ -19,7 +19,7 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch, legacy
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
 
 NOW_MS = 1_700_000_000_000
 CODECS = {

@@ -30,8 +30,8 @@ from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.errors import CorruptBatch, CorruptCrc, UnsupportedMagic
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Bytes, Call, Step, drop, in_pieces
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Bytes, Call, Step, drop, in_pieces
 
 WAIT_S = 20
 OFFSET = schema_of(("offset",))

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.compiled_kernel import needed_kernel
+from odradek.tests.support.brokers.compiled_kernel import needed_kernel
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 

@@ -18,9 +18,9 @@ from odradek.client.spark.options import parse_options
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.process import broker_process
-from odradek.tests.support.spark_topics import Topics
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.spark.spark_topics import Topics
 
 TEN_MINUTES_S = 600.0
 BATCHES, PER_BATCH = 8, 5

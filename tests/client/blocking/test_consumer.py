@@ -17,9 +17,9 @@ from odradek.client.errors import ClientStopped, ConcurrentPoll, HandlerFailed, 
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 WITHIN_S = 20

@@ -20,9 +20,9 @@ from odradek.client.blocking import Admin, Consumer, Producer, wait_for_broker
 from odradek.client.blocking.loop_thread import Call, leased
 from odradek.client.errors import ClientStopped, NoBrokerReachable
 from odradek.protocol.apis import ApiKey
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.process import BrokerProcess
+from odradek.tests.support.brokers.process import BrokerProcess
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 WITHIN_S = 20
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "heartbeat_interval_ms": 5}

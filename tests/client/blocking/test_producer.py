@@ -16,9 +16,9 @@ from odradek.client.blocking import LoopThreadCall, Producer
 from odradek.client.errors import ClientStopped, InvalidTransactionState, KafkaError, RecordTooLarge, UnknownTopic
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import Call, Silence
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import Call, Silence
 
 WITHIN_S = 20
 

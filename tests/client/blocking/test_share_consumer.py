@@ -11,7 +11,7 @@ from odradek.client.blocking import ShareConsumer
 from odradek.client.errors import ClientStopped
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 ACCEPT, REJECT = 1, 3
 

@@ -22,8 +22,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Call, Step, drop, in_pieces, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import Call, Step, drop, in_pieces, keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

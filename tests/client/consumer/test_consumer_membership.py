@@ -19,8 +19,8 @@ from odradek.protocol.messages.consumer_group_heartbeat import (
 from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.offset_commit import OffsetCommitResponse
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, answer, do_and_drop, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop, keep_silent
 
 from .test_membership import until, write
 

@@ -18,8 +18,8 @@ from odradek.client.errors import (
 )
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BAD = b"{"

@@ -20,8 +20,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Struct
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, Step, do_and_drop, do_it, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, Step, do_and_drop, do_it, drop
 
 PARTITIONS = [TopicPartition("t", number) for number in range(2)]
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]

@@ -14,7 +14,7 @@ from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.control import ControlType, Marker, encode_marker
 from odradek.protocol.records.legacy import encode_message_set
 from odradek.protocol.records.record import Record
-from odradek.tests.support.compiled_kernel import records_by
+from odradek.tests.support.brokers.compiled_kernel import records_by
 
 TP = TopicPartition("t", 3)
 

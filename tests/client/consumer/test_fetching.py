@@ -14,8 +14,8 @@ from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Call, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import Call, drop
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

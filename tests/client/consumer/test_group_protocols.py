@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
-from odradek.tests.support.proxy import Proxy
+from odradek.tests.support.brokers.proxy import Proxy
 
 PARTITIONS = 6
 EVERYTHING = {TopicPartition("t", number) for number in range(PARTITIONS)}

@@ -17,8 +17,8 @@ from odradek.protocol.messages.leave_group import LeaveGroupResponse
 from odradek.protocol.messages.sync_group import SyncGroupResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Call, answer, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import Call, answer, drop, keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

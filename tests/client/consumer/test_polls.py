@@ -14,8 +14,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, answer
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, answer
 
 T0 = TopicPartition("t", 0)
 UNKNOWN_MEMBER = answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))

@@ -9,8 +9,8 @@ from odradek.client import Consumer, TopicPartition
 from odradek.client.errors import ErrorCode, KafkaError
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.offset_fetch import OffsetFetchResponse, OffsetFetchResponseGroup
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 T0 = TopicPartition("t", 0)
 

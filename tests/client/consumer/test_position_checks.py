@@ -19,8 +19,8 @@ from odradek.protocol.messages.offset_for_leader_epoch import (
 )
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Step, answer, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import Step, answer, drop
 
 T0 = TopicPartition("t", 0)
 

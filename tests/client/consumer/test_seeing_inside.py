@@ -11,8 +11,8 @@ from odradek.client.core.metrics import Metric, PrometheusBridge, prometheus_nam
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import keep_silent
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -16,7 +16,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 
 def write(cluster: FakeCluster, count: int, partition: int = 0) -> None:

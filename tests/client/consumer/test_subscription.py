@@ -15,8 +15,8 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import answer
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import answer
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

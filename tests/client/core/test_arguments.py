@@ -21,8 +21,8 @@ from odradek.client import (
     blocking,
 )
 from odradek.client.core import options
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 T0 = TopicPartition("t", 0)
 # Calls that take a list; what one thing of it is.

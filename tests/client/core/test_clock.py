@@ -14,8 +14,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import Call
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import Call
 
 pytestmark = pytest.mark.usefixtures("at_once")
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 2}

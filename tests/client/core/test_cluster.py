@@ -23,8 +23,8 @@ from odradek.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
-from odradek.tests.support.wire import Call, answer, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.wire import Call, answer, drop, keep_silent
 
 QUICK = ClusterOptions("unused:1", retry_backoff_ms=1, retry_backoff_max_ms=5, default_api_timeout_ms=5_000)
 

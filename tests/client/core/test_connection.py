@@ -11,8 +11,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Bytes, Call, answer, drop, in_pieces, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Bytes, Call, answer, drop, in_pieces, keep_silent
 
 
 async def connect(cluster: FakeCluster, **options: float) -> Connection:

@@ -22,9 +22,9 @@ from odradek.client.errors import (
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.sasl import advance
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.fake_sasl import FakeSasl
-from odradek.tests.support.wire import Call, Silence
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_sasl import FakeSasl
+from odradek.tests.support.fakes.wire import Call, Silence
 
 
 def test_oauthbearer_is_that_of_rfc_7628() -> None:

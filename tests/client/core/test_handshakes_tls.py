@@ -22,8 +22,8 @@ from odradek.client.errors import (
     NoBrokerReachable,
     NotConnected,
 )
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.security.certificates import Certificates
 
 
 @pytest.fixture(scope="module")

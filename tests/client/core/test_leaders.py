@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from odradek.client import LATEST, Admin, TopicPartition
-from odradek.tests.support.hand_cluster import HandCluster
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 
 
 async def test_a_dead_leader_is_not_asked_again_and_again(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from odradek.client.errors import ClientStopped, WrongEventLoop
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.cluster_thread import cluster_in_thread
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.stopping import in_time
-from odradek.tests.support.wire import Call
+from odradek.tests.support.clients.stopping import in_time
+from odradek.tests.support.fakes.cluster_thread import cluster_in_thread
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 Task = asyncio.Task[None]
 # The kinds of consumers, with their group protocols.

@@ -20,7 +20,7 @@ from odradek.client.core.options import instead_of, nearest
 from odradek.client.core.security import SecurityArguments, SecurityOptions
 from odradek.client.errors import BufferFull, InvalidOption
 from odradek.client.zookeeper import ConsumerConnector
-from odradek.tests.support.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 
 NUMBERS = {name: each.values for name, each in OPTIONS.items() if isinstance(each.values, Number)} | CALL_NUMBERS
 # The words of the table for the public clients.

@@ -18,9 +18,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, encode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, size_upper_bound
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.fake_transactions import committed
-from odradek.tests.support.wire import do_and_drop, do_it, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_transactions import committed
+from odradek.tests.support.fakes.wire import do_and_drop, do_it, drop
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer:

@@ -30,9 +30,9 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.fake_transactions import committed
-from odradek.tests.support.wire import Call, Step, answer
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_transactions import committed
+from odradek.tests.support.fakes.wire import Call, Step, answer
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
 _NAMED = {code for table in (FATAL, ABORTABLE) for codes in table.values() for code in codes}

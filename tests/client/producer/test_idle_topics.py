@@ -11,7 +11,7 @@ from odradek.client.errors import DeliveryTimedOut
 from odradek.client.producer import session
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer:

@@ -10,8 +10,8 @@ from odradek.client import Producer
 from odradek.client.errors import ClientStopped, DeliveryFailed, DeliveryStopped, DeliveryTimedOut, Outcome
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import Step, do_and_drop, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import Step, do_and_drop, drop, keep_silent
 
 # Long enough for a busy machine to send a batch at least once.
 SHORT: dict[str, Any] = {"request_timeout_ms": 250, "delivery_timeout_ms": 1_000}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.core.metadata import NO_LEADER, PartitionInfo, TopicInfo
 from odradek.client.producer.partitioner import Partitioner, murmur2
-from odradek.tests.support.clients import aiokafka, kafka
+from odradek.tests.support.clients.others import aiokafka, kafka
 
 VECTORS = [
     (bytes.fromhex(key), signed & 0xFFFFFFFF, partition_of_six)

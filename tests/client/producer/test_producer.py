@@ -28,8 +28,8 @@ from odradek.protocol.records.batch import TimestampType, encode_batch, read_hea
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.errors import RecordError
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import Call, Step, answer, do_and_drop, do_it, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import Call, Step, answer, do_and_drop, do_it, drop, keep_silent
 
 T0 = TopicPartition("t", 0)
 

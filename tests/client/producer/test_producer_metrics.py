@@ -10,8 +10,8 @@ from odradek.client import Metric, Producer, PrometheusBridge
 from odradek.client.errors import BufferFull, DeliveryFailed
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import keep_silent
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer:

@@ -18,8 +18,8 @@ from odradek.client import Producer, RecordMetadata
 from odradek.client.errors import DeliveryFailed, Outcome
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import Call, HangUp, Silence, Step, do_and_drop, do_it, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import Call, HangUp, Silence, Step, do_and_drop, do_it, drop, keep_silent
 
 # A broker answers these to a batch that it has not written.
 BEFORE = (

@@ -23,10 +23,10 @@ from odradek.client.producer.transaction_requests import TransactionRequests
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, read_header
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.fake_transactions import committed
-from odradek.tests.support.history import Committing, Ended, Event, Outcome, Stored, Wrote, check
-from odradek.tests.support.wire import Step, do_and_drop, do_it, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_transactions import committed
+from odradek.tests.support.fakes.wire import Step, do_and_drop, do_it, drop
+from odradek.tests.support.histories.history import Committing, Ended, Event, Outcome, Stored, Wrote, check
 
 PARTITIONS = 2
 TRANSACTIONS = 8
@@ -128,7 +128,7 @@ def retries_are_new(patch: pytest.MonkeyPatch) -> None:
         batch.encoded, batch.base_sequence = None, -1
 
     patch.setattr(PartitionQueue, "requeue", requeue)
-    patch.setattr("odradek.tests.support.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
+    patch.setattr("odradek.tests.support.fakes.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
 
 
 def retries_go_last(patch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def retries_go_last(patch: pytest.MonkeyPatch) -> None:
         self._unsent[queue.partition] = queue
 
     patch.setattr(RecordAccumulator, "retry", retry)
-    patch.setattr("odradek.tests.support.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
+    patch.setattr("odradek.tests.support.fakes.fake_log.FakeLog.append", lambda self, data: (0, self.write(data)))
 
 
 BUGS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {

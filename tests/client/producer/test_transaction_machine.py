@@ -10,7 +10,7 @@ from odradek.client.errors import KafkaError
 from odradek.client.producer.transaction_machine import LEGAL, TransactionState
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.client.producer.transaction_stage import Stage
-from odradek.tests.support.transcript import check, transcripts
+from odradek.tests.support.brokers.transcript import check, transcripts
 
 
 @pytest.mark.parametrize("path", transcripts("producer"), ids=lambda path: path.stem)

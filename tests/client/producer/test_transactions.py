@@ -22,10 +22,10 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.init_producer_id import InitProducerIdResponse
 from odradek.protocol.records.batch import read_header
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.fake_transactions import committed
-from odradek.tests.support.stopping import answered, in_time
-from odradek.tests.support.wire import answer, do_and_drop, drop, keep_silent
+from odradek.tests.support.clients.stopping import answered, in_time
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.fake_transactions import committed
+from odradek.tests.support.fakes.wire import answer, do_and_drop, drop, keep_silent
 
 T0 = TopicPartition("t", 0)
 VERSIONS = [1, 2]

@@ -21,8 +21,8 @@ from odradek.client.errors import InvalidOption, KafkaError, RecordTooLarge, Ser
 from odradek.client.producer.partitioner import java_hash, murmur2
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.fake_cluster import FakeCluster, refuse_produce
-from odradek.tests.support.wire import drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
+from odradek.tests.support.fakes.wire import drop
 
 
 def producer_for(cluster: FakeCluster, **options: Any) -> Producer[Any, Any]:

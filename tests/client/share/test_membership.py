@@ -11,8 +11,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 from odradek.tests.client.share.workers import take, worker, write
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, answer, do_and_drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, answer, do_and_drop
 
 HEARTBEAT = ApiKey.SHARE_GROUP_HEARTBEAT
 

@@ -31,8 +31,8 @@ from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatR
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, answer, do_and_drop, drop
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, answer, do_and_drop, drop
 
 HEARTBEAT, FETCH, ACKNOWLEDGE = ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE
 T0 = TopicPartition("t", 0)

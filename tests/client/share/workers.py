@@ -8,7 +8,7 @@ from typing import Any
 from odradek.client import ShareConsumer, ShareRecord
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster, FakeLog
+from odradek.tests.support.fakes.fake_cluster import FakeCluster, FakeLog
 
 
 def worker(cluster: FakeCluster, *topics: str, **options: Any) -> ShareConsumer[Any, Any]:

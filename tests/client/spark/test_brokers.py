@@ -29,8 +29,8 @@ from odradek.protocol.messages.describe_log_dirs import (
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.wire import Call, Step, drop, keep_silent
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call, Step, drop, keep_silent
 
 WAIT_S = 20
 PLACES = [TopicPartition("t", number) for number in range(4)]

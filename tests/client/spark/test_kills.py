@@ -8,9 +8,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `spark`)")
 
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import broker_process
-from odradek.tests.support.spark_kills import KilledQueries
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_kills import KilledQueries
 
 # The driver dies while a task reads the first batch of the stream that begins at a time. tests/soak has more seeds.
 SEED = 67

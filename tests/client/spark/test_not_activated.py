@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from odradek.client.blocking import Producer
-from odradek.tests.support.command import threaded_broker
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.spark_jvm import java_options
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.documents.command import threaded_broker
+from odradek.tests.support.spark.spark_jvm import java_options
 
 pytest.importorskip("pyspark", reason="the Spark source needs PySpark")
 

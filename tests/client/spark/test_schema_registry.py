@@ -21,8 +21,8 @@ from odradek.client.schemas import Avro, JsonSchema
 from odradek.client.spark.columns import OptionError
 from odradek.client.spark.options import parse_options, parse_sink_options
 from odradek.testing import LocalKafka, LocalSchemaRegistry
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.spark_topics import session
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_topics import session
 from pyspark.sql import Row, SparkSession
 
 pytestmark = [

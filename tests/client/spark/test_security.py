@@ -19,9 +19,9 @@ from odradek.client.spark.columns import OptionError
 from odradek.client.spark.options import SourceOptions, parse_options, parse_sink_options
 from odradek.client.spark.writers import Place, write_task
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from odradek.tests.support.certificates import Certificates
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.fake_sasl import FakeSasl
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.fake_sasl import FakeSasl
+from odradek.tests.support.security.certificates import Certificates
 
 T0 = TopicPartition("t", 0)
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="alice" password="secret";'

@@ -23,10 +23,10 @@ from odradek.client.spark.sink import SinkColumns, columns_of_rows, reject_mode,
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.records.batch import decode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.compiled_kernel import records_by
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.python_calls import Calls
-from odradek.tests.support.wire import Call
+from odradek.tests.support.brokers.compiled_kernel import records_by
+from odradek.tests.support.brokers.python_calls import Calls
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,

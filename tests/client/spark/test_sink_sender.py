@@ -17,7 +17,7 @@ from odradek.client.spark.sink_sender import OpenBatches, Rows
 from odradek.protocol.records.batch import check_crc, check_shape, decode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
-from odradek.tests.support.compiled_kernel import records_by
+from odradek.tests.support.brokers.compiled_kernel import records_by
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 

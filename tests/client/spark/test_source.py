@@ -25,10 +25,10 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.java import require_spark_java
-from odradek.tests.support.process import broker_process
-from odradek.tests.support.spark_cases import CASES, Case, Reader, rows_of
-from odradek.tests.support.spark_topics import PARTITIONS, PER_PARTITION, Topics, fill, session
+from odradek.tests.support.brokers.process import broker_process
+from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.spark.spark_cases import CASES, Case, Reader, rows_of
+from odradek.tests.support.spark.spark_topics import PARTITIONS, PER_PARTITION, Topics, fill, session
 from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr

@@ -28,10 +28,10 @@ from odradek.protocol.apis import OwnApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.odradek_describe_queries import OdradekDescribeQueriesRequest
 from odradek.protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
-from odradek.tests.support.command import completed
-from odradek.tests.support.fake_cluster import FakeCluster
-from odradek.tests.support.hand_cluster import HandCluster
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.documents.command import completed
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 TEXT = StructType([StructField("value", StringType())])

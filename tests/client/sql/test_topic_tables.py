@@ -18,7 +18,7 @@ from odradek.client import Admin, NewTopic, Producer
 from odradek.client.errors import InvalidOption, UnknownTopic
 from odradek.client.sql import topic_tables
 from odradek.client.sql.topic_tables import TopicTables
-from odradek.tests.support.command import threaded_broker
+from odradek.tests.support.documents.command import threaded_broker
 
 
 @pytest.fixture(scope="module")

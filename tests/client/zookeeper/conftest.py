@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import uvloop
 from odradek.tests.client.zookeeper.world import World
-from odradek.tests.support.members import Members, members
-from odradek.tests.support.zookeeper import ZooKeeperProcess, why_missing, zookeeper
+from odradek.tests.support.clusters.members import Members, members
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess, why_missing, zookeeper
 
 
 def pytest_asyncio_loop_factories(

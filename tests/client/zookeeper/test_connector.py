@@ -12,9 +12,9 @@ from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeep
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from odradek.tests.client.zookeeper.world import World, take, until
-from odradek.tests.support.members import member
-from odradek.tests.support.process import free_port
-from odradek.tests.support.zookeeper import ZooKeeperProcess
+from odradek.tests.support.brokers.process import free_port
+from odradek.tests.support.clusters.members import member
+from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
 from odradek.zookeeper.operations import Create, Delete, children, read, write
 from odradek.zookeeper.session import Contact
 

@@ -6,7 +6,7 @@ import pytest
 from odradek.client import TopicPartition
 from odradek.client.zookeeper.offsets import store_offsets
 from odradek.client.zookeeper.registry import Subscription
-from odradek.tests.support.registry_simulation import begin, live_through_faults
+from odradek.tests.support.simulations.registry_simulation import begin, live_through_faults
 
 # tests/soak has more.
 SEEDS = range(8)

@@ -11,8 +11,8 @@ from odradek.broker import Broker
 from odradek.client import Producer
 from odradek.client.zookeeper import ConsumerConnector
 from odradek.client.zookeeper.reading import MessageStream
-from odradek.tests.support.members import Members
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clusters.members import Members
 
 WAIT_S = 60
 

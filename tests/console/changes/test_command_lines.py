@@ -13,7 +13,7 @@ from odradek.cli import main
 from odradek.client import Admin, ConfigResource, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console.changes.kinds import KINDS
 from odradek.tests.console.conftest import Answer, Browser
-from odradek.tests.support.command import completed
+from odradek.tests.support.documents.command import completed
 
 T0 = TopicPartition("t", 0)
 # Kind -> fields of a change of each.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from odradek.tests.support.compiled_kernel import records_by
+from odradek.tests.support.brokers.compiled_kernel import records_by
 
 _OVER_BOTH = ("test_batch", "test_round_trips", "test_values", "test_golden")
 

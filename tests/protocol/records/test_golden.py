@@ -16,7 +16,7 @@ from odradek.protocol.records.batch import TimestampType
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.control import ControlType, Marker, control_type, encode_marker, read_marker
 from odradek.protocol.records.record import Record
-from odradek.tests.support.clients import jars, require
+from odradek.tests.support.clients.others import jars, require
 
 ROOT = Path(__file__).parents[3]
 LINES = [json.loads(line) for line in (ROOT / "tests/golden/records/java.jsonl").read_text().splitlines()]

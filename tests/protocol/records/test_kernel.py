@@ -27,7 +27,7 @@ from odradek.kernel import door
 from odradek.protocol.records.columns import RowReader, Shape, decode_columns, decode_records, decode_values
 from odradek.protocol.records.errors import InvalidRecord
 from odradek.protocol.records.record import Record, encode_records
-from odradek.tests.support.compiled_kernel import needed_kernel, records_by
+from odradek.tests.support.brokers.compiled_kernel import needed_kernel, records_by
 
 BINARY = st.none() | st.binary(max_size=20) | st.integers(60, 9000).map(lambda size: b"x" * size)
 NAMES = st.text(max_size=5) | st.just("\udc80")

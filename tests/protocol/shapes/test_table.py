@@ -13,7 +13,7 @@ from odradek.protocol.schema import Field, Struct, has_field, span
 from odradek.protocol.shapes.answers import rejection, whole_rejection
 from odradek.protocol.shapes.shape import Items
 from odradek.protocol.shapes.table import SHAPES, lists_in
-from odradek.tests.support.messages import filled
+from odradek.tests.support.documents.messages import filled
 
 CODE = int(ErrorCode.REQUEST_TIMED_OUT)
 # The only API with versions that have no place for an error.

@@ -22,7 +22,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.transaction_index import AbortedTransaction
 from odradek.tests.storage.batches import max_timestamp, roll
 from odradek.tests.storage.cleaning import RULES, clean
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_ms=2**60)
 

@@ -10,7 +10,7 @@ from odradek.protocol.records.batch import iter_headers
 from odradek.storage.errors import CorruptBatch, DiskError
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import NEVER, append, batch, roll
-from odradek.tests.support.disk import PAGE_BYTES, FaultyDisk
+from odradek.tests.support.disks.disk import PAGE_BYTES, FaultyDisk
 
 FOLIO_BYTES = 64 * 1024
 Place = tuple[int, int, int]

@@ -16,7 +16,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.segment_indexes import OffsetIndex, TimeIndex
 from odradek.storage.segments.sparse_index import BLOCK_ENTRIES, PENDING_BYTES
 from odradek.tests.storage.batches import append, batch
-from odradek.tests.support.disk import FaultyDisk
+from odradek.tests.support.disks.disk import FaultyDisk
 
 BASE = 1_000_000_000_000
 LOG_SIZE = 2**31 - 1

@@ -17,7 +17,7 @@ from odradek.storage.files import Disk
 from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments import swap
 from odradek.tests.storage.cleaning import clean
-from odradek.tests.support.disk import FaultyDisk, PowerCut
+from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
 
 CONFIG = LogConfig(segment_bytes=500, index_interval_bytes=100, segment_ms=2**60)
 LARGE = LogConfig(segment_bytes=5000, index_interval_bytes=100, segment_ms=2**60)

@@ -16,7 +16,7 @@ from odradek.broker.replication.inter_broker import InterBroker
 from odradek.protocol.errors import KafkaError
 from odradek.protocol.schema import Message
 from odradek.testing.zookeeper import FakeZookeeper
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 from odradek.zookeeper.operations import Check, Refused, Steps, children
 from odradek.zookeeper.session import Session
 

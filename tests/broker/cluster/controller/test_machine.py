@@ -45,7 +45,7 @@ from odradek.protocol.messages.leader_and_isr import (
 from odradek.protocol.messages.stop_replica import StopReplicaPartitionError, StopReplicaResponse
 from odradek.protocol.messages.update_metadata import UpdateMetadataResponse
 from odradek.testing.zookeeper import FakeZookeeper
-from odradek.tests.support.clock import FakeClock
+from odradek.tests.support.fakes.clock import FakeClock
 from odradek.zookeeper import operations
 from odradek.zookeeper.operations import Steps, WriteAll
 from odradek.zookeeper.session import Session

@@ -7,14 +7,14 @@ import logging
 from typing import Any
 
 import pytest
-from odradek.broker.coordination.groups import join_phase
+from odradek.broker.coordination.classic import join_phase
 from odradek.broker.coordination.groups.history import MAX_HISTORY
 from odradek.broker.coordination.groups.records import group_key
 from odradek.broker.coordination.partition_hash import partition_for
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.list_groups import ListGroupsRequest
-from odradek.tests.broker.coordination.groups.world import (
+from odradek.tests.broker.coordination.classic.world import (
     TOPIC_ID,
     Config,
     FakeContext,
@@ -23,7 +23,7 @@ from odradek.tests.broker.coordination.groups.world import (
     code_of,
     is_waiting,
 )
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
 
 # The timer of the sweep for old offsets.
 SWEEPS = 1

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.tests.broker.coordination.groups.world import TOPIC_ID, FakeContext, World
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.broker.coordination.classic.world import TOPIC_ID, FakeContext, World
+from odradek.tests.support.brokers.slices import end_slices_after
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from odradek.protocol.messages.consumer_protocol import ConsumerProtocolSubscrip
 from odradek.protocol.messages.describe_groups import DescribeGroupsRequest
 from odradek.protocol.messages.group_history import GroupHistory, HistoricRebalance
 from odradek.protocol.messages.join_group import JoinGroupRequestProtocol
-from odradek.tests.broker.coordination.groups.world import Config, FakeContext, World
+from odradek.tests.broker.coordination.classic.world import Config, FakeContext, World
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from odradek.protocol.messages.delete_share_group_offsets import (
     DeleteShareGroupOffsetsRequestTopic,
 )
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from odradek.tests.broker.coordination.groups.world import FakeContext, World
+from odradek.tests.broker.coordination.classic.world import FakeContext, World
 
 FAILURE = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 

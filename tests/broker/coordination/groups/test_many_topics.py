@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from odradek.broker.coordination.groups.modern.state import ModernGroup
+from odradek.broker.coordination.modern.state import ModernGroup
 from odradek.broker.turns import LargeResponse
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from odradek.protocol.messages.share_group_describe import ShareGroupDescribeRequest
-from odradek.tests.broker.coordination.groups.world import FakeContext, World
-from odradek.tests.support.large_state import consumer, sharer
+from odradek.tests.broker.coordination.classic.world import FakeContext, World
+from odradek.tests.support.brokers.large_state import consumer, sharer
 
 MEMBERS = 100
 # None of them exists, so the members have no partitions.

@@ -38,9 +38,9 @@ from odradek.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from odradek.tests.broker.coordination.groups.stage import pairs, places_of, protocols_of, show_answer, split
-from odradek.tests.support.raw import Raw
-from odradek.tests.support.transcript import transcripts
+from odradek.tests.broker.coordination.classic.stage import pairs, places_of, protocols_of, show_answer, split
+from odradek.tests.support.brokers.transcript import transcripts
+from odradek.tests.support.clients.raw import Raw
 
 OTHER_BROKER = os.environ.get("ODRADEK_TEST_GROUPS_AT")
 NOT_YET = {

@@ -10,15 +10,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from odradek.broker.coordination.classic.states import GroupState
 from odradek.broker.coordination.groups import records
 from odradek.broker.coordination.groups.group import Group, GroupLimits
 from odradek.broker.coordination.groups.records import GroupRecord, OffsetRecord
-from odradek.broker.coordination.groups.states import GroupState
 from odradek.protocol.codec import encode_versioned
 from odradek.protocol.errors import DecodeError
 from odradek.protocol.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 from odradek.protocol.records.batch import decode_batch, iter_headers
-from odradek.tests.broker.coordination.groups.world import FakeTopics
+from odradek.tests.broker.coordination.classic.world import FakeTopics
 
 SEGMENT = (Path(__file__).parent / "golden" / "kafka-4.3.1-one-member.log").read_bytes()
 PAIRS = [

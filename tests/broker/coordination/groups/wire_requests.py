@@ -29,7 +29,7 @@ from odradek.protocol.messages.offset_fetch import (
 )
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.primitives import ZERO_UUID
-from odradek.tests.support.raw import Raw
+from odradek.tests.support.clients.raw import Raw
 
 
 def join_request(member_id: str = "", version: int = 9, **options: Any) -> JoinGroupRequest:

@@ -31,8 +31,8 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
-from odradek.tests.support.query_simulation import Context, SimulatedLog, Simulation
-from odradek.tests.support.slices import end_slices_after
+from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.simulations.query_simulation import Context, SimulatedLog, Simulation
 
 # The seeds that look for a planted fault; the first ones find it.
 SEEDS = 40

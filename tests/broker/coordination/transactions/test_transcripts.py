@@ -1,4 +1,4 @@
-"""Transactional ids by transcript: stage.py explains the commands, tests/support/transcript.py the form."""
+"""Transactional ids by transcript: stage.py explains the commands, tests/support/brokers/transcript.py the form."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.broker.coordination.transactions.stage import Stage
-from odradek.tests.support.transcript import check, transcripts
+from odradek.tests.support.brokers.transcript import check, transcripts
 
 
 @pytest.mark.parametrize("path", transcripts("transactions"), ids=lambda path: path.stem)

@@ -12,7 +12,7 @@ from odradek.broker.coordination.transactions.verification import LateWord, Veri
 from odradek.broker.topics.partition import MarkerWatch
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.records import batch
-from odradek.tests.support.raw import batch_of
+from odradek.tests.support.clients.raw import batch_of
 
 EARLY, NONE = ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NONE
 

@@ -25,9 +25,9 @@ from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBat
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.protocol.messages.odradek_lease_segments import OdradekLeaseSegmentsRequest
 from odradek.protocol.messages.odradek_renew_lease import OdradekRenewLeaseRequest
-from odradek.tests.support.clock import FakeClock
-from odradek.tests.support.principals import allow, connect_as, forbid, secured
-from odradek.tests.support.raw import Raw, batch_of
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.security.principals import allow, connect_as, forbid, secured
 
 TOPIC, READ, WRITE, DESCRIBE = ResourceType.TOPIC, Operation.READ, Operation.WRITE, Operation.DESCRIBE
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from odradek.broker import Broker, BrokerConfig
-from odradek.tests.support.principals import secured
+from odradek.tests.support.security.principals import secured
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = ROOT / "tests" / "golden" / "kafka-4.3.1" / "access.tsv"

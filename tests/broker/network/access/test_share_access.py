@@ -11,12 +11,12 @@ from odradek.broker import BrokerConfig, services
 from odradek.broker.security.acls import Operation, ResourceType
 from odradek.broker.security.principals import user
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.support.connections import connections
-from odradek.tests.support.memory_persister import MemoryPersister
-from odradek.tests.support.principals import allow, forbid, secured
-from odradek.tests.support.raw import batch_of
-from odradek.tests.support.share_member import ACCEPT, ShareMember, acquired, data_of
-from odradek.tests.support.share_world import GROUP, ShareWorld, share_world
+from odradek.tests.support.brokers.connections import connections
+from odradek.tests.support.clients.raw import batch_of
+from odradek.tests.support.clients.share_member import ACCEPT, ShareMember, acquired, data_of
+from odradek.tests.support.fakes.memory_persister import MemoryPersister
+from odradek.tests.support.security.principals import allow, forbid, secured
+from odradek.tests.support.simulations.share_world import GROUP, ShareWorld, share_world
 
 DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 READ = Operation.READ

@@ -14,7 +14,7 @@ from odradek.broker.security.sasl.exchange import Exchange, Failed, Identity, Wo
 from odradek.broker.security.sasl.oauthbearer import BadToken, UnsecuredTokens, oauthbearer
 from odradek.broker.security.sasl.scram import Strangers, scram
 from odradek.broker.security.sasl.signed_tokens import SignedTokens
-from odradek.tests.support.sasl import bearer, token
+from odradek.tests.support.security.sasl import bearer, token
 
 jwt = pytest.importorskip("jwt", reason="signed tokens need PyJWT (extra `oauth`)")
 

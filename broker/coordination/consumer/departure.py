@@ -1,0 +1,169 @@
+"""Members that go: they leave, fall silent, or do not give their partitions up in time."""
+
+from __future__ import annotations
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+from ..groups.events import CancelTimer, Leave, Leaver, Left, Outcome, SetTimer
+from ..groups.group import Group
+from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
+from ..modern.target import metadata_hash
+from . import changes, migration, regexes
+from .events import (
+    STATIC_LEAVE_EPOCH,
+    ConsumerHeartbeat,
+    MemberTimer,
+    RejoinLate,
+    RevocationLate,
+    SyncLate,
+    member_timers,
+)
+from .state import ConsumerGroup, Member, MemberState
+
+
+def leave(group: Group, event: ConsumerHeartbeat, outcome: Outcome, now_ms: int) -> None:
+    """Let a member go, for good (epoch -1) or until it comes back under its instance id (epoch -2)."""
+    body = group.consumer
+    if body is None:
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} not found.")
+    if event.instance_id is not None:
+        member = static_holder(body, event)
+    else:
+        member = body.members.get(event.member_id)
+    if member is None:
+        why = f"Member {event.member_id} is not a member of group {group.group_id}."
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, why)
+    if event.epoch == LEAVE_EPOCH:
+        remove(group, body, [member], outcome, now_ms)
+    else:
+        held = dict.fromkeys(member.current.assigned, 0)
+        away = member.current._replace(epoch=STATIC_LEAVE_EPOCH, assigned=held, revoking={})
+        away = away._replace(state=MemberState.STABLE)
+        outcome.records.append(changes.current(group.group_id, member.member_id, away))
+        cancel_revocation(member.member_id, outcome)
+    outcome.reply(event.token, Beat(event.member_id, event.epoch))
+
+
+def leave_by_admin(group: Group, event: Leave, outcome: Outcome, now_ms: int) -> None:
+    """Remove members by member id, or by instance id as administrators do (LeaveGroup)."""
+    body = group.consumer
+    assert body is not None
+    going: dict[str, Member] = {}
+    errors: list[ErrorCode] = []
+    for leaver in event.members:
+        member, error = _leaver(body, leaver)
+        errors.append(error)
+        if member is not None:
+            going[member.member_id] = member
+    if going:
+        remove(group, body, list(going.values()), outcome, now_ms)
+    outcome.reply(event.token, Left(errors))
+
+
+def _leaver(body: ConsumerGroup, leaver: Leaver) -> tuple[Member | None, ErrorCode]:
+    member_id = leaver.member_id
+    if leaver.instance_id is not None:
+        holder = body.static.get(leaver.instance_id)
+        if holder is not None and member_id and member_id != holder:
+            return None, ErrorCode.FENCED_INSTANCE_ID
+        member_id = holder or ""
+    member = body.members.get(member_id)
+    return member, ErrorCode.UNKNOWN_MEMBER_ID if member is None else ErrorCode.NONE
+
+
+def silent(group: Group, event: MemberSilent, outcome: Outcome, now_ms: int) -> None:
+    """Remove a member that sent no heartbeat for the session timeout."""
+    _fence(group, event.member_id, "it sent no heartbeat within the session timeout", outcome, now_ms)
+
+
+def late_to_revoke(group: Group, event: RevocationLate, outcome: Outcome, now_ms: int) -> None:
+    """Remove a member that kept its partitions longer than its rebalance timeout."""
+    _fence(group, event.member_id, "it did not give its partitions up within its rebalance timeout", outcome, now_ms)
+
+
+def late_to_join(group: Group, event: RejoinLate, outcome: Outcome, now_ms: int) -> None:
+    """Remove a classic member that was told to join again and did not."""
+    if group.consumer is not None and event.member_id in group.consumer.rejoining:
+        _fence_classic(group, event.member_id, "it did not join again within its rebalance timeout", outcome, now_ms)
+
+
+def late_to_sync(group: Group, event: SyncLate, outcome: Outcome, now_ms: int) -> None:
+    """Remove a classic member that did not fetch its assignment."""
+    _fence_classic(group, event.member_id, "it did not sync within its rebalance timeout", outcome, now_ms)
+
+
+def _fence_classic(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
+    """Remove a member, unless it speaks the consumer protocol by now."""
+    member = None if group.consumer is None else group.consumer.members.get(member_id)
+    if member is not None and migration.is_classic(member):
+        _fence(group, member_id, why, outcome, now_ms)
+
+
+def _fence(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int) -> None:
+    body = group.consumer
+    member = None if body is None else body.members.get(member_id)
+    if body is None or member is None:
+        return
+    remove(group, body, [member], outcome, now_ms)
+    outcome.notes.append(f"group {group.group_id}: member {member_id} is removed: {why}")
+
+
+def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome, now_ms: int) -> None:
+    """Remove members, and raise the group's epoch. The next heartbeat of any member computes a new target.
+
+    Where only members of the classic protocol are left, the group becomes a classic one instead.
+    """
+    ids = {member.member_id for member in members}
+    left = [member for member in body.members.values() if member.member_id not in ids]
+    if migration.is_due(group, left):
+        migration.downgrade(group, body, body.epoch, left, outcome, now_ms)
+        return
+    for member in members:
+        outcome.records += changes.member_gone(group.group_id, member.member_id)
+        outcome.timers.extend(CancelTimer(each) for each in member_timers(member.member_id))
+        body.rejoining.discard(member.member_id)
+    unused = regexes.unused_without(body, ids)
+    outcome.records += [changes.resolved(group.group_id, regex, None) for regex in unused]
+    names = body.names_without(members)
+    for regex in body.regexes.keys() - set(unused):
+        names |= body.regexes[regex].topics
+    outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
+
+
+def static_holder(body: ConsumerGroup, event: ConsumerHeartbeat) -> Member | None:
+    """Return the member that has the instance id; None if it is free for one that joins. Raises KafkaError."""
+    holder = body.static.get(event.instance_id or "")
+    if holder is None:
+        if event.epoch:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {event.instance_id} is unknown.")
+        return None
+    if event.epoch and holder != event.member_id:
+        why = f"Static member {event.member_id} with instance id {event.instance_id} was fenced by member {holder}."
+        raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, why)
+    return body.members[holder]
+
+
+def forget_timers_of_replaced(body: ConsumerGroup, event: ConsumerHeartbeat, outcome: Outcome) -> None:
+    """Cancel the timers of the id under which a static member was here before."""
+    old = body.static.get(event.instance_id or "")
+    if old is not None and old != event.member_id:
+        outcome.timers.extend(CancelTimer(each) for each in member_timers(old))
+
+
+def cancel_revocation(member_id: str, outcome: Outcome) -> None:
+    """Do not wait any more for partitions that a member gives up."""
+    cancel(RevocationLate(member_id), outcome)
+
+
+def cancel(timer: MemberTimer, outcome: Outcome) -> None:
+    """Do not wait any more for a member."""
+    outcome.timers.append(CancelTimer(timer))
+
+
+def start_session(
+    group: Group, member_id: str, said: ConsumerGroupMemberMetadataValue | None, outcome: Outcome
+) -> None:
+    """Start the session of a member, or start it again. A classic member chose its own timeout."""
+    classic = None if said is None else said.classic_member_metadata
+    timeout_ms = group.limits.consumer.session_timeout_ms if classic is None else classic.session_timeout_ms
+    outcome.timers.append(SetTimer(MemberSilent(member_id), timeout_ms))

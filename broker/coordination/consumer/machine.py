@@ -1,0 +1,88 @@
+"""The machine of a consumer group (KIP-848): an event goes in, an outcome comes out. Pure, as ../classic/machine.py.
+
+Nothing changes before its records are committed, so an append that fails needs nothing undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+from ..classic import offset_steps
+from ..groups import events
+from ..groups.group import Group, empty_record
+from ..modern.events import MemberSilent, TargetComputed
+from . import changes, classic_members, departure, heartbeat, offsets, regexes
+from .events import ConsumerHeartbeat, RegexesResolved, RejoinLate, RevocationLate, SyncLate
+from .state import MemberState
+from .target import CONSUMER_TARGET
+
+
+def step(group: Group, event: events.Event, now_ms: int) -> events.Outcome:
+    """Return the outcome of an event."""
+    outcome = events.Outcome()
+    STEPS[event.__class__](group, event, outcome, now_ms)
+    return outcome
+
+
+def _become_classic(group: Group, event: events.Create, outcome: events.Outcome, now_ms: int) -> None:
+    """Make a classic group of one without members, for the member that is about to join. The offsets stay."""
+    if group.consumer is not None and not group.consumer.members:
+        outcome.records += changes.group_gone(group.group_id, group.consumer)
+        outcome.records.append(empty_record(group, now_ms))
+
+
+def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms: int) -> None:
+    """Begin every member's session anew after the replay, and the wait for partitions that are given up."""
+    body = group.consumer
+    assert body is not None
+    body.drop_halves()
+    for member_id, member in body.members.items():
+        departure.start_session(group, member_id, member.said, outcome)
+        if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.said is not None:
+            wait_ms = member.said.rebalance_timeout_ms
+            outcome.timers.append(events.SetTimer(RevocationLate(member_id), wait_ms))
+
+
+def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
+    outcome.replies.extend((token, event.error) for token, _ in event.outcome.replies)
+    if group.consumer is not None:
+        # Timers of members that have to join again, and topics that were found, may have been part of the outcome.
+        group.consumer.rejoining.clear()
+        group.consumer.matched.clear()
+    retried = (each for each in event.outcome.timers if isinstance(each, events.CancelTimer))
+    # A member that should have gone is still here: look again when its session is over once more.
+    session_ms = group.limits.consumer.session_timeout_ms
+    outcome.timers.extend(
+        events.SetTimer(each.event, session_ms) for each in retried if isinstance(each.event, MemberSilent)
+    )
+
+
+def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms: int) -> None:
+    """Do nothing: a timer of the classic group before, or a stop. No request waits in a consumer group."""
+
+
+STEPS: dict[type[Any], Callable[[Group, Any, events.Outcome, int], None]] = {
+    **dict.fromkeys((*get_args(events.TimerEvent), events.Unload, events.Rebalance), _nothing),
+    ConsumerHeartbeat: heartbeat.heartbeat,
+    MemberSilent: departure.silent,
+    RevocationLate: departure.late_to_revoke,
+    RegexesResolved: regexes.resolved,
+    TargetComputed: CONSUMER_TARGET.computed,
+    events.Create: _become_classic,
+    RejoinLate: departure.late_to_join,
+    SyncLate: departure.late_to_sync,
+    events.Join: classic_members.join,
+    events.Sync: classic_members.sync,
+    events.Heartbeat: classic_members.beat,
+    events.Leave: departure.leave_by_admin,
+    events.CommitOffsets: offsets.commit_offsets,
+    events.CommitInTransaction: offsets.commit_in_transaction,
+    events.Delete: offsets.delete,
+    events.DeleteOffsets: offset_steps.delete_offsets,
+    events.ExpireOffsets: offset_steps.expire_offsets,
+    events.DropTopic: offset_steps.drop_topic,
+    events.EndTransaction: offset_steps.end_transaction,
+    events.Loaded: _loaded,
+    events.AppendFailed: _append_failed,
+}

@@ -1,0 +1,124 @@
+"""What the group coordinator asks of the share coordinator: one piece of work at a time for each group."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ....protocol.errors import ErrorCode, KafkaError
+from ..groups.actor import GroupActor
+from ..modern.state import Place
+from ..share_states.persister import UNINITIALIZED_OFFSET, Persister, ShareKey
+from .events import StatesInitialized, StatesWanted
+
+# States that one group has the share coordinator work on at the same time.
+AT_ONCE = 50
+
+_log = logging.getLogger(__name__)
+
+
+class StateWork:
+    """Begins and deletes the states of groups' partitions, from the first call to `stop`."""
+
+    def __init__(self, persister: Persister, find: Callable[[str], GroupActor | None]) -> None:
+        """`find` returns the group of an id, if this broker coordinates it."""
+        self._persister = persister
+        self._find = find
+        # Invariant: no lock that nobody holds or waits for.
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._waiting: dict[str, int] = {}
+        # The groups whose members wait for states that are being begun.
+        self._wanted: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """End what is under way. The log says what was begun, and the next coordinator goes on. Idempotent."""
+        for task in list(self._tasks):
+            task.cancel()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do the work beside what the caller does."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("the states of a share group could not be worked on", exc_info=error)
+
+    @asynccontextmanager
+    async def turn(self, group_id: str) -> AsyncGenerator[None]:
+        """Wait for earlier work on the group, and keep later work waiting."""
+        lock = self._locks.setdefault(group_id, asyncio.Lock())
+        self._waiting[group_id] = self._waiting.get(group_id, 0) + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            self._waiting[group_id] -= 1
+            if not self._waiting[group_id]:
+                del self._waiting[group_id], self._locks[group_id]
+
+    # -- Members wait for partitions
+
+    def want(self, group_id: str, wanted: StatesWanted) -> None:
+        """Begin the states that a heartbeat wants, unless there is work on the group: the next heartbeat asks again."""
+        if group_id not in self._locks and group_id not in self._wanted:
+            self._wanted.add(group_id)
+            self.start(self._initialize_all(group_id, wanted))
+
+    async def _initialize_all(self, group_id: str, wanted: StatesWanted) -> None:
+        try:
+            async with self.turn(group_id):
+                errors = await self.each(wanted.places, lambda place: self._begin(group_id, place, wanted.state_epoch))
+                self.tell(group_id, wanted.places, errors)
+        finally:
+            self._wanted.discard(group_id)
+
+    async def _begin(self, group_id: str, place: Place, state_epoch: int) -> None:
+        """Begin a state, unless there is one: then this broker, or the one before, could not note that it is."""
+        key = ShareKey(group_id, *place)
+        if not (await self._persister.read_summary(key)).state_epoch:
+            await self._persister.initialize(key, state_epoch, UNINITIALIZED_OFFSET)
+
+    def tell(self, group_id: str, places: frozenset[Place], errors: dict[Place, KafkaError]) -> None:
+        """Tell the group which of its states have begun."""
+        if errors:
+            _log.warning("share group %s: %d states could not be initialized", group_id, len(errors))
+        actor = self._find(group_id)
+        if actor is not None:
+            failed = frozenset(errors)
+            actor.feed(StatesInitialized(places - failed, failed))
+
+    # -- Administrators
+
+    async def alter(self, group_id: str, place: Place, state_epoch: int, start_offset: int) -> None:
+        """Begin a state anew."""
+        await self._persister.initialize(ShareKey(group_id, *place), state_epoch, start_offset)
+
+    async def delete(self, group_id: str, place: Place) -> None:
+        """Delete a state. It is deleted already where the topic is."""
+        try:
+            await self._persister.delete(ShareKey(group_id, *place))
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+
+    async def each(self, places: Iterable[Place], work: Callable[[Place], Awaitable[None]]) -> dict[Place, KafkaError]:
+        """Do the work for each partition, some at once. Return the errors."""
+        errors: dict[Place, KafkaError] = {}
+
+        async def one(place: Place) -> None:
+            try:
+                await work(place)
+            except KafkaError as error:
+                errors[place] = error
+
+        rest = sorted(places)
+        for at in range(0, len(rest), AT_ONCE):
+            await asyncio.gather(*map(one, rest[at : at + AT_ONCE]))
+        return errors

@@ -1,0 +1,96 @@
+"""Random histories of a consumer group: a partition never has two owners, and everybody converges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from odradek.broker.coordination.consumer import reconciliation
+from odradek.broker.coordination.consumer.state import GroupState
+from odradek.broker.coordination.groups.coordinator import at_once
+from odradek.broker.coordination.modern import target
+from odradek.broker.coordination.modern.state import Place
+from odradek.tests.broker.coordination.classic.world import World
+from odradek.tests.broker.coordination.consumer.crowd import Crowd
+
+
+async def run(seed: int, steps: int = 150, *, is_mixed: bool = False) -> Crowd:
+    crowd = Crowd(seed, World(), is_mixed=is_mixed)
+    for _ in range(steps):
+        crowd.step()
+    return crowd
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_a_partition_never_has_two_owners(seed: int) -> None:
+    crowd = await run(seed)
+    crowd.join()
+    crowd.converge()
+    body = crowd.body
+    assert body is not None and body.state is GroupState.STABLE
+    assert owned_by_all(crowd) == subscribed_by_all(crowd) == body.owners.keys()
+
+
+@pytest.mark.parametrize("seed", range(60))
+async def test_nor_where_members_of_the_classic_protocol_come_and_go(seed: int) -> None:
+    crowd = await run(seed, 400, is_mixed=True)
+    crowd.join()
+    crowd.converge()
+    body = crowd.body
+    assert body is not None and body.state is GroupState.STABLE
+    assert owned_by_all(crowd) == subscribed_by_all(crowd) == body.owners.keys()
+
+
+def owned_by_all(crowd: Crowd) -> set[Place]:
+    return {place for client in (*crowd.clients, *crowd.classic) for place in client.has}
+
+
+def subscribed_by_all(crowd: Crowd) -> set[Place]:
+    names = {name for client in (*crowd.clients, *crowd.classic) for name in client.topics}
+    topics = [topic for topic in crowd.world.topics.topics if topic.name in names]
+    return {(topic.id, index) for topic in topics for index in range(topic.partitions)}
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nor_where_each_target_is_computed_in_a_thread(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "MAX_AT_ONCE", 0)
+    crowd = Crowd(seed, World(), is_mixed=True)
+    put_off: list[tuple[Callable[[], None], Callable[[], None]]] = []
+    for _ in range(400):
+        crowd.world.aside = lambda work, done: put_off.append((work, done))
+        crowd.step()
+        while put_off and crowd.random.random() < 0.3:
+            work, done = put_off.pop(0)
+            work()
+            done()
+            crowd.check()
+    for work, done in put_off:
+        work()
+        done()
+    crowd.world.aside = at_once
+    crowd.join()
+    crowd.converge()
+    body = crowd.body
+    assert body is not None and body.state is GroupState.STABLE
+    assert owned_by_all(crowd) == subscribed_by_all(crowd) == body.owners.keys()
+
+
+async def test_the_model_finds_a_coordinator_that_gives_away_what_is_still_owned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Careless(dict[object, str]):
+        """Owners that nobody asks for."""
+
+    def careless(self: reconciliation.Reconciliation) -> object:
+        object.__setattr__(self, "owners", Careless())
+        return step(self)
+
+    step = reconciliation.Reconciliation.step
+    monkeypatch.setattr(reconciliation.Reconciliation, "step", careless)
+    found = 0
+    for seed in range(20):
+        try:
+            await run(seed)
+        except AssertionError:
+            found += 1
+    assert found >= 10
