@@ -96,6 +96,10 @@ class KafkaCluster(ControlledKafka):
     # -- What there is
 
     @property
+    def _node_ids(self) -> Sequence[int]:
+        return NODES
+
+    @property
     def nodes(self) -> list[int]:
         """The numbers of the brokers that run."""
         return sorted(self._brokers)
@@ -238,7 +242,7 @@ class KafkaCluster(ControlledKafka):
             config,
             clock=self._clock,
             disk=UnsyncedDisk(),
-            door=partial(self._links.between, node, self._door.between),
+            door=partial(self._links.between, node, partial(self._door.between, node=node)),
             open_session=self._ensemble.opener(node),
         )
         await broker.start()

@@ -5,13 +5,16 @@ A test calls it from its own thread. What changes the brokers runs on their loop
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
+from uuid import UUID
 
 from ..broker.broker_thread import StopError
 from ..broker.server import Broker
+from ..protocol.errors import InvalidField
+from ..protocol.primitives import uuid_from_text
 from . import interventions
 from .clock import MovableClock
 from .door import Door
@@ -21,6 +24,7 @@ from .own import OwnKafka
 from .requests import Seen
 
 R = TypeVar("R")
+_TOPIC_ID_BYTES = 16
 # Answers a request: the decoded request and `proceed` go in, a response or None comes out.
 Handler = Callable[[Any, Callable[[], Any]], Any]
 
@@ -55,35 +59,46 @@ class ControlledKafka(OwnKafka):
         error: str | int,
         *,
         times: int | None = None,
+        skip: int = 0,
         topic: str | None = None,
+        topic_id: bytes | UUID | str | None = None,
         partition: int | None = None,
         client_id: str | None = None,
+        broker: int | None = None,
         after_append: bool = False,
         must_fire: bool = False,
     ) -> Fault:
-        """Answer requests of an API with an error, all of them or `times` ones.
+        """Answer requests of an API with an error, all of them or `times` ones, behind `skip` that pass.
 
-        With `after_append` the broker carries the request out first: the acknowledgement is lost.
+        With `after_append` the broker carries the request out first: the acknowledgement is lost. A topic made again
+        under its name has another `topic_id`, which is 16 bytes, a UUID or Kafka's text. `broker` is a node id.
         """
         key, code = api_named(api), error_named(error)
         what = f"fail({api_name(key)!r}, {code.name!r})"
-        place = {"topic": topic, "partition": partition, "client_id": client_id}
-        fault = Fault(what, key, **place, left=times, must_fire=must_fire)  # pyright: ignore[reportArgumentType]
-        fault.error, fault.is_after = code, after_append
+        fault = Fault(what, key, topic, partition, client_id, self._node(broker), _topic_id(topic_id), skip, times)
+        fault.must_fire, fault.error, fault.is_after = must_fire, code, after_append
         return self._door.add(fault)
 
     def delay(
-        self, api: str | None, seconds: float, *, times: int | None = None, client_id: str | None = None
+        self,
+        api: str | None,
+        seconds: float,
+        *,
+        times: int | None = None,
+        client_id: str | None = None,
+        broker: int | None = None,
     ) -> Fault:
         """Let requests of an API, or of all (None), wait before the broker handles them."""
         key = None if api is None else api_named(api)
         what = f"delay({api and api_name(key or 0)!r}, {seconds:g})"
-        return self._door.add(Fault(what, key, client_id=client_id, left=times, delay_s=seconds))
+        where = self._where(client_id, broker)
+        return self._door.add(Fault(what, key, **where, left=times, delay_s=seconds))
 
-    def stall(self, api: str | None = None, *, client_id: str | None = None) -> Fault:
-        """Answer nothing, or nothing of one API or one client, until `resume`, or the end of `with`."""
+    def stall(self, api: str | None = None, *, client_id: str | None = None, broker: int | None = None) -> Fault:
+        """Answer nothing, or nothing of one API, client or broker, until `resume`, or the end of `with`."""
         key = None if api is None else api_named(api)
-        return self._door.add(Fault(f"stall({api or ''})", key, client_id=client_id, stalls=True, woken=self._wake))
+        where = self._where(client_id, broker)
+        return self._door.add(Fault(f"stall({api or ''})", key, **where, stalls=True, woken=self._wake))
 
     def resume(self) -> None:
         """End all stalls: what waited is answered."""
@@ -95,33 +110,38 @@ class ControlledKafka(OwnKafka):
         api: str | None = None,
         *,
         client_id: str | None = None,
+        broker: int | None = None,
         in_answer: bool = False,
         times: int | None = 1,
         must_fire: bool = False,
     ) -> Fault | None:
-        """Cut the open connections, of all clients or of one. With an API: cut when such a request comes.
+        """Cut the open connections, of all clients or of one, to all brokers or to one.
 
-        With `in_answer` the broker carries the request out, and the connection ends in the middle of the response.
+        With an API: cut when such a request comes. With `in_answer` the broker carries the request out, and the
+        connection ends in the middle of the response.
         """
         if api is None and not in_answer:
-            self._on_loop(lambda _: self._door.cut(client_id))
+            self._on_loop(lambda _: self._door.cut(client_id, self._node(broker)))
             return None
         key = None if api is None else api_named(api)
-        fault = Fault(f"cut({api or ''})", key, client_id=client_id, left=times, must_fire=must_fire)
+        where = self._where(client_id, broker)
+        fault = Fault(f"cut({api or ''})", key, **where, left=times, must_fire=must_fire)
         fault.cuts, fault.is_after = True, in_answer
         return self._door.add(fault)
 
-    def on(self, api: str, *, times: int | None = None, client_id: str | None = None) -> Callable[[Handler], Fault]:
+    def on(
+        self, api: str, *, times: int | None = None, client_id: str | None = None, broker: int | None = None
+    ) -> Callable[[Handler], Fault]:
         """Let a function answer the requests of an API: `@kafka.on("Metadata")`.
 
         It gets the decoded request and `proceed`, which has the broker answer. It returns a response, raises a
         KafkaError, or returns None to pass on. It runs in a thread of its own.
         """
-        key = api_named(api)
+        key, where = api_named(api), self._where(client_id, broker)
 
         def decorate(handler: Handler) -> Fault:
             what = f"the handler on({api_name(key)!r})"
-            return self._door.add(Fault(what, key, client_id=client_id, left=times, handler=handler))
+            return self._door.add(Fault(what, key, **where, left=times, handler=handler))
 
         return decorate
 
@@ -157,7 +177,21 @@ class ControlledKafka(OwnKafka):
 
     def handler_failures(self) -> list[str]:
         """Return what went wrong in functions of `on`."""
-        return list(self._door.failures)
+        return self._door.failures()
+
+    def _where(self, client_id: str | None, broker: int | None) -> dict[str, Any]:
+        return {"client_id": client_id, "broker": self._node(broker)}
+
+    def _node(self, broker: int | None) -> int | None:
+        """Return the node id of a fault. Unavailable where no broker has it."""
+        if broker is not None and broker not in self._node_ids:
+            raise Unavailable(f"a fault of broker {broker} would meet no request: there are {sorted(self._node_ids)}")
+        return broker
+
+    @property
+    def _node_ids(self) -> Collection[int]:
+        """The node ids of all its brokers, also of those that do not run."""
+        raise NotImplementedError
 
     def _wake(self) -> None:
         self._on_loop(lambda _: self._door.wake())
@@ -198,3 +232,16 @@ class ControlledKafka(OwnKafka):
         """Compact a topic now, including its newest segment."""
         self._check_topic(topic)
         self._on_loop(lambda brokers: interventions.compact(brokers, topic))
+
+
+def _topic_id(given: bytes | UUID | str | None) -> bytes | None:
+    """Return the 16 bytes of a topic's id. Unavailable where it is none."""
+    if isinstance(given, UUID):
+        return given.bytes
+    try:
+        found = uuid_from_text(given) if isinstance(given, str) else given
+    except InvalidField:
+        found = b""
+    if found is not None and len(found) != _TOPIC_ID_BYTES:
+        raise Unavailable(f"no topic has the id {given!r}: it is 16 bytes, a UUID or Kafka's text of 22 letters")
+    return found

@@ -12,11 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from typing import Any, cast
 from weakref import WeakKeyDictionary
@@ -30,11 +28,12 @@ from ..protocol.errors import ErrorCode, KafkaError, ProtocolError
 from ..protocol.schema import Message
 from . import rejections
 from .faults import Fault, api_name, is_about
+from .recent import RecentRequest, RecentRequests
 from .remote import KIT_CLIENT_ID
 from .requests import Seen, SeenRequest
 
-# What the report of a failed test shows.
-RECENT_REQUESTS = 50
+# How many different failures of handlers a report shows.
+MAX_FAILURES = 50
 
 _log = logging.getLogger(__name__)
 
@@ -64,16 +63,17 @@ class Door:
         # Replaced as a whole under the lock, and read without it.
         self._faults: tuple[Fault, ...] = ()
         self._recordings: tuple[Seen, ...] = ()
-        self._recent: deque[tuple[float, str, int, str]] = deque(maxlen=RECENT_REQUESTS)
-        # What went wrong in handlers of the test, for the report.
-        self.failures: deque[str] = deque(maxlen=RECENT_REQUESTS)
-        self._clients: WeakKeyDictionary[Connection, str] = WeakKeyDictionary()
+        self._recent = RecentRequests()
+        # What went wrong in handlers of the test, and how often, for the report.
+        self._failures: Counter[str] = Counter()
+        # The client id of each connection, and the broker that it is to.
+        self._clients: WeakKeyDictionary[Connection, tuple[str, int | None]] = WeakKeyDictionary()
         # Set while nothing stalls. Made on the broker's loop.
         self._moved: asyncio.Event | None = None
 
-    def between(self, dispatch: Dispatch) -> Dispatch:
-        """Return what handles frames in place of the dispatcher."""
-        return partial(self._take, dispatch)
+    def between(self, dispatch: Dispatch, *, node: int) -> Dispatch:
+        """Return what handles the frames that a broker gets in place of its dispatcher."""
+        return partial(self._take, node, dispatch)
 
     # -- Called by the test's thread
 
@@ -112,15 +112,17 @@ class Door:
 
     def forget(self) -> None:
         """Forget what the report of an earlier test would say."""
-        self.failures.clear()
-        self._recent.clear()
+        self._failures.clear()
+        self._recent.forget()
 
     def recent(self) -> list[str]:
         """Return the last requests, one a line, the newest last."""
-        return [
-            f"{datetime.fromtimestamp(at_s):%H:%M:%S.%f} {name} v{version}, client id {client!r}"
-            for at_s, name, version, client in list(self._recent)
-        ]
+        return self._recent.lines(self._name_of_id)
+
+    def failures(self) -> list[str]:
+        """Return what went wrong in handlers of the test: each failure once."""
+        counted = list(self._failures.items())
+        return [said if times == 1 else f"{said} ({times} times)" for said, times in counted]
 
     # -- Called by the broker's loop
 
@@ -134,14 +136,17 @@ class Door:
         if moved is not None:
             moved.set()
 
-    async def cut(self, client_id: str | None) -> int:
-        """Cut the connections of a client, or of all; return how many there were."""
-        cut = [each for each, client in list(self._clients.items()) if client_id in (None, client)]
+    async def cut(self, client_id: str | None, broker: int | None) -> int:
+        """Cut the connections of a client, or of all, to a broker, or to all; return how many there were."""
+        known = list(self._clients.items())
+        cut = [each for each, (client, node) in known if client_id in (None, client) and broker in (None, node)]
         for each in cut:
             each.abort()
         return len(cut)
 
-    def _take(self, dispatch: Dispatch, connection: Connection, data: memoryview) -> EncodedResponse | Pending:
+    def _take(
+        self, node: int, dispatch: Dispatch, connection: Connection, data: memoryview
+    ) -> EncodedResponse | Pending:
         """Handle a frame."""
         try:
             header, _ = frame.decode_request_header(data)
@@ -150,18 +155,20 @@ class Door:
         client_id = header.client_id or ""
         if client_id == KIT_CLIENT_ID:
             return dispatch(connection, data)
-        self._clients[connection] = client_id
-        self._recent.append((time.time(), api_name(header.api_key), header.api_version, client_id))
-        met = [each for each in self._faults if each.concerns(header.api_key, client_id)]
+        self._clients[connection] = client_id, node
+        recent = self._recent.note(header, data)
+        met = [each for each in self._faults if each.concerns(header.api_key, client_id, node)]
         if not met and not self._recordings:
-            return dispatch(connection, data)
+            return _noted(dispatch(connection, data), recent)
         arrived = _Arrived(connection, memoryview(bytearray(data)), header)
         seen = self._note(arrived)
         met = [each for each in met if not each.names_place or self._is_about(each, arrived)]
+        # Counted as they arrive: two requests at once are not one. What a test does to them later counts then.
+        met = [each for each in met if not each.passes() and (not each.waits or each.fire())]
         if met:
             handled = asyncio.ensure_future(self._handle(dispatch, arrived, met))
-            return _captured(Pending(handled), seen)
-        return _captured(dispatch(connection, data), seen)
+            return _noted(_captured(Pending(handled), seen), recent)
+        return _noted(_captured(dispatch(connection, data), seen), recent)
 
     def _note(self, arrived: _Arrived) -> list[SeenRequest]:
         header = arrived.header
@@ -170,7 +177,7 @@ class Door:
 
     def _is_about(self, fault: Fault, arrived: _Arrived) -> bool:
         try:
-            return is_about(fault, arrived.request(), arrived.header.api_version, self._name_of_id)
+            return is_about(fault, arrived.request(), arrived.header.api_version, fault.names(self._name_of_id))
         except (ProtocolError, KeyError):
             return False
 
@@ -179,11 +186,8 @@ class Door:
     async def _handle(self, dispatch: Dispatch, arrived: _Arrived, met: list[Fault]) -> EncodedResponse:
         await self._stall(met)
         await asyncio.sleep(sum(each.delay_s for each in met))
-        # One that waited in vain for another request may be over meanwhile.
-        acting = next((each for each in met if each.left != 0 and not each.stalls and not each.delay_s), None)
-        for each in met:
-            if each is acting or each.stalls or each.delay_s:
-                each.fire()
+        # Others may have met as many requests as they waited for, or have ended, while this request waited.
+        acting = next((each for each in met if not each.waits and each in self._faults and each.fire()), None)
         if acting is None:
             return await _dispatched(dispatch, arrived)
         if acting.handler is not None:
@@ -209,15 +213,15 @@ class Door:
         """Answer with an error, at the places of the fault; the broker carries out the rest."""
         assert fault.error is not None
         header, request = arrived.header, arrived.request()
-        version = header.api_version
+        version, names = header.api_version, fault.names(self._name_of_id)
         rest: Message | None = request
         if not fault.is_after and not rejections.is_answered_first(header.api_key):
             if _is_incremental(request):
                 # The client names its partitions again, and then gets the error for them.
-                fault.fired, fault.left = fault.fired - 1, None if fault.left is None else fault.left + 1
+                fault.forget()
                 return _encoded(header, _session_lost(request))
-            rejected = rejections.rejection(request, version, fault.error, fault, self._name_of_id)
-            rest = rejections.rest_of(request, version, fault, self._name_of_id) if fault.names_place else None
+            rejected = rejections.rejection(request, version, fault.error, fault, names)
+            rest = rejections.rest_of(request, version, fault, names) if fault.names_place else None
             if rest is None:
                 _check_is_answered(request, fault)
                 return _encoded(header, rejected)
@@ -227,7 +231,7 @@ class Door:
         if response is None:
             raise CloseConnection(f"{fault.what} of the test, to a request without an answer")
         if rejected is None:
-            rejections.put_error(response, version, fault.error, fault, self._name_of_id)
+            rejections.put_error(response, version, fault.error, fault, names)
         return _encoded(header, response if rejected is None else rejections.join(response, rejected, version))
 
     async def _respond(self, dispatch: Dispatch, arrived: _Arrived, request: Message | None) -> Message | None:
@@ -257,10 +261,17 @@ class Door:
                 header, rejections.rejection(request, header.api_version, error.code, meant, self._name_of_id)
             )
         except Exception as error:
-            self.failures.append(f"{fault.what}: {type(error).__name__}: {error}")
-            _log.exception("%s failed", fault.what)
+            self._note_failure(fault, f"{fault.what}: {type(error).__name__}: {error}")
             raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
         return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
+
+    def _note_failure(self, fault: Fault, said: str) -> None:
+        """Note a failure of a handler, and log its first one: a client may try again a thousand times."""
+        if not fault.has_failed:
+            fault.has_failed = True
+            _log.exception("%s failed", fault.what)
+        if said in self._failures or len(self._failures) < MAX_FAILURES:
+            self._failures[said] += 1
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
@@ -307,6 +318,18 @@ def _captured(response: EncodedResponse | Pending, seen: list[SeenRequest]) -> E
     for each in seen:
         each.response = joined
     return None if joined is None else [joined]
+
+
+def _noted(response: EncodedResponse | Pending, recent: RecentRequest) -> EncodedResponse | Pending:
+    """Note for the report how a request ends."""
+    if not isinstance(response, Pending):
+        recent.answer(response)
+        return response
+
+    def finish(future: asyncio.Future[Any]) -> EncodedResponse | Pending:
+        return _noted(response.finish(future), recent)
+
+    return Pending(response.future, finish)
 
 
 def _joined(response: EncodedResponse) -> bytes | None:

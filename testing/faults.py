@@ -32,6 +32,12 @@ class Fault:
     topic: str | None = None
     partition: int | None = None
     client_id: str | None = None
+    # The broker of a cluster that gets the requests.
+    broker: int | None = None
+    # In the place of `topic`: the id of one that may be gone.
+    topic_id: bytes | None = None
+    # How many requests it lets pass first.
+    skip: int = 0
     # How many requests it still waits for. None: it does not end by itself.
     left: int | None = None
     must_fire: bool = False
@@ -45,6 +51,8 @@ class Fault:
     is_after: bool = False
     # How many requests it met.
     fired: int = 0
+    # Whether its handler has failed.
+    has_failed: bool = False
     end: Callable[[Fault], None] = field(default=lambda _: None, repr=False)
     # Called after its end, so that requests that stall look again.
     woken: Callable[[], None] | None = field(default=None, repr=False)
@@ -52,6 +60,10 @@ class Fault:
     def __post_init__(self) -> None:
         if self.left is not None and self.left < 1:
             raise Unavailable(f"{self.what} would meet no request: times is 1 or more, not {self.left}")
+        if self.skip < 0:
+            raise Unavailable(f"{self.what}: skip is 0 or more, not {self.skip}")
+        if self.topic is not None and self.topic_id is not None:
+            raise Unavailable(f"{self.what}: topic and topic_id are two names of one thing: give one of them")
         if self.delay_s < 0:
             raise Unavailable(f"{self.what}: nothing can be delayed by less than 0 seconds")
         if self.api in _LOGIN:
@@ -74,25 +86,53 @@ class Fault:
         if self.must_fire and not self.fired:
             raise NeverFired(f"{self.what} never fired: no such request came")
 
-    def concerns(self, key: int, client_id: str) -> bool:
-        """Tell by its header whether a request may be meant."""
-        is_over = self.left == 0
-        return not is_over and self.api in (None, key) and self.client_id in (None, client_id)
+    def concerns(self, key: int, client_id: str, node: int | None) -> bool:
+        """Tell by its header and its broker whether a request may be meant."""
+        is_meant = self.api in (None, key) and self.client_id in (None, client_id) and self.broker in (None, node)
+        return is_meant and self.left != 0
 
     @property
     def names_place(self) -> bool:
         """Whether it is for a topic or a partition, so that the request's body decides."""
-        return self.topic is not None or self.partition is not None
+        return self.topic is not None or self.topic_id is not None or self.partition is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it lets requests wait, and changes nothing else."""
+        return self.stalls or self.delay_s > 0
+
+    def names(self, names: Names) -> Names:
+        """Return what names the topics of ids for it: the topic of its own id has a name also when it is gone."""
+        topic_id = self.topic_id
+        if topic_id is None:
+            return names
+        self.topic = topic = names(topic_id) or f"the topic of id {topic_id.hex()}"
+        return lambda found: topic if found == topic_id else names(found)
 
     def is_at(self, topic: str, partition: int | None) -> bool:
         """Tell whether a topic is meant, and of it a partition, where one is given."""
         return self.topic in (None, topic) and (None in (self.partition, partition) or self.partition == partition)
 
-    def fire(self) -> None:
-        """Count a request."""
+    def passes(self) -> bool:
+        """Let one of the first requests pass; False when they have come."""
+        is_early = self.skip > 0
+        self.skip -= is_early
+        return is_early
+
+    def fire(self) -> bool:
+        """Count a request; False where it has met as many as it waited for."""
+        if self.left == 0:
+            return False
         self.fired += 1
         if self.left is not None:
             self.left -= 1
+        return True
+
+    def forget(self) -> None:
+        """Count a request no more, which comes again."""
+        self.fired -= 1
+        if self.left is not None:
+            self.left += 1
 
 
 def check(faults: Iterable[Fault]) -> None:

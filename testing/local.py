@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -107,6 +108,10 @@ class LocalKafka(ControlledKafka):
             raise Unavailable("this Kafka is closed")
         return self._broker
 
+    @property
+    def _node_ids(self) -> list[int]:
+        return [self._running.node_id]
+
     def _topic_of(self, topic_id: bytes) -> str | None:
         topics = self._running.topics.all()
         return next((each.name for each in topics if each.id == topic_id), None)
@@ -118,7 +123,9 @@ class LocalKafka(ControlledKafka):
     def _start(self) -> None:
         config, _ = BrokerConfig.parse(self._configs, strict=True)
         self._door.forget_loop()
-        broker = Broker(config, clock=self._clock, disk=UnsyncedDisk(), door=self._door.between)
+        broker = Broker(
+            config, clock=self._clock, disk=UnsyncedDisk(), door=partial(self._door.between, node=config.node_id)
+        )
         broker.__enter__()
         self._broker = broker
         self.address, self._kit_address = broker.addresses[0], broker.addresses[-1]

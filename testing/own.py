@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar, Self
@@ -35,6 +36,8 @@ class OwnKafka(Kafka):
         self._folder = Path(ephemeral["log.dirs"])
         super().__init__("", security=Security.beside(self._folder, tls, users))
         self._prepare()
+        # A child of this process that was forked has a copy of this object, and the brokers are not its.
+        self._pid = os.getpid()
         # A notebook or a script may leave it open.
         atexit.register(self.close)
         try:
@@ -54,6 +57,8 @@ class OwnKafka(Kafka):
     def close(self) -> None:
         """Stop what runs and remove its files, but for directories of the config log.dirs. Idempotent."""
         atexit.unregister(self.close)
+        if os.getpid() != self._pid:
+            return
         super().close()
         self._stop()
         remove_directories([self._folder, self._security.folder, *self._other_folders()])

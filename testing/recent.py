@@ -1,0 +1,129 @@
+"""The last requests that a broker got, for the report of a failed test: what they were about, and how they ended."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from ..broker.network.send_queue import EncodedResponse
+from ..protocol import frame
+from ..protocol.apis import ApiKey, key_of, message
+from ..protocol.errors import ErrorCode, ProtocolError
+from ..protocol.schema import Message, Struct
+from .faults import Names, api_name, places
+
+# What the report of a failed test shows.
+RECENT_REQUESTS = 50
+# How much of a request and of its response is kept until a report asks.
+_KEPT_BYTES = 16 * 1024
+_SHOWN_TOPICS = 5
+
+
+@dataclass(slots=True, eq=False)
+class RecentRequest:
+    """One request. What it says is decoded for the report."""
+
+    header: frame.RequestHeader
+    # Empty where it is too large to be kept.
+    data: bytes = field(repr=False)
+    size: int = 0
+    at_s: float = field(default_factory=time.time)
+    # The frame of the response, if it is small; its length; what took its place.
+    response: bytes = field(default=b"", repr=False)
+    response_bytes: int = 0
+    ended: str = "no answer"
+
+    def answer(self, response: EncodedResponse) -> None:
+        """Note the response, which is None where the request has none."""
+        pieces = cast("list[Any]", response or ())
+        self.ended = "no answer is due" if response is None else "answered"
+        self.response_bytes = sum(map(len, pieces))
+        if self.response_bytes <= _KEPT_BYTES and not any(hasattr(each, "read") for each in pieces):
+            self.response = b"".join(map(bytes, pieces))
+
+    def line(self, names: Names) -> str:
+        """Return the line of the report."""
+        header, at = self.header, datetime.fromtimestamp(self.at_s)
+        said = (
+            f"{at:%H:%M:%S.%f} {api_name(header.api_key)} v{header.api_version}, client id {header.client_id or ''!r}"
+        )
+        about = self._topics(names)
+        return f"{said}{f', {about}' if about else ''}: {self._outcome()}"
+
+    def _topics(self, names: Names) -> str:
+        if not self.data:
+            return f"{self.size} bytes"
+        try:
+            cls = message(key_of(self.header.api_key), "request")
+            request = frame.request_decoder(cls, self.header.api_version)(self.data)[2]
+            found = list(dict.fromkeys(places(request, self.header.api_version, names)))
+        except (ProtocolError, KeyError):
+            return ""
+        shown = [topic if partition is None else f"{topic}-{partition}" for topic, partition in found[:_SHOWN_TOPICS]]
+        return ", ".join(shown) + (f" and {len(found) - len(shown)} more" if len(found) > len(shown) else "")
+
+    def _outcome(self) -> str:
+        if not self.response:
+            return self.ended + (f" with {self.response_bytes} bytes" if self.response_bytes else "")
+        cls = message(key_of(self.header.api_key), "response")
+        try:
+            answer = frame.decode_response(memoryview(self.response)[4:], cls, self.header.api_version)[1]
+        except ProtocolError:
+            return self.ended
+        errors = Counter(_errors(answer))
+        return ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in errors.items()) or "ok"
+
+
+class RecentRequests:
+    """The last requests of a test."""
+
+    def __init__(self) -> None:
+        self._requests: deque[RecentRequest] = deque(maxlen=RECENT_REQUESTS)
+
+    def note(self, header: frame.RequestHeader, data: memoryview) -> RecentRequest:
+        """Note a request."""
+        size = len(data)
+        noted = RecentRequest(header, bytes(data) if size <= _KEPT_BYTES else _without_records(header, data), size)
+        self._requests.append(noted)
+        return noted
+
+    def forget(self) -> None:
+        """Forget what the report of an earlier test would say."""
+        self._requests.clear()
+
+    def lines(self, names: Names) -> list[str]:
+        """Return the requests, one a line, the newest last."""
+        return [each.line(names) for each in list(self._requests)]
+
+
+def _without_records(header: frame.RequestHeader, data: memoryview) -> bytes:
+    """Return a large Produce without its records: it names a few topics. Of other large requests nothing is kept."""
+    if header.api_key != ApiKey.PRODUCE:
+        return b""
+    try:
+        cls = message(ApiKey.PRODUCE, "request")
+        request: Any = frame.request_decoder(cls, header.api_version)(data)[2]
+    except ProtocolError:
+        return b""
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            partition.records = b""
+    pieces: Any = frame.encode_request(*header, cast("Message", request))
+    found = b"".join(map(bytes, pieces))[4:]
+    return found if len(found) <= _KEPT_BYTES else b""
+
+
+def _errors(item: Struct) -> Iterator[str]:
+    """Yield the names of the errors in a response."""
+    for each in type(item).FIELDS:
+        value: Any = getattr(item, each.name)
+        if each.name.endswith("error_code") and value:
+            yield ErrorCode.of(value).name
+        elif isinstance(value, list):
+            yield from (
+                error for inner in cast("list[Any]", value) if isinstance(inner, Struct) for error in _errors(inner)
+            )
