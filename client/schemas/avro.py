@@ -1,6 +1,7 @@
 """Keys and values in Avro, by the schemas of a registry: `Producer(..., value_serializer=Avro(registry, schema))`.
 
-Records are dicts. Bytes are read by their writer's schema and resolved to the own one as Avro's specification says. It
+Records are dicts. Bytes are read by their writer's schema and resolved to the own one as Avro's specification says. A
+date or time that Python does not have, such as one after the year 9999, is a number, as Avro writes it. It
 needs fastavro: `pip install 'odradek[avro]'`. A schema is walked first for what it lets data do to its reader: how deep
 values can be, and whether they can be of no bytes.
 """
@@ -33,6 +34,8 @@ class Avro(RegisteredSerializer):
     """Serializer and deserializer, for keys or values."""
 
     TYPE = "AVRO"
+    # Whether a time that Python does not have is read as a number. A column would take that for another time.
+    _FAR_TIMES = True
 
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return a schema as fastavro wants it, with what it refers to. Raises InvalidOption."""
@@ -68,10 +71,21 @@ class Avro(RegisteredSerializer):
         resolved = None if reader is None else self.resolved(registry, reader)
         read = reader_of(parsed)
 
+        def value_of(stream: io.BytesIO) -> Any:
+            try:
+                return read(stream, parsed, resolved)
+            except (OverflowError, ValueError):
+                # A date or a time that Python does not have, or bad bytes.
+                if not self._FAR_TIMES:
+                    raise
+                patient = self._once(("patient", writer), lambda: parsed_schema(registry, writer, with_far_times))
+                stream.seek(0)
+                return read(stream, patient, resolved)
+
         def decode(content: memoryview) -> Any:
             stream = io.BytesIO(content)
             try:
-                value = read(stream, parsed, resolved)
+                value = value_of(stream)
             except Exception as error:  # its exceptions of bad bytes have no class in common
                 raise BadAvro(f"{type(error).__name__} {error!s:.300}") from error
             if stream.tell() != len(content):
@@ -105,8 +119,8 @@ def _parsed(text: str, references: dict[str, str], change: Callable[[Any], Any] 
     named: dict[str, Any] = {}
     try:
         for each in references.values():
-            fastavro.parse_schema(change(_without_null_namespaces(_json(each))), named_schemas=named)
-        parsed = fastavro.parse_schema(change(_without_null_namespaces(_json(text))), named_schemas=named)
+            fastavro.parse_schema(change(mapped(_json(each), _without_null_namespace)), named_schemas=named)
+        parsed = fastavro.parse_schema(change(mapped(_json(text), _without_null_namespace)), named_schemas=named)
         return _with_names(parsed, named)
     except InvalidOption:
         raise
@@ -124,21 +138,19 @@ def _with_names(parsed: Any, named: dict[str, Any]) -> Any:
     return kind | {"__fastavro_parsed": True, "__named_schemas": named}
 
 
-def _without_null_namespaces(kind: Any) -> Any:
-    """Return a schema without namespaces that are null: for Java's library, and the registry, there are none."""
+def mapped(kind: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a schema, in JSON, after a change of each of its types that is an object, and of each field."""
     if isinstance(kind, list):
-        return [_without_null_namespaces(each) for each in kind]
+        return [mapped(each, change) for each in kind]
     if not isinstance(kind, dict):
         return kind
-    given = cast("dict[str, Any]", kind)
-    made = {
-        name: _without_null_namespaces(each) if name in ("type", "items", "values") else each
-        for name, each in given.items()
-        if not (name == "namespace" and each is None)
-    }
-    if isinstance(given.get("fields"), list):
-        made["fields"] = [_without_null_namespaces(each) for each in given["fields"]]
-    return made
+    inner = ("type", "items", "values", "fields")
+    return change({name: mapped(each, change) if name in inner else each for name, each in kind.items()})
+
+
+def _without_null_namespace(kind: dict[str, Any]) -> dict[str, Any]:
+    """Return a type without a namespace that is null: for Java's library, and the registry, there is none."""
+    return {name: each for name, each in kind.items() if not (name == "namespace" and each is None)}
 
 
 def _json(text: str) -> Any:
@@ -160,6 +172,38 @@ def _fastavro() -> Any:
         return import_module("fastavro")
     except ImportError as error:
         raise InvalidOption("Avro needs fastavro: pip install 'odradek[avro]'") from error
+
+
+# -- Dates and times that Python does not have
+
+_TIMES = ("long-timestamp-millis", "long-timestamp-micros", "long-local-timestamp-millis",
+          "long-local-timestamp-micros", "int-date", "int-time-millis", "long-time-micros")  # fmt: skip
+_FAR = "odradek-far-"
+
+
+def with_far_times(kind: Any) -> Any:
+    """Return a schema, in JSON, whose times beyond Python's are read as the numbers that they are written as."""
+    readers: dict[str, Any] = import_module("fastavro.read").LOGICAL_READERS
+    for each in _TIMES:
+        primitive, _, name = each.partition("-")
+        # Under a name of our own: what other code of this process reads stays as it is.
+        readers.setdefault(f"{primitive}-{_FAR}{name}", _or_number(readers[each]))
+    return mapped(kind, _patient)
+
+
+def _patient(kind: dict[str, Any]) -> dict[str, Any]:
+    found = f"{kind.get('type')}-{kind.get('logicalType')}"
+    return kind | {"logicalType": f"{_FAR}{kind['logicalType']}"} if found in _TIMES else kind
+
+
+def _or_number(read: Callable[..., Any]) -> Callable[..., Any]:
+    def read_or_keep(number: int, *schemas: Any) -> Any:
+        try:
+            return read(number, *schemas)
+        except (OverflowError, ValueError):
+            return number
+
+    return read_or_keep
 
 
 # -- What a schema lets data do

@@ -28,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidOption
-from .avro import Avro, parsed_schema, types_by_name
+from .avro import Avro, mapped, parsed_schema, types_by_name
 from .json_schema import JsonSchema, resolver_of, resource_of
 from .schema_registry import Schema, SchemaRegistry
 
@@ -122,6 +122,8 @@ def _quoted(name: str) -> str:
 class TableAvro(Avro):
     """A deserializer whose own schema says what the columns are, and whose values fit `type`."""
 
+    _FAR_TIMES = False
+
     def parsed(self, registry: SchemaRegistry, schema: Schema) -> Any:
         """Return a writer's schema without the logical types that tables do not have."""
         return self._once(("writer", schema), lambda: parsed_schema(registry, schema, _plain))
@@ -172,20 +174,14 @@ def _raw_nullable(kind: Any) -> Any:
 
 
 def _mapped(kind: Any, without: tuple[str, ...], *, is_nullable: bool) -> Any:
-    if isinstance(kind, list):
-        return [_mapped(each, without, is_nullable=is_nullable) for each in kind]
-    if not isinstance(kind, dict):
-        return kind
-    made = {
-        name: _mapped(each, without, is_nullable=is_nullable) if name in ("type", "items", "values") else each
-        for name, each in kind.items()
-    }
-    if "fields" in kind:
-        fields = [each | {"type": _mapped(each["type"], without, is_nullable=is_nullable)} for each in kind["fields"]]
-        made["fields"] = list(map(_nullable_field, fields)) if is_nullable else fields
-    if made.get("logicalType") in without:
-        del made["logicalType"]
-    return made
+    def change(made: dict[str, Any]) -> dict[str, Any]:
+        if is_nullable and isinstance(made.get("fields"), list):
+            made["fields"] = list(map(_nullable_field, made["fields"]))
+        if made.get("logicalType") in without:
+            del made["logicalType"]
+        return made
+
+    return mapped(kind, change)
 
 
 def _nullable_field(field: dict[str, Any]) -> dict[str, Any]:

@@ -158,3 +158,14 @@ def test_a_registry_without_a_scheme_is_wrong_usage(command: tuple[str, ...], tm
     ended = run(*command, "--registry", "http://127.0.0.1:1", "--registry-login-file", str(login))
     assert ended.exit_code == 1
     assert ended.stderr == f"odradek: --registry-login-file {login}: one line NAME:PASSWORD is expected\n"
+
+
+def test_times_beyond_the_year_9999_are_numbers_there_and_back(
+    kafka: LocalKafka, registry: LocalSchemaRegistry
+) -> None:
+    registry.register("far-value", FLIGHT)
+    avro = ("--value-format", "avro", "--registry", registry.url)
+    line = '{"number": 1, "at": 300000000000000}\n'
+    assert odradek(kafka, "produce", "far", *avro, stdin=line.encode()).returncode == 0
+    shown = odradek(kafka, "consume", "far", "--until-end", *avro)
+    assert (shown.returncode, shown.stdout) == (0, line), shown.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import pickle
 from typing import Any
 
@@ -258,3 +259,26 @@ async def test_a_schema_with_references_is_registered_with_them(registry: Regist
     assert await asyncio.to_thread(avro.encode, {"c": "UA"}, "flights") == b"\0\0\0\0\2\0"
     assert (await ask("GET", "/subjects/code/versions/1/referencedby"))[1] == [2]
     assert (await ask("GET", "/subjects/F/versions"))[1] == [1]
+
+
+TIMES = {
+    "timestamp-millis": "long", "timestamp-micros": "long", "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long", "date": "int", "time-millis": "int", "time-micros": "long",
+}  # fmt: skip
+
+
+async def test_a_time_that_python_does_not_have_is_the_number_that_was_written(
+    broker: Broker, registry: Registry
+) -> None:
+    kinds = {name: {"type": kind, "logicalType": name} for name, kind in TIMES.items()}
+    fields = [{"name": name.replace("-", "_"), "type": ["null", kind]} for name, kind in kinds.items()]
+    schema = {"type": "record", "name": "Times", "fields": fields}
+    far = {each["name"]: (1 << 62) if "long" in str(each["type"]) else (1 << 31) - 1 for each in fields}
+    before = {name: -number for name, number in far.items()}
+    mixed = {**far, "date": datetime.date(2026, 11, 24), "timestamp_millis": None}
+    avro = Avro(registry.url, schema)
+    async with Producer(broker.address, value_serializer=avro) as producer:
+        for value in (far, before, mixed):
+            await producer.send_and_wait("times", value)
+    assert await read(broker, "times", 3, value_deserializer=Avro(registry.url)) == [far, before, mixed]
+    assert await read(broker, "times", 3, value_deserializer=Avro(registry.url, schema)) == [far, before, mixed]
