@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .errors import CliError
+from .values import INT64
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -50,6 +51,13 @@ class Bounds:
 
 def parse(text: str) -> OffsetRange:
     """Return the range that `text` names. UsageError for any other text."""
+    found = _parsed(text)
+    if max(abs(found.number), found.last or 0) > INT64:
+        raise click.UsageError(f"--offset takes numbers up to {INT64}, not {text!r}")
+    return found
+
+
+def _parsed(text: str) -> OffsetRange:
     if text in _NAMES:
         return OffsetRange(_NAMES[text])
     if match := _NUMBERS.fullmatch(text):

@@ -20,8 +20,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from typing import Any, cast
+from unicodedata import category, east_asian_width
 
 import click
 
@@ -114,7 +115,7 @@ class Rows:
         if self._widths is None:
             titles = [_title(column) for column in self._columns]
             columns = zip(titles, *self._waiting, strict=True)
-            self._widths = self._fitted([max(map(len, column)) for column in columns])
+            self._widths = self._fitted([max(map(_width, column)) for column in columns])
             left_out = titles[len(self._widths) :]
             if left_out:
                 text = f"this terminal has no room for {', '.join(left_out).lower()}: --wide and --json show them"
@@ -143,7 +144,8 @@ class Rows:
         cells = cells[: len(self._widths)]
         if not self._is_wide:
             cells = [_cut(cell, width) for cell, width in zip(cells, self._widths, strict=True)]
-        return _GAP.join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)).rstrip()
+        padded = [cell + " " * (width - _width(cell)) for cell, width in zip(cells, self._widths, strict=True)]
+        return _GAP.join(padded).rstrip()
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
@@ -162,13 +164,29 @@ def _narrowest(widths: Sequence[int]) -> int:
 
 def _cut(cell: str, width: int) -> str:
     """Return a cell without its middle, if it is too wide: names differ at their ends."""
-    if len(cell) <= width:
+    if _width(cell) <= width:
         return cell
     end = (width - 1) // 2
-    return cell[: width - 1 - end] + "…" + cell[len(cell) - end :]
+    return _begin(cell, width - 1 - end) + "…" + _begin(cell[::-1], end)[::-1]
+
+
+def _begin(text: str, width: int) -> str:
+    """Return the characters of a text that are in its first columns."""
+    widths = accumulate(map(_width, text))
+    return "".join(char for char, sum_of in zip(text, widths, strict=True) if sum_of <= width)
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes: two for a wide character, none for a mark over another."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if category(c) in ("Mn", "Me") else 2 if east_asian_width(c) in ("W", "F") else 1 for c in text)
 
 
 def _title(column: str) -> str:
+    if column == "records":
+        # A difference of offsets, and compaction and the markers of transactions leave fewer.
+        return "MAX RECORDS"
     return column.removesuffix("_bytes").removesuffix("_ms").upper().replace("_", " ")
 
 

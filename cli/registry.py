@@ -8,14 +8,14 @@ import click
 
 from .errors import CliError
 from .service import Served, run_service, service_options
-from .values import WholeNumber
+from .values import INT16, WholeNumber
 
 
 @click.command(short_help="Run a schema registry.")
 @service_options("127.0.0.1:8081", "registry")
 @click.option("--topic", metavar="TOPIC", default="_schemas", show_default=True, help="Where the schemas are kept.")
 @click.option(
-    "--replication-factor", metavar="N", type=WholeNumber(min=1),
+    "--replication-factor", metavar="N", type=WholeNumber(1, INT16),
     help="Of the topic, if it does not exist yet.  [default: the broker's]",
 )  # fmt: skip
 @click.option("--read-only", is_flag=True, help="Answer look-ups, and refuse everything that would change something.")

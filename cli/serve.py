@@ -22,6 +22,7 @@ import click
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
+from .broker_address import DEFAULT_PORT
 from .errors import CliError, discard_output
 from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
@@ -249,13 +250,16 @@ def _is_secure(texts: Mapping[str, str]) -> bool:
     return any(protocols.get(name, name).strip().upper().startswith(("SSL", "SASL_")) for name in names)
 
 
-def check_listen(listen: str) -> None:
+def check_listen(listen: str, usual_port: int = DEFAULT_PORT) -> None:
     """UsageError unless an option --listen is one HOST:PORT."""
     if "://" in listen or "," in listen:
         raise click.UsageError(f"--listen needs one HOST:PORT, got {listen!r}; for more use --set listeners=...")
     _, colon, port = listen.rpartition("]")[2].rpartition(":")
     if not colon:
-        raise click.UsageError(f"--listen needs HOST:PORT, got {listen!r}; the usual port is 9092: {listen}:9092")
+        what = f"the usual port is {usual_port}: {listen}:{usual_port}"
+        if listen.isascii() and listen.isdigit():
+            what = f"for this machine alone: 127.0.0.1:{listen}"
+        raise click.UsageError(f"--listen needs HOST:PORT, got {listen!r}; {what}")
     if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
         raise click.UsageError(f"--listen needs HOST:PORT with a port from 0 to {_MAX_PORT}, got {listen!r}")
 

@@ -47,6 +47,7 @@ class Served:
 
 def service_options(listen: str, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives the command `name` the options of a service. They arrive as `served`."""
+    usual_port = int(listen.rpartition(":")[2])
     options = (
         click.option("--listen", metavar="HOST:PORT", default=listen, show_default=True,
                      help="The address to listen on; port 0 takes a free one."),
@@ -70,7 +71,7 @@ def service_options(listen: str, name: str) -> Callable[[Callable[..., None]], C
             listen: str, login_file: Path | None, allow_host: tuple[str, ...], tls_cert: str | None,
             tls_key: str | None, log_format: str, log_level: str, as_child: bool, bootstrap_server: str, **given: Any,
         ) -> None:  # fmt: skip
-            check_listen(listen)
+            check_listen(listen, usual_port)
             set_up_logging(log_format, log_level)
             if as_child:
                 note_configs(click.get_current_context(), read_configs())

@@ -22,7 +22,7 @@ from .output import print_rows, row_options, watch, watch_option
 from .session import bootstrap_option, with_admin, with_advice
 from .topic_copy import copy
 from .topic_sizes import PARTITION_ROW, TOPIC_ROW, partition_rows, topic_rows
-from .values import WholeNumber, config_pairs, readable
+from .values import INT16, INT32, WholeNumber, config_pairs, readable
 
 if TYPE_CHECKING:
     from ..client import Admin, TopicPartition
@@ -58,7 +58,7 @@ command.add_command(copy)
     "-p",
     "--partitions",
     metavar="N",
-    type=WholeNumber(min=1),
+    type=WholeNumber(1, INT32),
     show_default="the broker's num.partitions",
     help="How many partitions each topic gets.",
 )
@@ -66,7 +66,7 @@ command.add_command(copy)
     "-r",
     "--replication-factor",
     metavar="N",
-    type=WholeNumber(min=1),
+    type=WholeNumber(1, INT16),
     show_default="the broker's default.replication.factor",
     help="On how many brokers each partition is.",
 )
@@ -117,7 +117,8 @@ def create(
 @row_options
 @bootstrap_option
 def list_(patterns: tuple[str, ...], internal: bool, sizes: bool, every_s: float | None) -> None:
-    """Print every topic with its number of partitions, or those that a PATTERN with * and ? matches.
+    """Print every topic with its number of partitions, or those that a PATTERN with * and ? matches. With --sizes,
+    `records` is how many offsets there are: compaction leaves fewer records, and a transaction's marker has an offset.
 
     \b
     Examples:
@@ -154,6 +155,7 @@ def describe(
     topics: tuple[str, ...], configs: bool, under_replicated: bool, unavailable: bool, every_s: float | None
 ) -> None:
     """Print leader, replicas, offsets and size of every partition of TOPIC, or its configs. * and ? match any names.
+    `records` is how many offsets there are: compaction leaves fewer records, and a transaction's marker has an offset.
 
     With --under-replicated or --unavailable only partitions that are so are printed, of all topics where none is named.
     `lag` is then by how many records each of the replicas is behind the leader, empty for one that does not answer.
@@ -229,7 +231,7 @@ async def _configs(admin: Admin, topics: Sequence[str]) -> list[dict[str, Any]]:
 @command.command(short_help="Give topics more partitions, or other configs.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, type=TOPIC)
 @click.option(
-    "-p", "--partitions", metavar="N", type=WholeNumber(min=1), help="The new number of partitions: more than now."
+    "-p", "--partitions", metavar="N", type=WholeNumber(1, INT32), help="The new number of partitions: more than now."
 )
 @click.option("-c", "--config", "configs", metavar="NAME=VALUE", multiple=True, help="A config to set; repeatable.")
 @click.option("--delete-config", "deleted", metavar="NAME", multiple=True, help="A config to reset to its default.")

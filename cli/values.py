@@ -36,8 +36,18 @@ class NotTaken(click.BadParameter):
     """A value that an option or an argument does not take. The message goes on behind its name."""
 
 
+# The largest numbers that fields of Kafka's messages hold.
+INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
+
+
 class WholeNumber(_Plain, click.IntRange):
-    """An integer; `min` and `max` are allowed."""
+    """An integer; `min` and `max` are allowed. None is larger than those of Kafka's messages."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number > INT64:
+            raise NotTaken(f"takes a whole number from {self.min or 0} to {INT64}, not '{value}'", ctx, param)
+        return number
 
     def takes(self) -> str:
         return f"a whole number{_range(self)}"
@@ -45,6 +55,12 @@ class WholeNumber(_Plain, click.IntRange):
 
 class AnyWholeNumber(_Plain, click.types.IntParamType):
     """An integer, also a negative one."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if abs(number) > INT64:
+            raise NotTaken(f"takes a whole number from -{INT64} to {INT64}, not '{value}'", ctx, param)
+        return number
 
     def takes(self) -> str:
         return "a whole number"

@@ -230,6 +230,10 @@ class InvalidOption(ClientError, code=ErrorCode.INVALID_CONFIG):
     """An option has an invalid value; the message names the option."""
 
 
+class ValueOutOfRange(ClientError, code=ErrorCode.INVALID_REQUEST):
+    """A value does not fit its field on the wire, such as an offset above 2^63 - 1; nothing was sent."""
+
+
 class ClientStopped(ClientError, code=ErrorCode.INVALID_REQUEST):
     """The client was used before `start()` or after `stop()`."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ..core.cluster import Cluster
 from ..core.descriptions import ConfigResource
 from ..core.metadata import PartitionInfo, TopicInfo
-from ..errors import KafkaError
+from ..errors import ErrorCode, KafkaError, NoBrokerReachable
 from ..record import TopicPartition
 from . import brokers, configs, groups, topics, transactions
 from .brokers import LogDir
@@ -31,13 +32,15 @@ from .findings import (
     named,
 )
 
+R = TypeVar("R")
+
 _MIN_ISR = "min.insync.replicas"
 # The largest batch of a default config has 1 MB. A disk that cannot take it, its index and what clients commit is full.
 _FULL_BELOW_BYTES = 2 << 20
 _LOW_SHARE = 0.05
 _WATCH_BELOW = 0.2
-# A disk that is full sooner than this at the present rate is told.
-_FULL_SOON_S = 24 * 3_600
+# A disk that is full soon at the present rate is told: a look foretells so many times as long as it lasts.
+_FORESEEN = 300
 # A group whose first unread record has used so much of its retention is told.
 _RETENTION_USED = 0.8
 # A transaction that is older than its timeout by this much is stuck: the coordinator looks each ten seconds.
@@ -45,6 +48,8 @@ _STUCK_AFTER_MS = 60_000
 _CERTIFICATE_SOON_S = 14 * 86_400
 # How many groups, and how many open transactions, are looked at.
 _MOST = 1_000
+# What was listed and has gone before it was looked at.
+_GONE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -85,6 +90,21 @@ async def _looked_at(check: str, work: Coroutine[None, None, Sequence[Finding]])
         return await work
     except KafkaError as error:
         return [_not_seen(check, error)]
+
+
+async def _each_of(names: Sequence[str], ask: Callable[[str], Awaitable[R]]) -> tuple[dict[str, R], str]:
+    """Return what is found of each name, and of which of them nothing is, such as those that this user may not see."""
+    found: dict[str, R] = {}
+    failed: list[str] = []
+    for name in names:
+        try:
+            found[name] = await ask(name)
+        except NoBrokerReachable:
+            raise
+        except KafkaError as error:
+            if error.code not in _GONE:
+                failed.append(f"{name} ({error.code.name})")
+    return found, named("not seen", failed)
 
 
 def _not_seen(check: str, error: KafkaError) -> Finding:
@@ -179,13 +199,15 @@ def check_disks(now: DiskSample, earlier: DiskSample | None) -> Iterator[Finding
 
 def _filling(now: DiskSample, earlier: DiskSample) -> Iterator[str]:
     before = {(each.node_id, each.path): each.usable_bytes for each in earlier.directories}
+    looked_s = now.time_s - earlier.time_s
     for each in now.directories:
         old, left = before.get((each.node_id, each.path)), each.usable_bytes
-        if old is None or left is None or old <= left or now.time_s <= earlier.time_s:
+        if old is None or left is None or old <= left or looked_s <= 0:
             continue
-        rate = (old - left) / (now.time_s - earlier.time_s)
-        if left / rate < _FULL_SOON_S:
-            yield f"{_place(each)} is full in {duration_text(left / rate)} at the present {rate / 1e6:.1f} MB/s"
+        rate = (old - left) / looked_s
+        if left / rate < _FORESEEN * looked_s:
+            seen = f"{rate / 1e6:.1f} MB/s of the last {duration_text(looked_s)}"
+            yield f"{_place(each)} is full in {duration_text(left / rate)} at the {seen}"
 
 
 def _is_full(each: LogDir) -> bool:
@@ -213,12 +235,12 @@ def _place(each: LogDir) -> str:
 
 
 async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Sequence[Finding]:
-    """Return which groups have not read what retention deletes soon, or has deleted."""
+    """Return which groups have not read what retention deletes soon, or has deleted. Who may not be asked is told."""
     listed = [each.group_id for each in await groups.list_groups(cluster) if each.type != "share"]
     led = {TopicPartition(t.name, p.partition) for t in known.values() for p in t.partitions if p.leader >= 0}
     committed: dict[str, dict[TopicPartition, int]] = {}
-    for group in listed[:_MOST]:
-        offsets = await groups.list_group_offsets(cluster, group)
+    read, unseen = await _each_of(listed[:_MOST], lambda each: groups.list_group_offsets(cluster, each))
+    for group, offsets in read.items():
         committed[group] = {each: value.offset for each, value in offsets.items() if each in led}
     wanted = {each for offsets in committed.values() for each in offsets}
     old = await _oldest_safe_offsets(cluster, wanted)
@@ -230,7 +252,7 @@ async def _check_groups(cluster: Cluster, known: dict[str, TopicInfo]) -> Sequen
         if losing:
             behind.append(f"{group} ({min(losing)})")
     checked = f"none of {len(committed)} groups" if len(listed) <= _MOST else f"none of the first {_MOST} groups"
-    what = named("that lose unread records soon, or have", behind)
+    what = "; ".join(filter(None, [named("that lose unread records soon, or have", behind), unseen]))
     how = "let them catch up, or lengthen retention.ms of the topic: odradek groups describe GROUP --lag-time"
     return [found_or_fine("retention", WARNING, what, f"{checked} loses unread records soon", how)]
 
@@ -262,7 +284,7 @@ async def _check_transactions(cluster: Cluster) -> Sequence[Finding]:
     """Return which transactions are open for longer than their timeout."""
     listed = await transactions.list_transactions(cluster, states=_OPEN_STATES)
     names = [each.transactional_id for each in listed[:_MOST]]
-    described = await transactions.describe_transactions(cluster, *names) if names else {}
+    described, unseen = await _each_of(names, lambda each: transactions.describe_transaction(cluster, each))
     now_ms = time.time() * 1000
     stuck = [
         name
@@ -271,7 +293,8 @@ async def _check_transactions(cluster: Cluster) -> Sequence[Finding]:
     ]
     how = "readers wait for them: odradek transactions abort TRANSACTIONAL_ID"
     fine = f"{len(listed)} are open, none for too long" if listed else "none is open"
-    return [found_or_fine("transactions", WARNING, named("open for longer than their timeout", stuck), fine, how)]
+    what = "; ".join(filter(None, [named("open for longer than their timeout", stuck), unseen]))
+    return [found_or_fine("transactions", WARNING, what, fine, how)]
 
 
 def check_certificates(ends: dict[str, float], now_s: float) -> Iterator[Finding]:

@@ -96,10 +96,11 @@ def _query(each: DescribedQuery) -> QueryDescription:
 async def describe_transactions(cluster: Cluster, *transactional_ids: str) -> dict[str, TransactionDescription]:
     """Return state, producer and partitions of transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
     check_apart("describe_transactions", transactional_ids)
-    return await one_by_one(cluster, transactional_ids, lambda each: _describe_one(cluster, each))
+    return await one_by_one(cluster, transactional_ids, lambda each: describe_transaction(cluster, each))
 
 
-async def _describe_one(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+async def describe_transaction(cluster: Cluster, transactional_id: str) -> TransactionDescription:
+    """Return state, producer and partitions of one. Raises as `describe_transactions`."""
     request = transactions.DescribeTransactionsRequest([transactional_id])
     node_id = await find_coordinator(cluster, transactional_id, TRANSACTION)
     response = await cluster.request(node_id, request, transactions.DescribeTransactionsResponse)

@@ -19,11 +19,11 @@ from typing import Any, Generic, TypeVar, cast
 
 from ... import __version__
 from ...protocol import frame
-from ...protocol.errors import DecodeError, ErrorCode, KafkaError
+from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import Buffer
 from ...protocol.schema import Message
-from ..errors import BadResponse, UnsupportedVersion
+from ..errors import BadResponse, UnsupportedVersion, ValueOutOfRange
 
 W = TypeVar("W")
 
@@ -77,12 +77,18 @@ class Exchange(Generic[W]):
         return common[-1]
 
     def send(self, message: Message, version: int, response: type[Message] | None, waiter: W | None) -> list[Buffer]:
-        """Return the bytes of a request, which is then in flight unless `response` is None: then nothing waits."""
+        """Return the bytes of a request, which is then in flight unless `response` is None: then nothing waits.
+
+        Raises ValueOutOfRange.
+        """
         key = type(message).KEY
         assert key is not None
         correlation_id = self._next_id
         self._next_id = 0 if correlation_id == _LAST_CORRELATION_ID else correlation_id + 1
-        pieces = frame.encode_request(key, version, correlation_id, self._client_id, message)
+        try:
+            pieces = frame.encode_request(key, version, correlation_id, self._client_id, message)
+        except EncodeError as error:
+            raise ValueOutOfRange(f"a value does not fit the request: {error}") from error
         if response is not None:
             name = api_name(type(message))
             self.in_flight[correlation_id] = InFlightRequest(name, response, version, cast("W", waiter))

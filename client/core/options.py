@@ -198,10 +198,10 @@ def whole_number(value: object, name: str) -> int:
 
 
 def checked_offset(given: int | OffsetAndMetadata) -> OffsetAndMetadata:
-    """Return an offset with its metadata. Raises TypeError, and InvalidOption for one below 0."""
+    """Return an offset with its metadata. Raises TypeError, and InvalidOption for one below 0 or above 2^63 - 1."""
     offset = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(whole_number(given, "an offset"))
-    if whole_number(offset.offset, "an offset") < 0:
-        raise InvalidOption(f"an offset is 0 or more, not {offset.offset}")
+    if not 0 <= whole_number(offset.offset, "an offset") < 1 << 63:
+        raise InvalidOption(f"an offset is from 0 to 2^63 - 1, not {offset.offset}")
     return offset
 
 

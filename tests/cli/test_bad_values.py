@@ -31,7 +31,7 @@ def test_a_number_or_a_choice_that_cannot_be_says_what_the_option_takes(context:
         kind = option.type
         if not isinstance(kind, (*NUMBERS, click.Choice)):
             continue
-        bad = ["abc", ""]
+        bad = ["abc", ""] if "float" in kind.name else ["abc", "", "9" * 20]
         if isinstance(kind, click.IntRange | click.FloatRange) and kind.min is not None and option.flag_value is None:
             bad.append(f"{kind.min - 1:g}")
         for value in bad:
@@ -70,5 +70,14 @@ def test_a_value_out_of_range_in_words() -> None:
         ("ping --timeout 0", "--timeout takes a number above 0, not '0'"),
         ("produce t --acks 2", "--acks takes all, 1 or 0, not '2'"),
         ("produce t --partition x", "--partition takes a whole number of 0 or more, not 'x'"),
+        ("topics create t -r 32768", "--replication-factor takes a whole number from 1 to 32767, not '32768'"),
     ):
         assert run(*words.split()).stderr.splitlines()[-1] == f"Error: {said}"
+
+
+@pytest.mark.parametrize("form", ["{}", "-{}", "@{}", "0-{}", "{}-{}"])
+def test_an_offset_that_no_log_reaches_is_wrong_usage(form: str) -> None:
+    text = form.replace("{}", "9" * 20)
+    ended = run("consume", "t", "-o", text)
+    said = f"Error: --offset takes numbers up to 9223372036854775807, not {text!r}"
+    assert (ended.exit_code, ended.stderr.splitlines()[-1]) == (2, said)

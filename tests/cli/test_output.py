@@ -75,6 +75,42 @@ def test_a_table_fits_the_terminal_and_the_widest_columns_give_way(
     assert lines[1] == "flights  " + "a" + "m" * 6 + "…" + "m" * 5 + "z" + "  " + "c" * 7 + "…" + "c" * 7
 
 
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes, of the characters that these tests print."""
+    return sum(2 if "\u3000" < char < "\U00020000" else 0 if char == "\u0301" else 1 for char in text)
+
+
+def test_wide_characters_and_accents_keep_the_columns_aligned(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 80)
+    with Rows(("key", "offset")) as rows:
+        for key in ("plain", "\u6e2c\u8a66\u8cc7\u6599", "e\u0301te\u0301", "\U0001f680"):
+            rows.add((key, 7))
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert {columns_of(line.rpartition("7")[0]) for line in lines} == {10}
+
+
+def test_a_cell_of_wide_characters_is_cut_to_its_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 20)
+    with Rows(("key", "value")) as rows:
+        rows.add(("\u6e2c" * 40, "a" * 40))
+        rows.add(("\u6e2c", "b"))
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert all(columns_of(line) <= 20 for line in lines) and lines[0].index("a") and "…" in lines[0]
+    assert columns_of(lines[0].partition("a")[0]) == columns_of(lines[1].partition("b")[0])
+
+
+def test_the_number_of_offsets_is_no_number_of_records(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal(monkeypatch, 80)
+    print_rows(("topic", "records"), [("t", 4)])
+    assert "MAX RECORDS" in capsys.readouterr().out
+
+
 def test_a_narrow_terminal_still_shows_both_ends_of_each_cell(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -107,6 +107,15 @@ def test_an_address_without_a_port_is_answered_with_the_one_that_is_meant() -> N
     for address in ("127.0.0.1", "[::1]", "kafka-1"):
         result = CliRunner().invoke(main, ["serve", "--listen", address])
         assert f"--listen needs HOST:PORT, got {address!r}; the usual port is 9092: {address}:9092" in result.stderr
+    for command, port in (("console", 8080), ("registry", 8081)):
+        result = CliRunner().invoke(main, [command, "--listen", "kafka-1"])
+        assert f"; the usual port is {port}: kafka-1:{port}" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "console", "registry"])
+def test_a_port_alone_is_answered_with_an_address_that_has_it(command: str) -> None:
+    result = CliRunner().invoke(main, [command, "--listen", "9092"])
+    assert "--listen needs HOST:PORT, got '9092'; for this machine alone: 127.0.0.1:9092" in result.stderr
 
 
 def test_file_set_and_options_win_in_that_order_and_unknown_names_are_warned_of(tmp_path: Path) -> None:

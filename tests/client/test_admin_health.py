@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.admin import groups
 from odradek.client.admin.brokers import LogDir
 from odradek.client.admin.findings import UNKNOWN, BrokerReport, ask_brokers, check_clocks, check_damage
 from odradek.client.admin.health import (
@@ -21,6 +22,8 @@ from odradek.client.admin.health import (
     check_disks,
     duration_text,
 )
+from odradek.client.core.cluster import Cluster
+from odradek.client.core.descriptions import TransactionListing
 from odradek.client.errors import ErrorCode
 from odradek.tests.support.fakes.clock import FakeClock
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
@@ -41,10 +44,11 @@ def disks(now: int, before: int | None = None, within_s: float = 10.0) -> dict[s
 
 def test_a_disk_that_fills_is_told_with_its_end() -> None:
     found = disks(50 * GB, before=51 * GB)["disk space"]
-    assert found.result == WARNING and "full in 8 minutes at the present 100.0 MB/s" in found.finding
+    assert found.result == WARNING and "full in 8 minutes at the 100.0 MB/s of the last 10 seconds" in found.finding
     assert disks(50 * GB, before=50 * GB)["disk space"].result == OK
     assert disks(51 * GB, before=50 * GB)["disk space"].result == OK
-    # A day and more is no news.
+    # A short look does not foretell hours: it may have seen one burst.
+    assert disks(50 * GB, before=50 * GB + 10_000_000, within_s=2.0)["disk space"].result == OK
     assert disks(50 * GB, before=50 * GB + 1_000)["disk space"].result == OK
 
 
@@ -176,6 +180,46 @@ async def test_records_that_are_gone_before_a_group_read_them_are_told(broker: B
         assert (await told(admin, "retention")).result == OK
         await admin.delete_records({PARTITION: 2})
         assert (await told(admin, "retention")).result == WARNING
+
+
+async def test_a_group_that_may_not_be_seen_hides_no_other(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = groups.list_group_offsets
+
+    async def forbidden(cluster: Cluster, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        if group_id == "secret":
+            raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "not allowed")
+        return await real(cluster, group_id)
+
+    async with Admin(broker.address) as admin, Producer(bootstrap_servers=broker.address) as producer:
+        await admin.create_topics([NewTopic("t", 1)])
+        for number in range(3):
+            await producer.send("t", b"%d" % number)
+        await admin.alter_group_offsets("late", {PARTITION: OffsetAndMetadata(1)})
+        await admin.alter_group_offsets("secret", {PARTITION: OffsetAndMetadata(1)})
+        await admin.delete_records({PARTITION: 2})
+        monkeypatch.setattr("odradek.client.admin.groups.list_group_offsets", forbidden)
+        found = await told(admin, "retention")
+    assert found.finding == (
+        "1 that lose unread records soon, or have: late (t-0); 1 not seen: secret (GROUP_AUTHORIZATION_FAILED)"
+    )
+
+
+async def test_a_transaction_that_is_forgotten_meanwhile_is_no_news(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        Producer(bootstrap_servers=broker.address, transactional_id="x") as producer,
+        Admin(broker.address) as admin,
+    ):
+        listed = TransactionListing("gone", 1, "Ongoing")
+
+        async def list_transactions(*_: object, **__: object) -> list[TransactionListing]:
+            return [listed]
+
+        await producer.begin_transaction()
+        await producer.send("t", b"value")
+        monkeypatch.setattr("odradek.client.admin.transactions.list_transactions", list_transactions)
+        assert (await told(admin, "transactions")).finding == "1 are open, none for too long"
 
 
 async def test_open_transactions_are_counted(broker: Broker) -> None:

@@ -104,14 +104,24 @@ async def test_a_partitioner_that_returns_no_int_fails_its_records_alone() -> No
 
 READS: list[Case] = [
     ("a topic and an offset", lambda c: c.seek("t", 0), "takes TopicPartition(topic, number), from odradek.client"),
+    (
+        "seek beyond every log",
+        lambda c: c.seek(T0, 1 << 63),
+        "an offset is from 0 to 2^63 - 1, not 92233720",
+    ),
+    (
+        "times beyond",
+        lambda c: c.offsets_for_times({T0: 1 << 63}),
+        "a value does not fit the request: ListOffsetsRequest",
+    ),
     ("seek to a float", lambda c: c.seek(T0, 1.5), "an offset must be an int, not float"),
-    ("seek before the log", lambda c: c.seek(T0, -1), "an offset is 0 or more, not -1"),
+    ("seek before the log", lambda c: c.seek(T0, -1), "an offset is from 0 to 2^63 - 1, not -1"),
     (
         "commit a list",
         lambda c: c.commit([T0]),
         "commit takes a dict of TopicPartition and the offset of the next record",
     ),
-    ("commit below 0", lambda c: c.commit({T0: -1}), "an offset is 0 or more, not -1"),
+    ("commit below 0", lambda c: c.commit({T0: -1}), "an offset is from 0 to 2^63 - 1, not -1"),
     ("commit a float", lambda c: c.commit({T0: 1.5}), "an offset must be an int, not float"),
     ("subscribe to bytes", lambda c: c.subscribe(b"t"), "subscribe takes names as str, not bytes"),
     ("the partitions of a topic in bytes", lambda c: c.partitions_for(b"t"), "the name of a topic is a str, not bytes"),

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.client.core.exchange import Exchange, FrameBuffer, api_versions_version
-from odradek.client.errors import BadResponse, UnsupportedVersion
+from odradek.client.errors import BadResponse, UnsupportedVersion, ValueOutOfRange
 from odradek.protocol import frame
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 FRAMES = st.lists(st.binary(min_size=4, max_size=60), max_size=8)
 
@@ -127,6 +127,13 @@ def test_no_common_version_names_the_api_and_both_ranges(theirs: tuple[int, int]
     with pytest.raises(UnsupportedVersion, match=f"Metadata: the broker {says}, this client versions 0-13") as caught:
         exchange.version_for(MetadataRequest)
     assert (caught.value.api, caught.value.theirs, caught.value.retriable) == ("Metadata", theirs, False)
+
+
+def test_a_value_that_does_not_fit_its_field_is_an_error_of_the_client() -> None:
+    exchange = exchange_with({})
+    with pytest.raises(ValueOutOfRange, match="a value does not fit the request: MetadataRequest"):
+        exchange.send(MetadataRequest([MetadataRequestTopic(name="x" * 40_000)]), 1, MetadataResponse, "who")
+    assert not exchange.in_flight
 
 
 def test_a_refused_version_is_read_in_the_form_of_version_0() -> None:
