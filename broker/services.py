@@ -117,6 +117,12 @@ class Services:
             return self.cluster.admin
         return SingleReplica(self.topics, self.config.node_id)
 
+    def known(self, topic: Topic | None) -> Topic | None:
+        """Return the topic if clients may know it: in a cluster, once the controller has told of its leaders."""
+        if topic is None or self.replicas is None:
+            return topic
+        return topic if topic.name in self.replicas.view.topics else None
+
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from ..broker.network.connection import CloseConnection
@@ -46,7 +47,9 @@ def rejection(request: Message, version: int, error: ErrorCode, fault: Fault, na
         meant = items.of(request)
         if fault.names_place:
             meant = _filtered(items, meant, fault, names, wanted=True)
-        results = rejected(key, _inside(items, fault), meant, version, int(error))
+        # A group with an error tells no topics: where a fault has a place, the errors are in there.
+        places = _inside(items) if fault.names_place and items.kind == "group" else items
+        results = rejected(key, places, meant, version, int(error))
         getattr(response, items.results).extend(results)
         is_told = is_told or bool(results)
     if is_told:
@@ -84,7 +87,7 @@ def _left(items: Items, request: Message, fault: Fault, names: Names) -> list[An
     """Return the items that are not at the places of a fault, or the elements of the request that they are in."""
     if not items.within:
         return _filtered(items, items.of(request), fault, names, wanted=False)
-    flat = replace(items, within="")
+    flat = _flat(items)
     around = (
         (each, _filtered(flat, flat.of(each), fault, names, wanted=False)) for each in getattr(request, items.within)
     )
@@ -104,13 +107,19 @@ def _lists(key: int, version: int) -> list[Items]:
     return [each for each in lists_in(key, version) if _has_error(each)]
 
 
+@cache
+def _flat(items: Items) -> Items:
+    return replace(items, within="")
+
+
 def _has_error(items: Items) -> bool:
     return bool(items.error) or (items.inner is not None and _has_error(items.inner))
 
 
-def _inside(items: Items, fault: Fault) -> Items:
-    """Return the list with errors only at places, where a fault has one: a group with an error tells no topics."""
-    return replace(items, error="") if fault.names_place and items.kind == "group" else items
+@cache
+def _inside(items: Items) -> Items:
+    """Return the list with errors only in the lists inside it."""
+    return replace(items, error="")
 
 
 def _filtered(items: Items, all_items: list[Any], fault: Fault, names: Names, *, wanted: bool) -> list[Any]:

@@ -23,10 +23,9 @@ from ...protocol.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ..network.connection import CloseConnection
+from ..network.access.security import check_creation, check_filter
 from ..network.request import RequestContext
 from ..security.acls import (
-    CLUSTER_NAME,
     Acl,
     AclFilter,
     Operation,
@@ -57,9 +56,9 @@ async def create_acls(services: Services, context: RequestContext, request: Crea
     An ACL that is there already is created once more without a change.
     """
     for each in request.creations:
-        _check_codes("CreateAcls", each.resource_type, each.resource_pattern_type, each.operation, each.permission_type)
-    if (error := _rejection(services, context, Operation.ALTER)) is not None:
-        return _none_created(request, error.code, error.message)
+        check_creation(each)
+    if services.authorizer is None:
+        return _none_created(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if len(request.creations) > MAX_CHANGED:
         return _none_created(request, ErrorCode.POLICY_VIOLATION, _TOO_MANY_CREATED)
     acls: list[Acl] = []
@@ -122,9 +121,9 @@ def describe_acls(
     Raises CloseConnection for a filter with an UNKNOWN element.
     """
     wanted = _filter("DescribeAcls", request)
-    if (error := _rejection(services, context, Operation.DESCRIBE)) is not None:
-        text = _NO_AUTHORIZER_TO_DESCRIBE if error.code is ErrorCode.SECURITY_DISABLED else error.message
-        return DescribeAclsResponse(error_code=int(error.code), error_message=text)
+    if services.authorizer is None:
+        code = int(ErrorCode.SECURITY_DISABLED)
+        return DescribeAclsResponse(error_code=code, error_message=_NO_AUTHORIZER_TO_DESCRIBE)
     # A code that Kafka does not know finds nothing, and is no error here.
     response = DescribeAclsResponse()
     return fill(response, _add(response, _looks(services, wanted)), len(services.security.acls))
@@ -151,8 +150,8 @@ async def delete_acls(services: Services, context: RequestContext, request: Dele
     An ACL that two filters mean stands in both results, as in Kafka.
     """
     filters = [_filter("DeleteAcls", each) for each in request.filters]
-    if (error := _rejection(services, context, Operation.ALTER)) is not None:
-        return _none_deleted(request, error.code, error.message)
+    if services.authorizer is None:
+        return _none_deleted(request, ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
     if len(filters) > MAX_CHANGED:
         return _none_deleted(request, ErrorCode.INVALID_REQUEST, _TOO_MANY_DELETED)
     results: list[DeleteAclsFilterResult] = []
@@ -208,7 +207,7 @@ def _matched(match: DeleteAclsMatchingAcl) -> Acl:
 
 def _filter(api: str, sent: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter:
     """Return what a client's filter means. Raises CloseConnection for an UNKNOWN element."""
-    _check_codes(api, sent.resource_type_filter, sent.pattern_type_filter, sent.operation, sent.permission_type)
+    check_filter(api, sent)
     return AclFilter(
         sent.resource_type_filter,
         sent.resource_name_filter,
@@ -218,20 +217,6 @@ def _filter(api: str, sent: DescribeAclsRequest | DeleteAclsFilter) -> AclFilter
         sent.operation,
         sent.permission_type,
     )
-
-
-def _check_codes(api: str, resource_type: int, pattern_type: int, operation: int, permission: int) -> None:
-    """Raise CloseConnection for the code that clients send for what they cannot name. Kafka does not read it either."""
-    if 0 in (resource_type, pattern_type, operation, permission):
-        raise CloseConnection(f"{api} with an UNKNOWN element")
-
-
-def _rejection(services: Services, context: RequestContext, operation: Operation) -> KafkaError | None:
-    """Return why nothing of a request is done, if so: no right on the cluster, or no authorizer."""
-    if not context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME):
-        why = f"Request {context.connection.name} needs {operation.name} permission."
-        return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, why)
-    return None if services.authorizer is not None else KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
 
 
 def _looks(services: Services, wanted: AclFilter) -> Iterator[Acl | None]:

@@ -17,7 +17,6 @@ from ...protocol.messages.expire_delegation_token import ExpireDelegationTokenRe
 from ...protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from ..configs.endpoint import SecurityProtocol
 from ..network.request import RequestContext
-from ..security.acls import Operation, ResourceType
 from ..security.principals import ANONYMOUS, USER_TYPE, Principal
 from ..services import Services
 
@@ -30,16 +29,14 @@ DISABLED_MS: Final = 0
 def create_delegation_token(
     services: Services, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """CreateDelegationToken, API key 38. Kafka's order: may the client ask, own the token, and who may renew it."""
+    """CreateDelegationToken, API key 38. Kafka's order: may the client ask, and who may renew the token."""
     requester = owner = context.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
     code, times_ms = _rejection(context)
-    if code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED:
-        if owner != requester and not context.may(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
-            code, times_ms = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, NOT_ALLOWED_MS
-        elif any(each.principal_type != USER_TYPE for each in request.renewers):
-            code, times_ms = ErrorCode.INVALID_PRINCIPAL_TYPE, NOT_ALLOWED_MS
+    is_disabled = code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    if is_disabled and any(each.principal_type != USER_TYPE for each in request.renewers):
+        code, times_ms = ErrorCode.INVALID_PRINCIPAL_TYPE, NOT_ALLOWED_MS
     asked_by = requester if context.api_version >= FIRST_WITH_REQUESTER else ("", "")
     return CreateDelegationTokenResponse(int(code), *owner, *asked_by, times_ms, times_ms, times_ms)
 

@@ -23,7 +23,9 @@ from ..services import Services
 from ..topics.topic import Topic
 from ..topics.topic_names import INTERNAL_TOPICS, check_name
 from ..turns import LargeResponse, fill
-from .metadata import known, partition_states
+from .metadata import partition_states
+
+_DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
 
 
 def handle(
@@ -57,35 +59,26 @@ def _page(
     *,
     is_all: bool,
 ) -> Iterator[None]:
-    """Fill a page, a topic a step. Topics that a client names and may not see come behind the others."""
-    denied: list[DescribeTopicPartitionsResponseTopic] = []
+    """Fill a page, a topic a step. Of all topics (`is_all`) those are left out that the client may not see."""
     for name in names:
         yield
-        topic = known(services, services.topics.get(name))
-        if is_all and topic is None:
-            continue
-        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=not is_all):
-            if not is_all:
-                code = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                denied.append(DescribeTopicPartitionsResponseTopic(code, name))
-            continue
-        if response.next_cursor is not None:
+        topic = services.known(services.topics.get(name))
+        if is_all and (topic is None or not context.may(_DESCRIBE, _TOPIC, name, audited=False)):
             continue
         if not room:
             response.next_cursor = Cursor(name, 0)
-        elif topic is None:
-            response.topics.append(_unknown(name, context))
-        else:
-            first = start.partition_index if start is not None and start.topic_name == name else 0
-            states = partition_states(services, context, topic)
-            shown = states[first : first + room]
-            response.topics.append(_describe(context, topic, shown))
-            room -= len(shown)
-            if first + len(shown) < len(states):
-                response.next_cursor = Cursor(name, first + len(shown))
-        if is_all and response.next_cursor is not None:
             return
-    response.topics.extend(denied)
+        if topic is None:
+            response.topics.append(_unknown(name, context))
+            continue
+        first = start.partition_index if start is not None and start.topic_name == name else 0
+        states = partition_states(services, context, topic)
+        shown = states[first : first + room]
+        response.topics.append(_describe(context, topic, shown))
+        room -= len(shown)
+        if first + len(shown) < len(states):
+            response.next_cursor = Cursor(name, first + len(shown))
+            return
 
 
 def _describe(

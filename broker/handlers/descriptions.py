@@ -24,11 +24,12 @@ from ...protocol.messages.odradek_describe_broker import (
 from ...storage.errors import StorageError
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
+from ..security.acls import CLUSTER_NAME, ResourceType
 from ..services import Services
 from ..threads import Work
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill
-from .metadata import cluster_operations, controller_id, live_brokers
+from .metadata import controller_id, live_brokers
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -53,7 +54,7 @@ def describe_cluster(
         brokers=[DescribeClusterBroker(*each) for each in live_brokers(services, context)],
     )
     if request.include_cluster_authorized_operations:
-        response.cluster_authorized_operations = cluster_operations(context)
+        response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
     return response
 
 

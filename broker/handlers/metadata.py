@@ -53,7 +53,7 @@ def handle(
     # By position: arguments with names would be a dict for each response.
     response = MetadataResponse(0, brokers, services.metadata.cluster_id, controller_id(services))
     if request.include_cluster_authorized_operations and 8 <= context.api_version <= 10:
-        response.cluster_authorized_operations = cluster_operations(context)
+        response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
     view = _View(services, context, request, response)
     if request.topics is None or (context.api_version == 0 and not request.topics):
         return _add_all(view)
@@ -83,11 +83,6 @@ class _View:
         """How many values a missing topic adds to the response."""
         return 1 + self.services.config.num_partitions if self.creates else 1
 
-    def may_create(self, name: str) -> bool:
-        """Return whether the client may create a topic: on the cluster, or this one."""
-        may_all = self.context.may(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME, audited=False)
-        return may_all or self.context.may(Operation.CREATE, ResourceType.TOPIC, name)
-
     def count_new_topic(self) -> None:
         """Count a topic that is created for the client against its quota. It waits where that is used up."""
         mutations = self.services.quotas.mutations(*self.context.client, False)
@@ -116,7 +111,7 @@ def _add_all(view: _View) -> MetadataResponse | LargeResponse[MetadataResponse]:
 
     def add(topic: Topic) -> None:
         # One that was deleted between two turns is left out, and one that the client may not see.
-        if services.topics.get(topic.name) is not topic or known(services, topic) is None:
+        if services.topics.get(topic.name) is not topic or services.known(topic) is None:
             return
         if context.may(_DESCRIBE, _TOPIC, topic.name, audited=False):
             response.topics.append(view.describe(topic))
@@ -140,23 +135,9 @@ def live_brokers(services: Services, context: RequestContext) -> list[tuple[int,
     return [(each.id, *address, each.rack) for each, address in found if address is not None]
 
 
-def cluster_operations(context: RequestContext) -> int:
-    """Return the bits of what a client may do to the cluster; 0 where it may not describe it."""
-    if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        return 0
-    return context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
-
-
 def controller_id(services: Services) -> int:
     """Return the broker that changes topics and configs; -1 while the cluster has none."""
     return services.config.node_id if services.replicas is None else services.replicas.view.controller_id
-
-
-def known(services: Services, topic: Topic | None) -> Topic | None:
-    """Return the topic if clients may know it: in a cluster, once the controller has told of its leaders."""
-    if topic is None or services.replicas is None:
-        return topic
-    return topic if topic.name in services.replicas.view.topics else None
 
 
 def _add_requested(
@@ -210,24 +191,15 @@ def _find(services: Services, requested: MetadataRequestTopic) -> Topic | None:
         topic = services.topics.by_id(requested.topic_id)
     else:
         topic = services.topics.get(requested.name)
-    return topic if services.replicas is None else known(services, topic)
+    return services.known(topic)
 
 
 def _result(view: _View, requested: MetadataRequestTopic, topic: Topic | None) -> MetadataResponseTopic:
-    if topic is not None and view.context.may(_DESCRIBE, _TOPIC, topic.name):
+    if topic is not None:
         return view.describe(topic)
-    is_by_id = requested.topic_id != ZERO_UUID or requested.name is None
-    if topic is None and is_by_id:
+    if requested.topic_id != ZERO_UUID or requested.name is None:
         return MetadataResponseTopic(int(ErrorCode.UNKNOWN_TOPIC_ID), None, requested.topic_id)
-    name = requested.name or ""
-    if topic is not None or not view.context.may(_DESCRIBE, _TOPIC, name):
-        # A client that may not see the topic does not learn its name or its id, nor whether it exists.
-        shown = None if is_by_id else requested.name
-        return MetadataResponseTopic(int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), shown, requested.topic_id)
-    if view.creates and not view.may_create(name):
-        return MetadataResponseTopic(
-            int(ErrorCode.TOPIC_AUTHORIZATION_FAILED), name, ZERO_UUID, name in INTERNAL_TOPICS
-        )
+    name = requested.name
     try:
         return view.describe(_create(view, name))
     except KafkaError as error:

@@ -20,8 +20,9 @@ from ...protocol.codec import Buffer
 from ...protocol.decoding import FrameDecoder
 from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, TooManyValues
 from ...protocol.schema import Message
-from ...protocol.shapes.answers import rejection, whole_rejection
+from ...protocol.shapes.answers import names_items, rejection, whole_rejection
 from ..metrics.request_counts import TIMED_ONE_IN, RequestCounts, api_name
+from ..security.acls import CLUSTER_NAME, ResourceType
 from ..services import Services
 from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
@@ -35,6 +36,11 @@ from .watchdog import Watchdog
 # All requests but Produce carry values alone. The largest that clients send are assignments and commits of very large
 # groups, a few MB.
 MAX_VALUES_BYTES = 8 * 1024 * 1024
+
+# As many bytes of a request among brokers, or of an administrator's, are decoded for anybody.
+_FREE_BYTES = 4 * 1024
+# More than a length can say.
+MAX_FRAME_BYTES = 2**31
 
 # The low bits of the number of requests of an API before this one: they are 0 where it is timed.
 _COUNTED = TIMED_ONE_IN - 1
@@ -65,6 +71,8 @@ class _Served(NamedTuple):
     route: Route
     counts: RequestCounts
     max_values: int
+    # A request of more bytes is looked at before it is decoded.
+    free_bytes: int
 
 
 class Dispatcher:
@@ -100,15 +108,14 @@ class Dispatcher:
             raise _undecodable(data, error) from error
         served = self._served.get(which) or self._prepare(*which, data)
         # Each look into a named tuple costs half a percent of a small request.
-        decode, handle, encode, route, counts, max_values = served
+        decode, handle, encode, route, counts, max_values, free_bytes = served
         number = counts.requests
         counts.requests = number + 1
         # Zero: this request is not timed.
         began_ns = 0 if number & _COUNTED else perf_counter_ns()
         size = len(data)
-        if size > MAX_VALUES_BYTES and route.key is not ApiKey.PRODUCE:
-            why = f"a {_name(*which)} request of {size} bytes: only batches may be more than {MAX_VALUES_BYTES}"
-            raise CloseConnection(why)
+        if size > free_bytes and (denial := self._look_at(connection, served, data)) is not None:
+            return denial
         try:
             correlation_id, client_id, request, end = decode(data, max_values)
         except TooManyValues as error:
@@ -137,6 +144,25 @@ class Dispatcher:
         if began_ns:
             counts.observe_since(began_ns)
         return encoded
+
+    def _look_at(self, connection: Connection, served: _Served, data: memoryview) -> EncodedResponse:
+        """Return the denial of a large request whose client may not send it; it is not decoded. None: it may be.
+
+        Raises CloseConnection for one that is too large for anybody.
+        """
+        size, operation = len(data), served.route.access.on_cluster
+        try:
+            header = frame.decode_request_header(data)[0]
+        except DecodeError as error:
+            raise _undecodable(data, error) from error
+        if size > MAX_VALUES_BYTES:
+            why = f"a {_name(*header[:2])} request of {size} bytes: only batches may be more than {MAX_VALUES_BYTES}"
+            raise CloseConnection(why)
+        context = self._new_context(*header[:3], header.client_id or "", connection, size)
+        if operation is None or context.may(operation, ResourceType.CLUSTER, CLUSTER_NAME):
+            return None
+        denied = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _encode(context, served, _error_response(context, denied, served.counts))
 
     def _respond_otherwise(
         self,
@@ -232,13 +258,23 @@ class Dispatcher:
         if version in route.versions:
             decode = frame.request_decoder(message(route.key, "request"), version)
             encode = _encoder(route.key, version)
-            served = self._served[key, version] = _Served(decode, handle, encode, route, counts, route.decoded_at_once)
+            served = self._served[key, version] = _Served(
+                decode, handle, encode, route, counts, route.decoded_at_once, _free_bytes(route, version)
+            )
             return served
         if route.key is ApiKey.API_VERSIONS:
             # It gets a response all the same, in the oldest version.
-            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts, route.max_values)
+            return _Served(_skip_body, handle, _encoder(route.key, 0), route, counts, 0, MAX_VALUES_BYTES)
         which = f"versions {route.versions[0]} to {route.versions[-1]} are"
         raise CloseConnection(f"{_name(key, version)} is not served, {which} (client id {_client_id(data)!r})")
+
+
+def _free_bytes(route: Route, version: int) -> int:
+    """Return how many bytes of a request are decoded for anybody."""
+    if route.key is ApiKey.PRODUCE:
+        return MAX_FRAME_BYTES
+    is_denied_by_header = route.access.on_cluster is not None and not names_items(route.key, version)
+    return _FREE_BYTES if is_denied_by_header else MAX_VALUES_BYTES
 
 
 def _encoder(key: AnyKey, version: int) -> Encode:

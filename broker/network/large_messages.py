@@ -77,8 +77,11 @@ class LargeMessages:
         if cut is None:
             # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
             response = await _handled(handle(request))
+        # Freed in the thread, too: so many values take tens of milliseconds.
+        kept = [request, response]
+        del request, response
         async with self._responses:
-            return await self._in_thread(partial(encode, response))
+            return await self._in_thread(partial(_encoded_last, encode, kept))
 
     async def handle_decoded(
         self,
@@ -144,6 +147,13 @@ def _join_throttle(whole: Message, part: Message) -> None:
     waits_ms = getattr(part, "throttle_time_ms", 0)
     if waits_ms:
         cast("Any", whole).throttle_time_ms = max(cast("Any", whole).throttle_time_ms, waits_ms)
+
+
+def _encoded_last(encode: Encode, kept: list[Message | None]) -> EncodedResponse:
+    """Encode the last of some messages, and free them all."""
+    encoded = encode(kept[-1])
+    kept.clear()
+    return encoded
 
 
 async def _handled(result: Handled | asyncio.Future[Any]) -> Message | None:

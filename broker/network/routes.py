@@ -23,8 +23,8 @@ from ...protocol.shapes.portions import Weights
 from ...protocol.shapes.table import lists_in
 from ..security.acls import Operation
 from ..services import Services
-from .access import configs, groups, share_groups, topics, transactions
-from .access.access import Access, by_handler, cluster, open_to_all
+from .access import configs, groups, metadata, security, share_groups, topics, transactions
+from .access.access import Access, cluster, open_to_all
 from .large_messages import MAX_VALUES, Cut, Handled
 from .receive_buffer import POOLED_BYTES
 from .request import RequestContext
@@ -209,13 +209,11 @@ ROUTES = (
     # Produce 0-2, Fetch 0-3 and ListOffsets 0 are older than what Kafka 4 serves: clients before 0.11 use them, with
     # message sets instead of record batches.
     Route(ApiKey.PRODUCE, topics.produce, is_cut=True, weights=_BATCHES),
-    Route(
-        ApiKey.FETCH, by_handler("READ on each TOPIC; CLUSTER_ACTION on the cluster for followers"), max_values=_MANY
-    ),
+    Route(ApiKey.FETCH, topics.fetch, max_values=_MANY),
     Route(ApiKey.LIST_OFFSETS, topics.each_topic(Operation.DESCRIBE), is_cut=True),
     Route(
         ApiKey.METADATA,
-        by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for; CREATE to create one"),
+        metadata.metadata,
         is_cut=True,
     ),
     # The same clients use OffsetCommit 0 and 1 and OffsetFetch 0. In a cluster version 0 keeps offsets in ZooKeeper.
@@ -248,7 +246,7 @@ ROUTES = (
     Route(ApiKey.LIST_GROUPS, groups.list_all, "groups.list"),
     Route(ApiKey.SASL_HANDSHAKE, open_to_all("it is how a client says who it is")),
     Route(ApiKey.API_VERSIONS, open_to_all("clients ask for it before they authenticate")),
-    Route(ApiKey.CREATE_TOPICS, topics.create, max_values=_MANY, is_whole=True),
+    Route(ApiKey.CREATE_TOPICS, topics.create, is_whole=True),
     Route(
         ApiKey.DELETE_TOPICS,
         topics.delete,
@@ -271,9 +269,14 @@ ROUTES = (
     Route(ApiKey.ADD_OFFSETS_TO_TXN, transactions.add_offsets, "transactions.add_offsets"),
     Route(ApiKey.END_TXN, transactions.end, "transactions.end"),
     # Without an authorizer these are rejected with SECURITY_DISABLED, as in Kafka. Clients and their tests expect that.
-    Route(ApiKey.DESCRIBE_ACLS, by_handler("DESCRIBE on the cluster")),
-    Route(ApiKey.CREATE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
-    Route(ApiKey.DELETE_ACLS, by_handler("ALTER on the cluster"), max_values=_MANY, is_whole=True),
+    Route(ApiKey.DESCRIBE_ACLS, security.describe_acls),
+    Route(ApiKey.CREATE_ACLS, security.change_acls(security.check_creation), max_values=_MANY, is_whole=True),
+    Route(
+        ApiKey.DELETE_ACLS,
+        security.change_acls(partial(security.check_filter, "DeleteAcls")),
+        max_values=_MANY,
+        is_whole=True,
+    ),
     Route(
         ApiKey.DESCRIBE_CONFIGS,
         configs.configs(Operation.DESCRIBE_CONFIGS),
@@ -309,12 +312,12 @@ ROUTES = (
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-        by_handler("DESCRIBE on each TOPIC, others are left out where all are asked for"),
+        metadata.topic_partitions,
         max_values=_MANY,
     ),
     Route(ApiKey.DESCRIBE_LOG_DIRS, cluster(Operation.DESCRIBE), max_values=_MANY),
     # Answered as by a Kafka without delegation.token.secret.key.
-    Route(ApiKey.CREATE_DELEGATION_TOKEN, by_handler("CREATE_TOKENS on the USER that is to own it, if another")),
+    Route(ApiKey.CREATE_DELEGATION_TOKEN, security.create_token),
     Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(ApiKey.EXPIRE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
     Route(ApiKey.DESCRIBE_DELEGATION_TOKEN, open_to_all("there are no tokens")),
@@ -329,10 +332,10 @@ ROUTES = (
     Route(ApiKey.OFFSET_DELETE, groups.delete_offsets, "groups.delete_offsets", is_cut=True),
     Route(ApiKey.DESCRIBE_CLIENT_QUOTAS, cluster(Operation.DESCRIBE_CONFIGS, text=None)),
     Route(ApiKey.ALTER_CLIENT_QUOTAS, cluster(Operation.ALTER_CONFIGS), is_cut=True),
-    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, configs.users),
+    Route(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, security.describe_credentials),
     Route(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, cluster(Operation.ALTER)),
     Route(ApiKey.UPDATE_FEATURES, cluster(Operation.ALTER)),
-    Route(ApiKey.DESCRIBE_CLUSTER, by_handler("nothing; DESCRIBE on the cluster to see the authorized operations")),
+    Route(ApiKey.DESCRIBE_CLUSTER, metadata.cluster),
     Route(ApiKey.DESCRIBE_PRODUCERS, topics.producers, is_cut=True),
     Route(
         ApiKey.DESCRIBE_TRANSACTIONS,
@@ -366,9 +369,7 @@ OWN_ROUTES: tuple[Route, ...] = (
     ),
     Route(OwnApiKey.ODRADEK_DESCRIBE_QUERIES, transactions.describe_queries, "transactions.queries.describe"),
     Route(OwnApiKey.ODRADEK_LEASE_SEGMENTS, topics.lease),
-    Route(
-        OwnApiKey.ODRADEK_RENEW_LEASE, by_handler("READ on the TOPIC of the lease, of a backup ALTER on the cluster")
-    ),
+    Route(OwnApiKey.ODRADEK_RENEW_LEASE, topics.renew_lease),
     Route(OwnApiKey.ODRADEK_BEGIN_BACKUP, cluster(Operation.ALTER)),
     Route(OwnApiKey.ODRADEK_DESCRIBE_BROKER, cluster(Operation.DESCRIBE)),
 )

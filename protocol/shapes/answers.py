@@ -33,10 +33,20 @@ def rejection(request: Message, version: int, code: int, text: str | None = None
     return response
 
 
+def has_whole(key: AnyKey, version: int) -> bool:
+    """Return whether a response has a field for an error of the whole request."""
+    return has_field(message(key, "response"), SHAPES[key].error, version)
+
+
+def names_items(key: AnyKey, version: int) -> bool:
+    """Return whether the response to a request that is rejected as a whole names its items."""
+    return SHAPES[key].is_in_each or not has_whole(key, version)
+
+
 def whole_rejection(key: AnyKey, version: int, code: int, text: str | None = None) -> Any:
     """Return the response with an error of the whole request. None where the API has no field for it in the version."""
     shape, made = SHAPES[key], message(key, "response")
-    if not shape.error or not has_field(made, shape.error, version):
+    if not has_whole(key, version):
         return None
     response = made()
     setattr(response, shape.error, code)
@@ -48,15 +58,20 @@ def rejected(
     key: int, items: Items, rejected_items: Iterable[Any], version: int, code: int, text: str | None = None
 ) -> list[Any]:
     """Return the results that say an error of items, or of all that is in them."""
-    reject = _rejecter(_owner(key, items, version), items, version)
+    reject = rejecter(key, items, version)
     return [reject(each, code, text) for each in rejected_items]
 
 
 @cache
+def rejecter(key: int, items: Items, version: int) -> Reject:
+    """Return what makes the result of an item that is rejected: from the item, a code and a message."""
+    return _rejecter(_owner(key, items, version), items, version)
+
+
 def _owner(key: int, items: Items, version: int) -> type[Struct]:
     """Return the struct that has the results of a list: a result around them, or the response."""
     response = message(key_of(key), "response")
-    around = next((each for each in lists_in(key, version) if each.inner == items), None)
+    around = next((each for each in lists_in(key, version) if each.inner is items), None)
     return response if around is None else _struct(response, around.results)
 
 
@@ -84,7 +99,6 @@ def _struct(owner: type[Struct], name: str) -> type[Struct]:
     return next(field for field in owner.FIELDS if field.name == name).struct()
 
 
-@cache
 def _rejecter(owner: type[Struct], items: Items, version: int) -> Reject:
     """Return what makes the result of a rejected item; `owner` has the list of results."""
     made = _struct(owner, items.results)
@@ -92,14 +106,25 @@ def _rejecter(owner: type[Struct], items: Items, version: int) -> Reject:
     inner = items.inner if items.inner is not None and not items.error else None
     reject_inner = None if inner is None else _rejecter(made, inner, version)
     named = next(iter(items.names), ("", ""))
+    if named[1] and not named[0] and inner is None:
+        # An index or a name: there are thousands of them.
+        absent = dict(items.absent)
+
+        def reject_value(item: Any, code: int, text: str | None) -> Any:
+            fields = {named[1]: item, **absent}
+            if items.error:
+                fields[items.error] = code
+            if text_field:
+                fields[text_field] = text
+            return made(**fields)
+
+        return reject_value
 
     def reject(item: Any, code: int, text: str | None) -> Any:
         result: Any = made()
         if named[0]:
             for mine, theirs in items.names:
                 setattr(result, theirs, getattr(item, mine))
-        elif named[1]:
-            setattr(result, named[1], item)
         if inner is not None and reject_inner is not None:
             setattr(result, inner.results, [reject_inner(each, code, text) for each in inner.of(item)])
         elif items.error:

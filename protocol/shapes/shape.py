@@ -16,9 +16,9 @@ from ..schema import Struct
 Kind = Literal["topic", "partition", "group", "transactional id", "config", "other"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Items:
-    """A list of a request, and the list of the response that answers it."""
+    """A list of a request, and the list of the response that answers it. It is equal to itself alone."""
 
     # The field of the request; in an inner list of the item around.
     items: str

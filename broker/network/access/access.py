@@ -10,28 +10,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from ....protocol.apis import key_of, message
 from ....protocol.errors import ErrorCode
 from ....protocol.primitives import ZERO_UUID
-from ....protocol.shapes import answers
+from ....protocol.schema import Message
+from ....protocol.shapes.answers import names_items, rejecter, rejection, whole_rejection
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from ...turns import LargeResponse, fill
+from ...turns import LargeResponse, fill, keeper
 from ..large_messages import Handled
 from .caller import Caller, Proceed
 
 # The bits of operations that nobody asked for, or of what has an error.
 NOT_ASKED = -(2**31)
+# A request of more bytes names some thousands of items.
+_LARGE_BYTES = 16 * 1024
+# Items that are asked about without a look at the clock.
+_ITEMS_AT_ONCE = 20
 _CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 Result = Handled | asyncio.Future[Any]
 Check = Callable[[Caller, Any, Proceed], Result]
-Item = TypeVar("Item")
+# Returns the result that denies an item of a request; None where it is allowed.
+Deny = Callable[[Any], Any]
 # Names the resource of an item. None: the handler rejects the item, or everyone may ask for it.
 NameOf = Callable[[Caller, Items, Any], str | None]
 
@@ -44,6 +51,10 @@ class Access:
     needs: str
     # None: everyone may send such requests.
     check: Check | None
+    # The errors of denials, for the documentation. None: what may not be seen is left out.
+    denials: tuple[ErrorCode, ...] = ()
+    # The operation on the cluster without which everything is denied: nobody else's request is read.
+    on_cluster: Operation | None = None
 
 
 def open_to_all(reason: str) -> Access:
@@ -51,21 +62,29 @@ def open_to_all(reason: str) -> Access:
     return Access(f"nothing: {reason}", None)
 
 
-def by_handler(needs: str) -> Access:
-    """Return the access of an API whose handler asks its context."""
-    return Access(needs, lambda caller, request, proceed: proceed(request))
-
-
 def refuse(caller: Caller, request: Any, code: ErrorCode, text: str | None = None) -> Any:
-    """Return the response that denies everything that a request asks for."""
-    response = answers.rejection(request, caller.api_version, int(code), text)
-    # DescribeLogDirs below version 3 has no place for an error: no directories are told.
-    return message(key_of(caller.api_key), "response")() if response is None else response
+    """Return the response that denies everything that a request asks for. One of many items takes turns."""
+    key, version = key_of(caller.api_key), caller.api_version
+    lists = lists_in(key, version)
+    if len(lists) != 1 or not getattr(request, lists[0].items) or not names_items(key, version):
+        response = rejection(request, version, int(code), text)
+        # DescribeLogDirs below version 3 has no place for an error: no directories are told.
+        return message(key, "response")() if response is None else response
+    reject = rejecter(key, lists[0], version)
+    response = by_item(caller, request, lists[0], lambda item: reject(item, int(code), text), lambda _: None)
+    whole = whole_rejection(key, version, int(code), text)
+    response = response if whole is None else amended(response, partial(_tell_whole, whole, lists[0]))
+    if isinstance(response, Message) and caller.frame_bytes > _LARGE_BYTES:
+        # Encoded in a thread.
+        return LargeResponse(response, iter(()))
+    return response
 
 
-def refused(caller: Caller, items: Items, denied: list[Any], code: ErrorCode, text: str | None = None) -> list[Any]:
-    """Return the results that deny items, or all that is in them."""
-    return answers.rejected(caller.api_key, items, denied, caller.api_version, int(code), text)
+def _tell_whole(whole: Any, items: Items, response: Any) -> None:
+    """Say the error of a whole request in a response that says it of the items."""
+    for field in whole.FIELDS:
+        if field.name != items.results:
+            setattr(response, field.name, getattr(whole, field.name))
 
 
 def cluster(operation: Operation, text: str | None = _CLUSTER_DENIED.text) -> Access:
@@ -74,30 +93,68 @@ def cluster(operation: Operation, text: str | None = _CLUSTER_DENIED.text) -> Ac
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         return proceed(request) if caller.may_cluster(operation) else refuse(caller, request, _CLUSTER_DENIED, text)
 
-    return Access(f"{operation.name} on the cluster", check)
+    return Access(f"{operation.name} on the cluster", check, (_CLUSTER_DENIED,), operation)
 
 
-def split(items: list[Item], is_allowed: Callable[[Item], bool]) -> tuple[list[Item], list[Item]]:
-    """Return the items that are allowed, and those that are denied."""
-    allowed: list[Item] = []
-    denied: list[Item] = []
-    for item in items:
-        (allowed if is_allowed(item) else denied).append(item)
-    return allowed, denied
+def by_item(
+    caller: Caller, request: Any, items: Items, deny: Deny, proceed: Proceed, *, needs_handler: bool = False
+) -> Result:
+    """Ask about each item of a list, and take those that are allowed on to the handler. Long lists take turns.
+
+    `deny` returns the result that denies an item; None where it is allowed. The handler has nothing to do where all
+    are denied, unless it tells more than its items (`needs_handler`).
+    """
+    all_items: list[Any] = getattr(request, items.items) or []
+    rest: list[Any] = []
+    results: list[Any] = []
+    if len(all_items) <= _ITEMS_AT_ONCE:
+        # Without a generator and a clock, which would cost a small request two percent.
+        for item in all_items:
+            result = deny(item)
+            if result is None:
+                rest.append(item)
+            else:
+                results.append(result)
+        return answered(caller, request, items, rest, results, proceed, needs_handler)
+    steps = _ask(all_items, deny, rest, results)
+    answer = partial(answered, caller, request, items, rest, results, proceed, needs_handler)
+    return asyncio.ensure_future(_answered_later(steps, answer)) if keeper().take_now(steps) else answer()
 
 
-def answered(caller: Caller, request: Any, items: Items, rest: list[Any], results: list[Any], proceed: Proceed) -> Any:
-    """Return what the handler answers for the rest of the items, and the results of those that are denied."""
+def _ask(all_items: list[Any], deny: Deny, rest: list[Any], results: list[Any]) -> Iterator[None]:
+    for item in all_items:
+        result = deny(item)
+        if result is None:
+            rest.append(item)
+        else:
+            results.append(result)
+        yield
+
+
+async def _answered_later(steps: Iterator[None], answer: Callable[[], Any]) -> Any:
+    await keeper().finish(steps)
+    response = answer()
+    return await cast("asyncio.Future[Any]", response) if isinstance(response, asyncio.Future) else response
+
+
+def answered(
+    caller: Caller,
+    request: Any,
+    items: Items,
+    rest: list[Any],
+    results: list[Any],
+    proceed: Proceed,
+    needs_handler: bool = False,
+) -> Any:
+    """Return what the handler answers for the rest of the items, with the results of those that are denied."""
     if not results:
         return proceed(request)
-    if not rest:
+    if not rest and not needs_handler:
         response = message(key_of(caller.api_key), "response")()
         setattr(response, items.results, results)
         return response
-    return amended(
-        proceed(with_field(request, items.items, rest)),
-        lambda response: getattr(response, items.results).extend(results),
-    )
+    response = proceed(with_field(request, items.items, rest))
+    return amended(response, lambda whole: getattr(whole, items.results).extend(results))
 
 
 def amended(result: Any, amend: Callable[[Any], Iterator[int] | None]) -> Any:
@@ -130,19 +187,22 @@ def amending(access: Access, amend: Callable[[Caller, Any, Any], Iterator[int] |
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         return amended(check_before(caller, request, proceed), lambda response: amend(caller, request, response))
 
-    return Access(access.needs + also, check)
+    return Access(access.needs + also, check, access.denials)
 
 
 def only_seen(items: str, name: str, resource_type: ResourceType, what: str) -> Access:
     """Return the access of a list, in which a client sees what it may describe: the elements have names."""
 
-    def amend(caller: Caller, request: Any, response: Any) -> Iterator[int]:
+    def keep_seen(caller: Caller, response: Any) -> Iterator[int]:
         def may_see(item: Any) -> bool:
             return caller.may(Operation.DESCRIBE, resource_type, getattr(item, name), audited=False)
 
         return keep_allowed(getattr(response, items), may_see)
 
-    return amending(by_handler(f"nothing: only {what} are listed"), amend)
+    def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
+        return amended(proceed(request), partial(keep_seen, caller))
+
+    return Access(f"nothing: only {what} are listed", check)
 
 
 def keep_allowed(items: list[Any], may: Callable[[Any], bool]) -> Iterator[int]:
@@ -169,7 +229,7 @@ def whole(
             return proceed(request)
         return refuse(caller, request, code, text)
 
-    return Access(f"{operation.name} on the {resource_type.name} of the request", check)
+    return Access(f"{operation.name} on the {resource_type.name} of the request", check, (code,))
 
 
 def both(first: Access, second: Access) -> Access:
@@ -180,7 +240,7 @@ def both(first: Access, second: Access) -> Access:
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         return check_first(caller, request, lambda rest: check_second(caller, rest, proceed))
 
-    return Access(f"{first.needs}; {second.needs}", check)
+    return Access(f"{first.needs}; {second.needs}", check, (*first.denials, *second.denials))
 
 
 def named(caller: Caller, items: Items, item: Any) -> str | None:
@@ -208,13 +268,13 @@ def each(
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         items = lists_in(caller.api_key, caller.api_version)[0]
+        reject = rejecter(caller.api_key, items, caller.api_version)
 
-        def is_allowed(item: Any) -> bool:
+        def deny(item: Any) -> Any:
             name = name_of(caller, items, item)
-            return name is None or caller.may(operation, resource_type, name)
+            is_allowed = name is None or caller.may(operation, resource_type, name)
+            return None if is_allowed else reject(item, int(code), text)
 
-        rest, denied = split(getattr(request, items.items) or [], is_allowed)
-        results = refused(caller, items, denied, code, text) if denied else []
-        return answered(caller, request, items, rest, results, proceed)
+        return by_item(caller, request, items, deny, proceed)
 
-    return Access(f"{operation.name} on each {resource_type.name}", check)
+    return Access(f"{operation.name} on each {resource_type.name}", check, (code,))

@@ -1,15 +1,15 @@
-"""Access to config resources and users: topics, groups, and all others as parts of the cluster."""
+"""Access to config resources: topics, groups, and all others as parts of the cluster."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
+from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.table import lists_in
 from ...security.acls import CLUSTER_NAME, Operation, ResourceType
 from ...topics.config_resources import ResourceType as ConfigResourceType
-from .access import Access, Result, answered, refuse, refused
+from .access import Access, Result, by_item
 from .caller import Caller, Proceed
 
 # The resource to which the rights on a config resource belong, and the error of a denial.
@@ -25,26 +25,17 @@ def configs(operation: Operation) -> Access:
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         items = lists_in(caller.api_key, caller.api_version)[0]
-        rest: list[Any] = []
-        results: list[Any] = []
-        for item in getattr(request, items.items):
+        reject = rejecter(caller.api_key, items, caller.api_version)
+
+        def deny(item: Any) -> Any:
             resource_type, code = _RESOURCES.get(item.resource_type, _CLUSTER)
             name = CLUSTER_NAME if resource_type is ResourceType.CLUSTER else item.resource_name
-            if caller.may(operation, resource_type, name):
-                rest.append(item)
-            else:
-                results += refused(caller, items, [item], code, code.text)
-        return answered(caller, request, items, rest, results, proceed)
+            return None if caller.may(operation, resource_type, name) else reject(item, int(code), code.text)
 
-    return Access(f"{operation.name} on each TOPIC and GROUP, and on the cluster for brokers", check)
+        return by_item(caller, request, items, deny, proceed)
 
-
-@partial(Access, "DESCRIBE on the cluster")
-def users(caller: Caller, request: Any, proceed: Proceed) -> Result:
-    """Access to DescribeUserScramCredentials. A denial has a result for each user, without the name, as in Kafka."""
-    if caller.may_cluster(Operation.DESCRIBE):
-        return proceed(request)
-    response = refuse(caller, request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    for result in response.results:
-        result.user = ""
-    return response
+    return Access(
+        f"{operation.name} on each TOPIC and GROUP, and on the cluster for brokers",
+        check,
+        (*(code for _, code in _RESOURCES.values()), _CLUSTER[1]),
+    )

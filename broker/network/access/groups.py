@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
+from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
 from ....protocol.shapes.table import lists_in
@@ -17,14 +19,12 @@ from .access import (
     Result,
     amended,
     amending,
-    answered,
     both,
+    by_item,
     each,
     keep_allowed,
     named,
     refuse,
-    refused,
-    split,
     whole,
 )
 from .caller import Caller, Proceed
@@ -38,7 +38,7 @@ _GROUP = ResourceType.GROUP
 # Access to what a member of a group does.
 member = whole(Operation.READ, _GROUP, "group_id", _DENIED)
 # Access to what a member of a share group fetches and acknowledges. Its handler asks about the topics.
-share_member = Access(f"{member.needs}; READ on each TOPIC", member.check)
+share_member = Access(f"{member.needs}; READ on each TOPIC", member.check, (_DENIED, _TOPIC_DENIED))
 # Access to OffsetCommit.
 commit = both(member, each_topic(Operation.READ))
 # Access to OffsetDelete.
@@ -64,7 +64,7 @@ def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
         group.authorized_operations = caller.operations(_GROUP, group.group_id)
 
 
-@partial(Access, "DESCRIBE on each TOPIC that it subscribes by name")
+@partial(Access, "DESCRIBE on each TOPIC that it subscribes by name", denials=(_TOPIC_DENIED,))
 def _subscriber(caller: Caller, request: Any, proceed: Proceed) -> Result:
     for topic in request.subscribed_topic_names or ():
         if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic):
@@ -83,7 +83,10 @@ def _hide(caller: Caller, request: Any, response: Any) -> Iterator[int]:
 
 
 # Access to ConsumerGroupDescribe and ShareGroupDescribe. A group with a topic that is denied is denied as a whole.
-describe_members = amending(each_group(Operation.DESCRIBE), _hide, "; DESCRIBE on each TOPIC of its members")
+describe_members = replace(
+    amending(each_group(Operation.DESCRIBE), _hide, "; DESCRIBE on each TOPIC of its members"),
+    denials=(_DENIED, _TOPIC_DENIED),
+)
 
 
 def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
@@ -118,7 +121,11 @@ def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
 
 
-@partial(Access, "DESCRIBE on the GROUP; DESCRIBE on each TOPIC, others are left out where all are asked for")
+@partial(
+    Access,
+    "DESCRIBE on the GROUP; DESCRIBE on each TOPIC, others are left out where all are asked for",
+    denials=(_DENIED, _TOPIC_DENIED),
+)
 def fetch_offsets(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to OffsetFetch: each group, then its topics."""
     items = lists_in(caller.api_key, caller.api_version)[0]
@@ -126,54 +133,60 @@ def fetch_offsets(caller: Caller, request: Any, proceed: Proceed) -> Result:
         return _fetch_of_groups(caller, items, request, proceed)
     if not caller.may(Operation.DESCRIBE, _GROUP, request.group_id):
         return refuse(caller, request, _DENIED)
-    allowed, denied = _split(caller, items, request)
-    results = refused(caller, items, denied, _TOPIC_DENIED)
-
-    def amend(response: Any) -> None:
-        _leave_out(caller, items, response, request.topics is None)
-        response.topics.extend(results)
-
-    return amended(proceed(allowed), amend)
+    asked = _Asked(caller, items, request)
+    return amended(proceed(asked.allowed), asked.amend)
 
 
 def _fetch_of_groups(caller: Caller, items: Items, request: Any, proceed: Proceed) -> Result:
     """Check a request for several groups."""
-    inner = items.inner
-    assert inner is not None
-    named_groups, denied = split(request.groups, lambda group: caller.may(Operation.DESCRIBE, _GROUP, group.group_id))
-    asked = {group.group_id: _split(caller, inner, group) for group in named_groups}
-    results = refused(caller, items, denied, _DENIED)
-    rest = [group for group, _ in asked.values()]
+    assert items.inner is not None
+    reject = rejecter(caller.api_key, items, caller.api_version)
+    asked = {each.group_id: _Asked(caller, items.inner, each) for each in request.groups}
+
+    def deny(group: Any) -> Any:
+        may = caller.may(Operation.DESCRIBE, _GROUP, group.group_id)
+        return None if may else reject(group, int(_DENIED), None)
 
     def amend(response: Any) -> None:
         for group in response.groups:
-            allowed, hidden = asked[group.group_id]
-            _leave_out(caller, inner, group, allowed.topics is None)
             if not group.error_code:
-                group.topics.extend(refused(caller, inner, hidden, _TOPIC_DENIED))
+                asked[group.group_id].amend(group)
 
-    allowed = with_field(request, "groups", rest)
-    return answered(caller, allowed, items, rest, results, lambda asked: amended(proceed(asked), amend))
+    def proceed_with_topics(allowed: Any) -> Result:
+        groups = [asked[each.group_id].allowed for each in allowed.groups]
+        return amended(proceed(with_field(allowed, "groups", groups)), amend)
 
-
-def _split(caller: Caller, items: Items, struct: Any) -> tuple[Any, list[Any]]:
-    """Return a request or its group with the topics that are allowed, and the others."""
-    if struct.topics is None:
-        return struct, []
-
-    def is_allowed(topic: Any) -> bool:
-        name = named(caller, items, topic)
-        return name is None or caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
-
-    allowed, denied = split(struct.topics, is_allowed)
-    return with_field(struct, "topics", allowed), denied
+    return by_item(caller, request, items, deny, proceed_with_topics)
 
 
-def _leave_out(caller: Caller, items: Items, struct: Any, are_all: bool) -> None:
-    """Leave topics out of a group's offsets where the client has asked for all, and may not see them."""
-    if are_all:
-        for _ in keep_allowed(struct.topics, lambda topic: _may_see(caller, items, topic)):
-            pass
+class _Asked:
+    """The topics whose offsets a request asks for, or one of its groups."""
+
+    def __init__(self, caller: Caller, items: Items, struct: Any) -> None:
+        self._caller = caller
+        self._items = items
+        self._struct = struct
+        self._denied: list[Any] = []
+
+    @cached_property
+    def allowed(self) -> Any:
+        """Return the request or group with the topics that are allowed."""
+        if self._struct.topics is None:
+            return self._struct
+        allowed: list[Any] = []
+        for topic in self._struct.topics:
+            name = named(self._caller, self._items, topic)
+            may = name is None or self._caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            (allowed if may else self._denied).append(topic)
+        return with_field(self._struct, "topics", allowed)
+
+    def amend(self, result: Any) -> None:
+        """Add errors for the topics that are denied. Of all topics, leave out those that the client may not see."""
+        caller, items = self._caller, self._items
+        if self._struct.topics is None:
+            result.topics[:] = [each for each in result.topics if _may_see(caller, items, each)]
+        reject = rejecter(caller.api_key, items, caller.api_version)
+        result.topics.extend(reject(each, int(_TOPIC_DENIED), None) for each in self._denied)
 
 
 def _may_see(caller: Caller, items: Items, topic: Any) -> bool:
@@ -181,24 +194,26 @@ def _may_see(caller: Caller, items: Items, topic: Any) -> bool:
     return name is not None and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
 
 
-@partial(Access, "DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups")
+@partial(
+    Access,
+    "DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups",
+    denials=(_DENIED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+)
 def coordinators(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to FindCoordinator: DESCRIBE on the group or transactional id, CLUSTER_ACTION for shares."""
     lists = lists_in(caller.api_key, caller.api_version)
     if not lists:
         code = _coordinator_error(caller, request.key_type, request.key)
         return proceed(request) if code is None else refuse(caller, request, code, code.text)
-    rest: list[str] = []
-    results: list[Any] = []
-    for key in request.coordinator_keys:
+    reject = rejecter(caller.api_key, lists[0], caller.api_version)
+
+    def deny(key: str) -> Any:
         code = _coordinator_error(caller, request.key_type, key)
-        if code is None:
-            rest.append(key)
-        else:
-            # Kafka says in words only that share groups are for brokers.
-            text = code.text if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
-            results += refused(caller, lists[0], [key], code, text)
-    return answered(caller, request, lists[0], rest, results, proceed)
+        # Kafka says in words only that share groups are for brokers.
+        text = code.text if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
+        return None if code is None else reject(key, int(code), text)
+
+    return by_item(caller, request, lists[0], deny, proceed)
 
 
 def _coordinator_error(caller: Caller, key_type: int, key: str) -> ErrorCode | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.primitives import ZERO_UUID
+from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
-from .access import Access, Result, amended, amending, both, keep_allowed, refused, split, whole
+from .access import Access, Result, amended, amending, both, keep_allowed, whole
 from .caller import Caller, Proceed
 from .groups import each_group
 
@@ -36,7 +38,10 @@ def _hide_offsets(caller: Caller, request: Any, response: Any) -> Iterator[int]:
 
 
 # Access to DescribeShareGroupOffsets. Where all topics are asked for, others are left out.
-describe_offsets = amending(each_group(Operation.DESCRIBE), _hide_offsets, "; DESCRIBE on each TOPIC")
+describe_offsets = replace(
+    amending(each_group(Operation.DESCRIBE), _hide_offsets, "; DESCRIBE on each TOPIC"),
+    denials=(_DENIED, _TOPIC_DENIED),
+)
 
 
 def _deny_offsets(topic: Any) -> None:
@@ -52,8 +57,14 @@ def change_offsets(operation: Operation) -> Access:
 
     def check(caller: Caller, request: Any, proceed: Proceed) -> Result:
         (items,) = lists_in(caller.api_key, caller.api_version)
-        rest, denied = split(request.topics, lambda topic: caller.may(Operation.READ, _TOPIC, topic.topic_name))
-        results = refused(caller, items, denied, _TOPIC_DENIED, _TOPIC_DENIED.text)
+        reject = rejecter(caller.api_key, items, caller.api_version)
+        rest: list[Any] = []
+        results: list[Any] = []
+        for topic in request.topics:
+            if caller.may(Operation.READ, _TOPIC, topic.topic_name):
+                rest.append(topic)
+            else:
+                results.append(reject(topic, int(_TOPIC_DENIED), _TOPIC_DENIED.text))
 
         def amend(response: Any) -> None:
             # An error of the group hides what is said of its topics.
@@ -62,4 +73,4 @@ def change_offsets(operation: Operation) -> Access:
 
         return amended(proceed(with_field(request, "topics", rest)), amend)
 
-    return both(group, Access("READ on each TOPIC", check))
+    return both(group, Access("READ on each TOPIC", check, (_TOPIC_DENIED,)))

@@ -14,13 +14,14 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....protocol.primitives import ZERO_UUID
+from ....protocol.shapes.answers import rejecter
 from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.shape import Items
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import check_name
 from ..connection import CloseConnection
-from .access import Access, Result, amended, answered, each, refuse, refused, split
+from .access import Access, Result, amended, answered, by_item, each, refuse
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -39,7 +40,11 @@ def each_topic(operation: Operation) -> Access:
 # -- Produce
 
 
-@partial(Access, "WRITE on each TOPIC; WRITE on the TRANSACTIONAL_ID for transactional batches")
+@partial(
+    Access,
+    "WRITE on each TOPIC; WRITE on the TRANSACTIONAL_ID for transactional batches",
+    denials=(_DENIED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+)
 def produce(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to Produce. Transactional batches need a transactional id, too."""
     # Without a transactional id a partition rejects transactional batches itself.
@@ -61,7 +66,8 @@ def produce(caller: Caller, request: Any, proceed: Proceed) -> Result:
         proceed(with_field(request, "topic_data", rest))
         raise CloseConnection("acks=0 without WRITE on a topic")
     (items,) = lists_in(caller.api_key, caller.api_version)
-    results = refused(caller, items, list(compress(request.topic_data, map(not_, are_allowed))), _DENIED)
+    reject = rejecter(caller.api_key, items, caller.api_version)
+    results = [reject(data, int(_DENIED), None) for data in compress(request.topic_data, map(not_, are_allowed))]
     return answered(caller, request, items, rest, results, proceed)
 
 
@@ -89,24 +95,35 @@ def _may_write_by_id(caller: Caller, data: Any) -> bool:
 # -- Creation and deletion
 
 
-@partial(Access, "CREATE on the cluster, or on each TOPIC; DESCRIBE_CONFIGS on a TOPIC to see its configs")
+@partial(
+    Access,
+    "CREATE on the cluster, or on each TOPIC; DESCRIBE_CONFIGS on a TOPIC to see its configs",
+    denials=(_DENIED,),
+)
 def create(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to CreateTopics: the cluster, or each topic."""
     may_all = caller.may_cluster(Operation.CREATE, audited=False)
-    times = Counter(topic.name for topic in request.topics)
+    times: Counter[str] = Counter()
 
-    def is_allowed(topic: Any) -> bool:
+    (items,) = lists_in(caller.api_key, caller.api_version)
+    reject = rejecter(caller.api_key, items, caller.api_version)
+
+    def count(topic: Any) -> None:
+        times[topic.name] += 1
+
+    def deny(topic: Any) -> Any:
         # The handler rejects a name that comes twice.
-        return may_all or times[topic.name] > 1 or caller.may(Operation.CREATE, _TOPIC, topic.name)
+        is_allowed = may_all or times[topic.name] > 1 or caller.may(Operation.CREATE, _TOPIC, topic.name)
+        return None if is_allowed else reject(topic, int(_DENIED), "Authorization failed.")
 
     def amend(response: Any) -> None:
         for result in response.topics:
             _hide_configs(caller, result)
 
-    (items,) = lists_in(caller.api_key, caller.api_version)
-    rest, denied = split(request.topics, is_allowed)
-    results = refused(caller, items, denied, _DENIED, "Authorization failed.")
-    return answered(caller, request, items, rest, results, lambda allowed: amended(proceed(allowed), amend))
+    def ask(counted: Any) -> Result:
+        return by_item(caller, counted, items, deny, lambda allowed: amended(proceed(allowed), amend))
+
+    return by_item(caller, request, items, count, ask)
 
 
 def _hide_configs(caller: Caller, result: Any) -> None:
@@ -118,24 +135,24 @@ def _hide_configs(caller: Caller, result: Any) -> None:
     result.configs = []
 
 
-@partial(Access, "DELETE on the cluster, or on each TOPIC, by its name with DESCRIBE")
+@partial(Access, "DELETE on the cluster, or on each TOPIC, by its name with DESCRIBE", denials=(_DENIED,))
 def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
     if caller.may_cluster(Operation.DELETE, audited=False):
         return proceed(request)
     (items,) = lists_in(caller.api_key, caller.api_version)
-    rest: list[Any] = []
-    results: list[Any] = []
-    for item in getattr(request, items.items):
+    reject = rejecter(caller.api_key, items, caller.api_version)
+
+    def deny(item: Any) -> Any:
         name, topic_id = (item.name, item.topic_id) if items.items == "topics" else (item, ZERO_UUID)
         shown = _shown_if_denied(caller, name, topic_id)
         if shown is None:
-            rest.append(item)
-            continue
-        (result,) = refused(caller, items, [item], _DENIED, _DENIED.text)
+            return None
+        result = reject(item, int(_DENIED), _DENIED.text)
         result.name = shown[0]
-        results.append(result)
-    return answered(caller, request, items, rest, results, proceed)
+        return result
+
+    return by_item(caller, request, items, deny, proceed)
 
 
 def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple[str | None] | None:
@@ -160,7 +177,7 @@ def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple
 _each_described = each_topic(Operation.DESCRIBE)
 
 
-@partial(Access, f"CLUSTER_ACTION on the cluster, or {_each_described.needs}")
+@partial(Access, f"CLUSTER_ACTION on the cluster, or {_each_described.needs}", denials=(_DENIED,))
 def leader_epochs(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to OffsetForLeaderEpoch: a broker's, or DESCRIBE on each topic."""
     if caller.may_cluster(Operation.CLUSTER_ACTION, audited=False):
@@ -181,7 +198,7 @@ def _named_well(caller: Caller, items: Items, item: Any) -> str | None:
 producers = each(Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
 
 
-@partial(Access, "READ on the TOPIC")
+@partial(Access, "READ on the TOPIC", denials=(_DENIED,))
 def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Future[Any]:
     """Access to a lease of segments: what a Fetch needs."""
     topic = caller.services.topics.by_id(request.topic_id)
@@ -189,3 +206,33 @@ def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Fu
     if name is not None and not caller.may(Operation.READ, _TOPIC, name):
         return refuse(caller, request, _DENIED, _DENIED.text)
     return proceed(request)
+
+
+@partial(
+    Access,
+    "READ on the TOPIC of the lease, of a backup ALTER on the cluster",
+    denials=(_DENIED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+)
+def renew_lease(caller: Caller, request: Any, proceed: Proceed) -> Result:
+    """Access to a lease that is renewed. A reader that may not read the topic any more loses it; so does a backup."""
+    if request.is_end:
+        return proceed(request)
+    leases = caller.services.segment_leases
+    topic = leases.topic_of(request.lease_id)
+    if topic is None:
+        may, code = caller.may_cluster(Operation.ALTER), ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        may, code = caller.may(Operation.READ, _TOPIC, topic), _DENIED
+    if may:
+        return proceed(request)
+    leases.end(request.lease_id)
+    return refuse(caller, request, code)
+
+
+# Access to Fetch. Its handler asks about each partition: of a session, whose partitions no request names, and in the
+# walk that reads them, because a question at the door would cost each small Fetch a percent.
+fetch = Access(
+    "READ on each TOPIC; CLUSTER_ACTION on the cluster for followers",
+    lambda caller, request, proceed: proceed(request),
+    (_DENIED,),
+)

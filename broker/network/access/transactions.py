@@ -21,7 +21,11 @@ _ID = ResourceType.TRANSACTIONAL_ID
 _FIRST_AMONG_BROKERS = 4
 
 
-@partial(Access, "WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE")
+@partial(
+    Access,
+    "WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE on the cluster",
+    denials=(_DENIED, _CLUSTER_DENIED),
+)
 def initialize(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to InitProducerId: a transactional id, or for an idempotent producer any topic to write to."""
     if request.transactional_id is not None:
@@ -45,7 +49,11 @@ add_offsets = both(end, _group)
 commit_offsets = both(end, both(_group, each_topic(Operation.READ)))
 
 
-@partial(Access, "WRITE on the TRANSACTIONAL_ID; WRITE on each TOPIC; among brokers CLUSTER_ACTION")
+@partial(
+    Access,
+    "WRITE on the TRANSACTIONAL_ID; WRITE on each TOPIC; among brokers CLUSTER_ACTION on the cluster",
+    denials=(_DENIED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _CLUSTER_DENIED),
+)
 def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to AddPartitionsToTxn. One topic that is denied keeps all others out of the transaction."""
     if caller.api_version >= _FIRST_AMONG_BROKERS:
@@ -66,7 +74,7 @@ def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=none_added(addition, errors).topic_results)
 
 
-@partial(Access, "ALTER or CLUSTER_ACTION on the cluster")
+@partial(Access, "ALTER or CLUSTER_ACTION on the cluster", denials=(_CLUSTER_DENIED,))
 def write_markers(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to WriteTxnMarkers: an administrator's, or a broker's."""
     if caller.may_cluster(Operation.ALTER, audited=False) or caller.may_cluster(Operation.CLUSTER_ACTION):
@@ -97,7 +105,7 @@ list_all = only_seen("transaction_states", "transactional_id", _ID, "TRANSACTION
 join_query = whole(Operation.WRITE, _ID, "query_id", _DENIED)
 
 
-@partial(Access, "WRITE on each participant's TRANSACTIONAL_ID")
+@partial(Access, "WRITE on each participant's TRANSACTIONAL_ID", denials=(_DENIED,))
 def _participants(caller: Caller, request: Any, proceed: Proceed) -> Result:
     if all(caller.may(Operation.WRITE, _ID, each.transactional_id) for each in request.participants):
         return proceed(request)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.configs.endpoint import SecurityProtocol
 from odradek.broker.handlers import delegation_tokens as handlers
+from odradek.broker.network.access import security
 from odradek.broker.security.principals import ANONYMOUS, Principal, user
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -32,8 +33,11 @@ class Context:
 
 
 def create(context: Context, **fields: Any) -> Any:
-    request = CreateDelegationTokenRequest(**fields)
-    made: Any = handlers.create_delegation_token(None, context, request)  # type: ignore[arg-type]
+    request, none = CreateDelegationTokenRequest(**fields), cast(Any, None)
+    asked: Any = context
+    check = security.create_token.check
+    assert check is not None
+    made: Any = check(asked, request, lambda allowed: handlers.create_delegation_token(none, asked, allowed))
     owner, requester = f"{made.principal_type}:{made.principal_name}", made.token_requester_principal_name
     assert made.issue_timestamp_ms == made.expiry_timestamp_ms == made.max_timestamp_ms
     return made.error_code, made.expiry_timestamp_ms, owner, requester
