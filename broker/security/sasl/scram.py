@@ -118,11 +118,13 @@ def scram(
     match = _FIRST.fullmatch(_text(first))
     if match is None:
         raise Failed("the client's first SCRAM message cannot be read")
-    asked, bare, name, client_nonce, _ = match.groups()
+    asked, bare, name, client_nonce, extensions = match.groups()
     user = name.replace("=2C", ",").replace("=3D", "=")
     if asked is not None and asked != name:
         raise Failed(f"user {shown(user)} asks to be another")
-    found = find(user)
+    # The name is then the id of a delegation token, and no user's. There are no tokens.
+    is_token = "tokenauth=true" in extensions.lower().split(",")
+    found = None if is_token else find(user)
     credential = found or strangers.credential(mechanism, user)
     if credential.iterations < MIN_ITERATIONS:
         raise Failed(f"user {shown(user)}: fewer than {MIN_ITERATIONS} iterations are stored")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 
 import pytest
@@ -71,6 +72,15 @@ def test_a_first_message_of_another_form_is_refused(first: bytes) -> None:
 def test_a_first_message_may_have_extensions_and_the_users_own_id() -> None:
     first = b"n,a=alice,m=x,n=alice,r=nonce,tokenauth=true,f=x"
     assert next(scram(first, "SCRAM-SHA-256", lambda name: None, STRANGER, "mine")).startswith(b"r=noncemine,s=")
+
+
+@pytest.mark.parametrize("extension", [b"tokenauth=true", b"f=x,tokenauth=TRUE"])
+def test_the_name_of_who_logs_in_by_a_token_is_no_users(extension: bytes) -> None:
+    """Kafka looks such a name up among its delegation tokens. Here are none."""
+    first, asked = b"n,,n=alice,r=nonce,", list[str]()
+    said = next(scram(first + extension, "SCRAM-SHA-256", asked.append, STRANGER, "mine"))  # type: ignore[arg-type]
+    assert asked == []
+    assert base64.b64encode(STRANGER.credential("SCRAM-SHA-256", "alice").salt) in said
 
 
 @pytest.mark.parametrize(
