@@ -49,6 +49,8 @@ RECORD_LIMIT = 1
 PARTITIONS_AT_ONCE = 50
 # Look-ups of one request that wait for threads at the same time. Each is a task of the event loop.
 COLD_AT_ONCE = 256
+# So many partitions and actors that are gone, and still watched by a session, are not worth a look at everything.
+MIN_GONE = 100
 _NO_RECORDS = b""
 # These errors do not end the wait: the partition may appear, and the client asks for new metadata anyway.
 _PATIENT = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
@@ -168,6 +170,11 @@ class _ShareFetch:
         steps = self._fill(response, results, has_news=not is_final and not request.is_renew_ack)
         return fill(response, steps, len(self._places))
 
+    @property
+    def _most_watched(self) -> int:
+        """How much a session may watch: a partition and its actor each, and what has gone since it looked at all."""
+        return 4 * len(self._places) + MIN_GONE
+
     # -- When to respond ---------------------------------------------------------------------------------
 
     async def _fetch(self) -> None:
@@ -201,7 +208,7 @@ class _ShareFetch:
         """Want a look at what has changed since the session's last request; at all where that is not known."""
         seen, self._session.seen = self._session.seen, None
         self._seen_wakes = self._services.purgatory.wakes
-        if seen is not None and seen.versions == versions:
+        if seen is not None and seen.versions == versions and len(seen.watched) <= self._most_watched:
             self._seen_wakes, self._watched, self._wanted = seen.wakes, seen.watched, seen.unsettled
             self._note_changes()
 
@@ -311,6 +318,9 @@ class _ShareFetch:
             if look is not None:
                 self._looks[place] = look
                 got_bytes += look.batches.size
+            elif actor.partition.end_for(self._settings.isolation_level) > machine.next_fetch_offset():
+                # It has records, but its batch did not fit beside those of others: nothing will wake it.
+                self._wanted[place] = None
             yield
 
     def _read_one(

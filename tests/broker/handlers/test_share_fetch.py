@@ -134,6 +134,14 @@ async def test_the_partitions_take_turns_in_being_first(world: ShareWorld) -> No
     assert {bool(acquired(first, 0)), bool(acquired(second, 0))} == {True, False}
 
 
+async def test_a_batch_that_did_not_fit_comes_with_the_next_fetch(world: ShareWorld) -> None:
+    for partition in (0, 1):
+        await world.raw.produce("t", batch_of(b"x" * 5000), partition)
+    ann = await world.member("ann", 0, 1)
+    responses = [await ann.fetch(max_bytes=6000) for _ in range(2)]
+    assert {partition for each in responses for partition in (0, 1) if acquired(each, partition)} == {0, 1}
+
+
 # -- When it gets them
 
 
@@ -181,6 +189,19 @@ async def test_waiting_fetches_look_at_what_was_woken_alone(
             assert index in {place[1] for place in looked}
         got = [acquired(each, index) for each in await asyncio.gather(*late) for index in (11, 12)]
         assert sorted(got) == [[], [], [(0, 0, 1)], [(0, 0, 1)]]
+
+
+async def test_a_session_forgets_what_is_gone(world: ShareWorld) -> None:
+    ann, shares = await world.member("ann", 0), world.broker.services.share_leader
+    place = (world.topic_id, 0)
+    session = shares.sessions.go_on(GROUP, "ann", 1)
+    ann.epoch += 1
+    for _ in range(2 * share_fetch.MIN_GONE):
+        shares.partitions.drop(shares.partitions.open(GROUP, place, shares.partitions.partition(place)))
+        await ann.fetch()
+        await world.loaded()
+    assert session.seen is not None
+    assert len(session.seen.watched) <= 4 + share_fetch.MIN_GONE + 1
 
 
 async def test_a_fetch_whose_session_ends_elsewhere_is_answered_and_opens_nothing_again(world: ShareWorld) -> None:
