@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
@@ -88,6 +89,21 @@ async def test_a_cancelled_wait_leaves_the_thread_to_the_next(threads: DiskThrea
     following = threads.run(Work.CHECKPOINT, HERE, lambda: 1)
     gate.set()
     assert await following == 1
+
+
+async def test_a_thread_that_waits_keeps_nothing_of_its_last_work(threads: DiskThreads) -> None:
+    """That may be a view, whose deleted files stay as long, a large request or a token."""
+
+    class View:
+        """What some work needs."""
+
+    view = View()
+    kept = ref(view)
+    assert await threads.run(Work.LOOK_UP, HERE, lambda view=view: str(view))
+    del view
+    async with asyncio.timeout(10):
+        while kept() is not None:
+            await asyncio.sleep(0.01)
 
 
 async def test_closed_threads_end(threads: DiskThreads) -> None:
