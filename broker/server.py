@@ -264,7 +264,7 @@ class Broker:
             responses,
             self._security_workers,
             services.security.credential,
-            Strangers(services.security.stranger_secret, services.security.passwords),
+            Strangers(services.security.stranger_secret, services.security.passwords, self.clock.monotonic_ms),
             ConnectionRates(self.config, services.quotas, self.clock),
         )
         http = _http_endpoint(services, acceptor) if self.config.http_listener else None

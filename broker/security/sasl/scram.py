@@ -57,10 +57,16 @@ class Strangers:
     The secret is that of all brokers of a cluster, and stays after a restart: a salt that changes would tell.
     """
 
-    def __init__(self, secret: bytes, passwords: Mapping[str, Mapping[str, Credential]]) -> None:
-        """`passwords` are those that there are, by user and mechanism."""
+    def __init__(
+        self, secret: bytes, passwords: Mapping[str, Mapping[str, Credential]], now_ms: Callable[[], int] = int
+    ) -> None:
+        """`passwords` are those that there are, by user and mechanism. `now_ms` says when they are looked at again."""
         self._secret = secret
         self._passwords = passwords
+        self._now_ms = now_ms
+        # By mechanism, and when they were found.
+        self._forms: dict[str, set[_Form]] = {}
+        self._found_ms = -_FORMS_MS
 
     def credential(self, mechanism: str, user: str) -> Credential:
         """Return what is kept of no password."""
@@ -73,8 +79,10 @@ class Strangers:
 
     def _form(self, mechanism: str, user: str) -> _Form:
         """Return the form of one of the real credentials. It changes with the forms alone, not with each password."""
-        kept = islice(self._passwords.values(), _MOST_FORMS_OF)
-        forms = {_form_of(each[mechanism]) for each in kept if mechanism in each} or {_OUR_FORM}
+        now_ms = self._now_ms()
+        if now_ms - self._found_ms >= _FORMS_MS:
+            self._forms, self._found_ms = _forms_of(self._passwords), now_ms
+        forms = self._forms.get(mechanism) or {_OUR_FORM}
         return max(forms, key=lambda form: self._bytes(f"{mechanism}:{user}:{form}", 8))
 
     def _bytes(self, what: str, size: int) -> bytes:
@@ -98,8 +106,18 @@ class _Form(NamedTuple):
 # What `odradek users set` makes.
 _OUR_FORM = _Form(24, False, MIN_ITERATIONS)
 _SALT_LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
-# Users whose forms are looked at: few forms are common, and a login holds the loop meanwhile.
+# Users whose forms are looked at, and how often: few forms are common, and a login holds the loop meanwhile.
 _MOST_FORMS_OF = 1_000
+_FORMS_MS = 10_000
+
+
+def _forms_of(passwords: Mapping[str, Mapping[str, Credential]]) -> dict[str, set[_Form]]:
+    """Return the forms of credentials by their mechanism."""
+    found: dict[str, set[_Form]] = {}
+    for each in islice(passwords.values(), _MOST_FORMS_OF):
+        for mechanism, credential in each.items():
+            found.setdefault(mechanism, set()).add(_form_of(credential))
+    return found
 
 
 def _form_of(credential: Credential) -> _Form:
@@ -125,7 +143,10 @@ def scram(
     # The name is then the id of a delegation token, and no user's. There are no tokens.
     is_token = "tokenauth=true" in extensions.lower().split(",")
     found = None if is_token else find(user)
-    credential = found or strangers.credential(mechanism, user)
+    # It is made for everybody, so that the time that it takes tells nothing. Neither does the salt of a token's id,
+    # which is another than that of a user of this name.
+    stranger = strangers.credential(mechanism, f"\0token:{user}" if is_token else user)
+    credential = found or stranger
     if credential.iterations < MIN_ITERATIONS:
         raise Failed(f"user {shown(user)}: fewer than {MIN_ITERATIONS} iterations are stored")
     both = client_nonce + (nonce or secrets.token_urlsafe(_NONCE_BYTES))
