@@ -45,13 +45,14 @@ class Limits:
 class BodyMemory:
     """The bytes of the bodies that all connections hold, fair by address.
 
-    Where there is no room, the address that holds the most gives way, or a client that sends nothing.
+    Where there is no room, the address that holds the most gives way, or a client that sends nothing. A body that is
+    whole has its room until its request is answered.
     """
 
     def __init__(self) -> None:
         self.used_bytes = 0
-        # By connection: its bytes, and when the last of them came.
-        self._held: dict[Connection, tuple[int, float]] = {}
+        # By connection: its bytes, and when the last of them came; None of all.
+        self._held: dict[Connection, tuple[int, float | None]] = {}
 
     def take(self, connection: Connection, size: int, limit_bytes: int) -> bool:
         """Count more bytes for a connection. False: there is no room for them."""
@@ -63,6 +64,11 @@ class BodyMemory:
         self.used_bytes += size
         self._held[connection] = self.of(connection) + size, _now_s()
         return True
+
+    def note_whole(self, connection: Connection) -> None:
+        """Note that all of a connection's body has come. It does not give way: what it asks for may be under way."""
+        if connection in self._held:
+            self._held[connection] = self.of(connection), None
 
     def of(self, connection: Connection) -> int:
         """Return the bytes that a connection holds."""
@@ -76,7 +82,7 @@ class BodyMemory:
         sums: Counter[str] = Counter()
         for each, (held, _) in self._held.items():
             sums[each.address] += held
-        others = {each: last_s for each, (_, last_s) in self._held.items() if each is not asker}
+        others = {each: last_s for each, (_, last_s) in self._held.items() if each is not asker and last_s is not None}
         if not others:
             return None
         quietest = min(others, key=others.__getitem__)
@@ -200,6 +206,7 @@ class Connection:
             body += part
             # As many chunks as a client likes can be there without a wait.
             await asyncio.sleep(0)
+        self._memory.note_whole(self)
         return bytes(body)
 
     async def _send(self, response: Response, *, without_body: bool) -> None:

@@ -127,7 +127,13 @@ class LargeMessages:
         return response
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        return await self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, work)
+        """Run work in a thread. Where its client goes away, its place stays taken until the thread is done."""
+        done = self._threads.run(Work.LARGE_MESSAGE, _NO_DIRECTORY, work)
+        try:
+            return await asyncio.shield(done)
+        finally:
+            if not done.done():
+                await asyncio.wait([done])
 
 
 class _Size:

@@ -124,6 +124,32 @@ async def test_a_half_body_that_is_silent_gives_way(monkeypatch: pytest.MonkeyPa
         await listener.stop()
 
 
+async def test_a_body_that_is_being_answered_does_not_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client is not silent, but waits for the answer: a change that is under way has an outcome."""
+    monkeypatch.setattr(connection, "SILENT_S", -1.0)
+    may_answer = asyncio.Event()
+
+    async def answer(request: Request) -> Response:
+        await may_answer.wait()
+        return Response(200, b"taken")
+
+    listener = Listener(ListenerConfig(limits=Limits(body_bytes=1000, bodies_bytes=1000)), answer)
+    await listener.start()
+    try:
+        first, first_writer = await _sent(listener.address, _head(900) + bytes(900))
+        async with asyncio.timeout(10):
+            while listener._memory.used_bytes < 900:
+                await asyncio.sleep(0)
+        reader, writer = await _sent(listener.address, _head(900) + bytes(900), "127.0.0.2")
+        assert await _status(reader) == b"503"
+        may_answer.set()
+        assert await _status(first) == b"200"
+        for each in (first_writer, writer):
+            each.close()
+    finally:
+        await listener.stop()
+
+
 async def test_connections_of_one_address_leave_others_a_way_in() -> None:
     listener = Listener(ListenerConfig(max_connections=3), _taken)
     await listener.start()

@@ -6,18 +6,19 @@ import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
 from odradek.broker.network.connection_memory import ConnectionMemory
-from odradek.broker.network.large_messages import LargeMessages
+from odradek.broker.network.large_messages import AT_ONCE, LargeMessages
 from odradek.broker.network.routes import ROUTES
 from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
-from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -126,6 +127,46 @@ async def test_the_longest_wait_of_all_portions_is_told() -> None:
     assert isinstance(response, ProduceResponse) and response.throttle_time_ms == 700
 
 
+async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done() -> None:
+    """Otherwise clients that send a large request and go fill the threads' queue with their requests."""
+    clock = FakeClock()
+    timers = Timers(clock)
+    threads = DiskThreads(timers, clock)
+    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def decode(number: int) -> Message:
+        begun.append(number)
+        assert go_on.wait(30)
+        return MetadataRequest()
+
+    def handle(number: int) -> asyncio.Task[Any]:
+        whole = messages.handle(partial(decode, number), None, lambda _: MetadataResponse(), lambda _: None)
+        return asyncio.ensure_future(whole)
+
+    try:
+        clients = [handle(number) for number in range(AT_ONCE)]
+        async with asyncio.timeout(10):
+            while len(begun) < AT_ONCE:
+                await asyncio.sleep(0.01)
+        for each in clients:
+            each.cancel()
+        clients.append(handle(AT_ONCE))
+        await asyncio.sleep(0.05)
+        assert messages._requests.locked()
+    finally:
+        go_on.set()
+    assert await clients.pop() is None
+    assert begun == list(range(AT_ONCE + 1))
+    await asyncio.wait(clients)
+    threads.close()
+    async with asyncio.timeout(10):
+        while _large_message_threads():
+            await asyncio.sleep(0.01)
+    assert all(each.cancelled() for each in clients)
+
+
 class _NoExecutor(ThreadPoolExecutor):
     """The executor that a loop has for those who name none."""
 
@@ -139,5 +180,8 @@ async def test_large_messages_have_threads_of_their_own(broker: Broker, raw: Raw
     request: Message = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     response = await raw.ask(ApiKey.METADATA, 12, request)
     assert len(response.topics) == len(topics)
-    names = [each.name for each in threading.enumerate() if each.name.startswith("odradek-large-message")]
-    assert 1 <= len(names) <= 2
+    assert 1 <= _large_message_threads() <= 2
+
+
+def _large_message_threads() -> int:
+    return sum(each.name.startswith("odradek-large-message") for each in threading.enumerate())

@@ -137,7 +137,9 @@ def test_unknown_users_have_the_forms_of_all_real_ones() -> None:
     ]
 
 
-def first_answer(user: str, passwords: Mapping[str, dict[str, Credential]], strangers: Strangers, more: str = "") -> str:
+def first_answer(
+    user: str, passwords: Mapping[str, dict[str, Credential]], strangers: Strangers, more: str = ""
+) -> str:
     """Return salt and iterations that a client is told."""
     exchange = scram(
         f"n,,n={user},r=nonce{more}".encode(),
