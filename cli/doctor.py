@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import platform
 import shutil
 import sys
 import time
@@ -157,8 +158,15 @@ _CLUSTER = "cluster"
 
 _OLDEST_PYTHON = (3, 11)
 # Library -> what it is missed for. Without the others an installation is not whole.
-_OPTIONAL = {"uvloop": "the event loop is slower", "crc32c": "CRCs are computed in Python, far slower"}
-_LIBRARIES = ("click", "msgpack", "crcmod", "crc32c", "uvloop", "lz4", "zstandard", "cramjam")
+_OPTIONAL = {
+    "uvloop": "the event loop is slower",
+    "crc32c": "CRCs are computed in Python, far slower",
+    "google-re2": "patterns of clients are refused",
+}
+# As pyproject.toml has them: one of the two checksums, and zstd where Python does not bring it.
+_CHECKSUM = "crc32c" if platform.machine() in ("x86_64", "AMD64", "aarch64", "arm64") else "crcmod"
+_ZSTD = ("zstandard",) if sys.version_info < (3, 14) else ()
+_LIBRARIES = ("click", "msgpack", _CHECKSUM, "uvloop", *_ZSTD, "cramjam", "google-re2")
 # A broker refuses writes on a full disk. With less than this that is near.
 _LOW_SPACE_BYTES = 1 << 30
 _LOW_SPACE_SHARE = 0.05

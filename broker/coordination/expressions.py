@@ -13,12 +13,12 @@ _ESCAPED = re.compile(r"\\Q.*?(?:\\E|\Z)|\\(.)", re.DOTALL)
 
 
 class BadExpression(Exception):
-    """A text that is no regular expression of RE2/J."""
+    """A text that is no regular expression of RE2/J, or any where RE2 is not installed."""
 
 
 def compiled(text: str, max_memory_bytes: int = DEFAULT_MEMORY_BYTES) -> Any:
     """Return the compiled expression, whose memory bounds the time to compile it too. Raises BadExpression."""
-    re2: Any = import_module("re2")  # most brokers never meet a pattern; RE2 has no types
+    re2 = _re2()
     options = re2.Options()
     options.log_errors = False
     options.max_mem = max_memory_bytes
@@ -30,3 +30,11 @@ def compiled(text: str, max_memory_bytes: int = DEFAULT_MEMORY_BYTES) -> Any:
     except re2.error as error:
         why = error.args[0]
         raise BadExpression(why.decode() if isinstance(why, bytes) else str(why)) from None
+
+
+def _re2() -> Any:
+    """Return RE2, which has no types. Most brokers never meet a pattern. On the newest Python it may have no wheel."""
+    try:
+        return import_module("re2")
+    except ModuleNotFoundError:
+        raise BadExpression("this broker reads no regular expressions: it needs google-re2") from None

@@ -190,7 +190,7 @@ def _pattern(pattern: str) -> Any:
     try:
         re2 = import_module("re2")
     except ImportError as error:
-        raise InvalidOption("patterns of JSON Schema need google-re2: pip install 'odradek[json-schema]'") from error
+        raise InvalidOption("patterns of JSON Schema need google-re2: pip install google-re2") from error
     options = re2.Options()
     options.log_errors = False
     try:

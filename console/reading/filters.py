@@ -254,7 +254,10 @@ def _number(text: str) -> int | float:
 
 
 def _compiled(pattern: str) -> Any:
-    re2: Any = import_module("re2")  # RE2 has no types
+    try:
+        re2: Any = import_module("re2")  # RE2 has no types
+    except ModuleNotFoundError:
+        raise InvalidFilter("patterns need google-re2, which is not installed here") from None
     options = re2.Options()
     options.log_errors = False
     try:

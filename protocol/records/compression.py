@@ -4,9 +4,9 @@ Every decompression is bounded: it stops with `DecompressionLimit` as soon as th
 header promises, so a few hundred bytes from the network cannot become gigabytes. Broken data is `CorruptCompression`,
 never a codec's own exception. Libraries are imported at first use: a broker that only passes batches on loads none.
 
-xxHash32 is the checksum in the header of an LZ4 frame, to mend or to keep KAFKA-3160's mistake. The `lz4` package
-checks headers but lends its hash to nobody. Headers have at most 18 bytes with the magic number, so this needs no
-speed; 16 bytes and more (a header with content size and dictionary id) take the four-lane loop.
+xxHash32 is the checksum in the header of an LZ4 frame, to mend or to keep KAFKA-3160's mistake. cramjam checks headers
+but lends its hash to nobody. Headers have at most 18 bytes with the magic number, so this needs no speed; 16 bytes and
+more (a header with content size and dictionary id) take the four-lane loop.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 import struct
 import zlib
 from enum import IntEnum
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from threading import local
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import CorruptCompression, DecompressionLimit, UnsupportedCodec
 
@@ -50,6 +51,14 @@ XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 XERIAL_BLOCK_BYTES = 32 * 1024
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
+# A frame of independent blocks of at most 64 KiB, without checksums and content size, and the checksum of these flags.
+# Java reads independent blocks only, and older clients know no content size.
+LZ4_HEADER = LZ4_MAGIC + b"\x60\x40\x82"
+LZ4_BLOCK_BYTES = 64 * 1024
+# In the length of a block: the block is stored as it is.
+_LZ4_STORED = 1 << 31
+# Levels below these are one fast way of compressing; those above the highest are the highest.
+_LZ4_FIRST_HIGH_LEVEL, _LZ4_HIGHEST_LEVEL = 3, 12
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 # A zstd stream may begin with frames to skip: 0x5? in front of these.
@@ -227,28 +236,60 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _lz4() -> Any:
-    import lz4.frame
+    import cramjam
 
-    return lz4.frame
+    return cramjam.lz4
 
 
 def _lz4_compress(data: Buffer, level: int | None) -> bytes:
-    # Java reads independent blocks only, and older clients know no content size.
-    return _lz4().compress(
-        data, compression_level=level or 0, block_size=_lz4().BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
-    )
+    if level is not None and level >= _LZ4_FIRST_HIGH_LEVEL:
+        # cramjam's blocks have no levels. Its frames have, with a checksum in each block.
+        stream = _lz4().Compressor(min(level, _LZ4_HIGHEST_LEVEL), content_checksum=False, block_linked=False)
+        stream.compress(data)
+        return bytes(stream.finish())
+    compress_block, view = _lz4().compress_block, memoryview(data)
+    pieces: list[Buffer] = [LZ4_HEADER]
+    for start in range(0, len(view), LZ4_BLOCK_BYTES):
+        raw = view[start : start + LZ4_BLOCK_BYTES]
+        packed = compress_block(raw, store_size=False)
+        if len(packed) < len(raw):
+            pieces += len(packed).to_bytes(4, "little"), packed
+        else:
+            pieces += (len(raw) | _LZ4_STORED).to_bytes(4, "little"), raw
+    pieces.append(bytes(4))
+    return b"".join(pieces)
 
 
 def _lz4_decompress(data: Buffer, limit: int) -> bytes:
-    stream = _lz4().LZ4FrameDecompressor()
+    view = memoryview(data)
+    end, most = _lz4_frame(view)
+    out = bytearray(min(most, limit + 1))
     try:
-        out: bytes = stream.decompress(data, max_length=limit + 1)
-    except RuntimeError as error:
+        size: int = _lz4().decompress_into(view[:end], out)
+    except Exception as error:
+        # The buffer is too small only for what passes the limit: more than `most` bytes no valid frame has.
+        if most > limit and "whole buffer" in str(error):
+            raise DecompressionLimit(f"decompresses to more than {limit} bytes") from None
         raise CorruptCompression(f"lz4: {error}") from error
-    _check_limit(len(out), limit)
-    if not stream.eof:
+    _check_limit(size, limit)
+    return bytes(memoryview(out)[:size])
+
+
+def _lz4_frame(view: memoryview) -> tuple[int, int]:
+    """Return where the frame ends that begins here, and the most bytes that its blocks can hold."""
+    if len(view) < len(LZ4_HEADER) or bytes(view[: len(LZ4_MAGIC)]) != LZ4_MAGIC:
+        raise CorruptCompression("lz4: no frame begins here")
+    flags, most = view[4], 0
+    block_bytes = 1 << 8 + 2 * (view[5] >> 4 & 7)
+    # Bit 3: a content size of 8 bytes. Bit 0: a dictionary id of 4. Bits 4 and 2: checksums of blocks and of it all.
+    position = 7 + (flags & 0x08) + 4 * (flags & 1)
+    while length := int.from_bytes(view[position : position + 4], "little"):
+        position += 4 + (length & ~_LZ4_STORED) + (flags & 0x10) // 4
+        most += block_bytes
+    position += 4 + (flags & 0x04)
+    if position > len(view):
         raise CorruptCompression("lz4 frame ends early")
-    return out
+    return position, most
 
 
 def lz4_header_checksum(data: Buffer, *, broken: bool) -> bytearray:
@@ -271,20 +312,42 @@ def lz4_header_checksum(data: Buffer, *, broken: bool) -> bytearray:
 # -- zstd ------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1)
-def _zstd() -> Any:
-    import zstandard
+class _Zstd(NamedTuple):
+    """What a library of zstd offers."""
 
-    return zstandard
+    # Level -> what compresses into one frame.
+    compressor: Callable[[int], Callable[[Buffer], bytes]]
+    # A new decompressor of one frame.
+    stream: Callable[[], Any]
+    error: type[Exception]
+
+
+def _zstd() -> _Zstd:
+    """Return Python's own zstd, which 3.14 brings, or that of the package zstandard."""
+    library: Any
+    try:
+        library = import_module("compression.zstd")
+    except ModuleNotFoundError:
+        library = import_module("zstandard")
+
+        def compressor(level: int) -> Callable[[Buffer], bytes]:
+            return library.ZstdCompressor(level=level).compress
+
+        return _Zstd(compressor, library.ZstdDecompressor().decompressobj, library.ZstdError)
+
+    def own_compressor(level: int) -> Callable[[Buffer], bytes]:
+        return partial(library.ZstdCompressor(level).compress, mode=library.ZstdCompressor.FLUSH_FRAME)
+
+    return _Zstd(own_compressor, library.ZstdDecompressor, library.ZstdError)
 
 
 class _Contexts(local):
     """zstd's kept contexts, of each thread its own: two threads in one context corrupt memory (the lock is let go)."""
 
     def __init__(self) -> None:
-        self.decompressor: Any = _zstd().ZstdDecompressor()
+        self.zstd = _zstd()
         # Invariant: by level, at most MAX_KEPT_COMPRESSORS.
-        self.compressors: dict[int, Any] = {}
+        self.compressors: dict[int, Callable[[Buffer], bytes]] = {}
 
 
 @lru_cache(maxsize=1)
@@ -298,15 +361,15 @@ def _zstd_compress(data: Buffer, level: int | None) -> bytes:
     if level not in compressors:
         if len(compressors) == MAX_KEPT_COMPRESSORS:
             compressors.clear()
-        compressors[level] = _zstd().ZstdCompressor(level=level)
-    return compressors[level].compress(data)
+        compressors[level] = _contexts().zstd.compressor(level)
+    return compressors[level](data)
 
 
 def _zstd_decompress(data: Buffer, limit: int) -> bytes:
     """Decompress one or more frames, as streams: producers leave the content size out, and it is never trusted."""
     view = memoryview(data)
-    decompressor = _contexts().decompressor
-    stream = decompressor.decompressobj()
+    zstd = _contexts().zstd
+    stream = zstd.stream()
     pieces: list[bytes] = []
     total, position = 0, 0
     feed = min(ZSTD_FEED_BYTES, max(_ZSTD_LEAST_FEED_BYTES, 4 * limit // _ZSTD_BLOCK_BYTES))
@@ -320,8 +383,8 @@ def _zstd_decompress(data: Buffer, limit: int) -> bytes:
             if stream.eof:
                 position = min(position, len(view)) - len(stream.unused_data)
                 if position < len(view):
-                    stream = decompressor.decompressobj()
-    except _zstd().ZstdError as error:
+                    stream = zstd.stream()
+    except zstd.error as error:
         raise CorruptCompression(f"zstd: {error}") from error
     if not stream.eof:
         raise CorruptCompression("zstd frame ends early")

@@ -14,10 +14,9 @@ reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from itertools import islice
 from typing import Any
-
-import re2
 
 from ..errors import RegistryError
 from .difference import Difference, Steps
@@ -289,11 +288,16 @@ def _as_utf8(name: str) -> str:
 
 def _compiled(pattern: str) -> Any:
     """Return a pattern of RE2. Raises RegistryError for one that only Python knows."""
+    try:
+        re2: Any = import_module("re2")  # RE2 has no types
+    except ModuleNotFoundError:
+        why = f"The pattern {pattern[:200]!r} cannot be compared: this needs google-re2, which is not installed here"
+        raise RegistryError(42201, why) from None
     options = re2.Options()
     options.log_errors = False
     try:
-        return re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
-    except (re2.error, UnicodeEncodeError):  # pyright: ignore[reportUnknownMemberType]
+        return re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError):
         raise RegistryError(42201, f"The pattern {pattern[:200]!r} cannot be compared: RE2 does not know it") from None
 
 

@@ -11,10 +11,9 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, cast
 from urllib.parse import unquote
-
-import re2
 
 from ..errors import InvalidSchema
 from .json_text import MAX_DEPTH, compact, read
@@ -239,11 +238,15 @@ def _check_pattern(pattern: Any) -> None:
 
 
 def _is_known_to_re2(pattern: str) -> bool:
+    try:
+        re2: Any = import_module("re2")  # RE2 has no types
+    except ModuleNotFoundError:
+        return False  # Python decides alone
     options = re2.Options()
     options.log_errors = False
     try:
-        re2.compile(pattern, options)  # pyright: ignore[reportUnknownMemberType]
-    except (re2.error, UnicodeEncodeError):  # pyright: ignore[reportUnknownMemberType]
+        re2.compile(pattern, options)
+    except (re2.error, UnicodeEncodeError):
         return False
     return True
 

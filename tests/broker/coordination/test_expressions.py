@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from odradek.broker.coordination import expressions
 from odradek.broker.coordination.consumer import regexes
+from odradek.broker.coordination.transactions.description import InvalidPattern, read_pattern
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 
@@ -20,6 +23,15 @@ def test_a_single_byte_is_no_expression_as_in_kafka(text: str) -> None:
 @pytest.mark.parametrize(("text", "name"), [(r"\\C", r"\C"), (r"\Q\C\E", r"\C"), (r"\Q\C", r"\C"), (r"\x43", "C")])
 def test_what_only_looks_like_it_is_one(text: str, name: str) -> None:
     assert expressions.compiled(text).fullmatch(name)
+
+
+def test_without_re2_every_pattern_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(KafkaError, match="it needs google-re2") as caught:
+        regexes.compiled("a.*")
+    assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+    with pytest.raises(InvalidPattern, match="it needs google-re2"):
+        read_pattern("a.*")
 
 
 def test_an_expression_that_only_another_broker_takes_has_no_topics_and_leaves_others_theirs() -> None:

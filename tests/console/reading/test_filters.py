@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -98,3 +99,9 @@ def test_half_of_a_surrogate_pair_in_a_value_stops_no_search() -> None:
     value = b'{"half": "\\ud800", "text": "a\\ud800b"}'
     assert not holds('value.half ~ "x"', value=value)
     assert holds('value.text ~ "^a.b$"', value=value)
+
+
+def test_without_re2_a_pattern_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(InvalidFilter, match="need google-re2"):
+        read_filter("key ~ 'k'")

@@ -11,6 +11,7 @@ import sys
 import tracemalloc
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
 
 import cramjam
 import lz4.frame
@@ -18,6 +19,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.protocol.records import compression
 from odradek.protocol.records.compression import (
     GZIP_FEED_BYTES,
     Compression,
@@ -165,6 +167,54 @@ def test_lz4_of_other_settings_is_read() -> None:
     for linked in (False, True):
         packed = lz4.frame.compress(data, block_linked=linked, store_size=True, content_checksum=True)
         assert decompress(Compression.LZ4, packed) == data
+
+
+@pytest.mark.parametrize("level", [None, 1, 3, 9, 12, 17])
+@pytest.mark.parametrize("data", SAMPLES, ids=len)
+def test_other_people_read_lz4_of_every_level(level: int | None, data: bytes) -> None:
+    assert lz4.frame.decompress(compress(Compression.LZ4, data, level)) == data
+
+
+def test_lz4_at_a_high_level_is_smaller() -> None:
+    text = b"".join(b'{"id": %d, "name": "n%d"}' % (each, each * 7919 % 1000) for each in range(5000))
+    assert len(compress(Compression.LZ4, text, 9)) < 0.9 * len(compress(Compression.LZ4, text, 1))
+
+
+def test_what_follows_an_lz4_frame_is_not_part_of_it() -> None:
+    for checksum in (False, True):
+        frame = lz4.frame.compress(b"hello " * 30_000, content_checksum=checksum, block_checksum=checksum)
+        assert decompress(Compression.LZ4, frame + b"rest") == b"hello " * 30_000
+        assert decompress(Compression.LZ4, frame + frame) == b"hello " * 30_000
+
+
+@given(cut=st.integers(0, 200), flipped=st.integers(0, 2000))
+def test_a_damaged_lz4_frame_is_corrupt_or_within_its_limit(cut: int, flipped: int) -> None:
+    frame = bytearray(compress(Compression.LZ4, b"hello " * 30_000))
+    frame[flipped // 8 % len(frame)] ^= 1 << flipped % 8
+    for damaged in (bytes(frame), bytes(frame[:cut])):
+        with contextlib.suppress(CorruptCompression, DecompressionLimit):
+            assert len(decompress(Compression.LZ4, damaged, limit=200_000)) <= 200_000
+
+
+def test_pythons_own_zstd_serves_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    monkeypatch.setitem(sys.modules, "compression", ModuleType("compression"))
+    monkeypatch.setitem(sys.modules, "compression.zstd", own)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    compression._contexts.cache_clear()
+    try:
+        for data in SAMPLES:
+            for level in (None, -5, 19):
+                packed = compress(Compression.ZSTD, data, level)
+                assert decompress(Compression.ZSTD, packed + packed, limit=2 * len(data)) == data + data
+            with pytest.raises(DecompressionLimit):
+                decompress(Compression.ZSTD, packed + packed, limit=len(data) - 1 if data else -1)
+        with pytest.raises(CorruptCompression, match="zstd"):
+            decompress(Compression.ZSTD, packed[:-1])
+        with pytest.raises(CorruptCompression, match="zstd"):
+            decompress(Compression.ZSTD, b"nothing of the kind")
+    finally:
+        compression._contexts.cache_clear()
 
 
 @pytest.mark.parametrize("store_size", [False, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Any
 
@@ -204,3 +205,12 @@ def test_a_schema_has_a_bound_of_lists_and_objects(monkeypatch: pytest.MonkeyPat
     assert canonical(parse('{"enum":[[],{},[]]}', {}))
     with pytest.raises(InvalidSchema, match="more than 5 lists and objects"):
         parse('{"enum":[[],{},[],[]]}', {})
+
+
+def test_without_re2_patterns_are_taken_as_python_reads_them_and_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(RegistryError, match="needs google-re2"):
+        kinds({"type": "object", "patternProperties": {"^a": INT}}, thing({"ab": INT}))
+    parse(json.dumps({"pattern": "^a"}), {})
+    with pytest.raises(InvalidSchema, match="no regular expression"):
+        parse(json.dumps({"pattern": "("}), {})
