@@ -44,9 +44,7 @@ class App:
 
     async def answer(self, request: Request) -> Response:
         """Return the response to a request, whatever happens."""
-        if request.path.startswith(STATIC):
-            return static_file(request.path)
-        response = await self._guarded(request, self._answer)
+        response = static_file(request.path) or await self._guarded(request, self._answer)
         assert response is not None
         return response
 
@@ -88,7 +86,7 @@ class App:
             request, names, _pairs(request.query), form, self._tokens.token(current), user, cluster,
             Sight(self._history, cluster, self._login.sees_all), self._house, route.section,
         )  # fmt: skip
-        response = await route.view(visit)
+        response = await cluster.answer(route.view(visit))
         if session is not None:
             return response
         cookie = ("set-cookie", self._tokens.cookie(request, current, secure=self._tls))

@@ -6,12 +6,14 @@ A cluster that cannot be reached is an error of the pages that ask; the next pag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from ..client import Admin, Consumer, Producer
+from ..client.admin.admin import retried_errors
+from ..client.errors import NoBrokerReachable
 from ..web.exchange import HttpError
 
 # Each holds what it has fetched ahead: some tens of MiB at most.
@@ -19,6 +21,10 @@ MAX_READERS = 8
 _WAIT_S = 10.0
 # Somebody looks at an empty page meanwhile. It is for options that say nothing else.
 PAGE_WAIT_MS = 15_000
+# A broker that starts again is waited for so long.
+REFUSED_WITHIN_S = 3.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,22 @@ class Cluster:
         # The look also tells asyncio that somebody knows of the error: all pages that wait may be gone.
         if not opening.cancelled() and opening.exception() is None:
             self._admin = opening.result()
+
+    async def answer(self, page: Awaitable[T]) -> T:
+        """Return what a page makes. Raises what it raises, and NoBrokerReachable where nobody listens for a while.
+
+        The client would ask again until the time of its calls is over, while somebody looks at an empty page.
+        """
+        making = asyncio.ensure_future(page)
+        try:
+            while not (await asyncio.wait({making}, timeout=REFUSED_WITHIN_S))[0]:
+                errors = retried_errors(self._admin) if self._admin is not None else []
+                refused = next((e for e in errors if isinstance(e, NoBrokerReachable) and not e.listens), None)
+                if refused is not None:
+                    raise refused
+            return making.result()
+        finally:
+            making.cancel()
 
     async def stop(self) -> None:
         """Close the admin client; readers end with their pages. May be called again."""

@@ -23,6 +23,8 @@ _TEMPLATES = Path(__file__).parent / "templates"
 HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+# Of a value on its own page: what is nested deep has a hundred times as many characters as it had.
+MAX_PRETTY_CHARS = 500_000
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SECONDS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -94,8 +96,14 @@ def segment(name: str) -> str:
 
 
 def pretty(value: Any) -> str:
-    """Return a decoded value as JSON of several lines."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    """Return a decoded value as JSON of several lines, cut where it is long: each level is indented by two more."""
+    parts, left = list[str](), MAX_PRETTY_CHARS
+    for part in json.JSONEncoder(ensure_ascii=False, indent=2, default=str).iterencode(value):
+        parts.append(part[:left])
+        left -= len(part)
+        if left <= 0:
+            return "".join(parts) + "…"
+    return "".join(parts)
 
 
 class Templates:

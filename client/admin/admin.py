@@ -23,7 +23,7 @@ from ..core.cluster import Cluster
 from ..core.lifetime import Lifetime, StartedClient
 from ..core.options import ClusterOptions, part_of, security_options
 from ..core.security import SecurityArguments
-from ..errors import ClientStopped
+from ..errors import ClientStopped, KafkaError
 from . import acls, brokers, configs, group_states, groups, health, topics, transactions, users
 
 P = ParamSpec("P")
@@ -135,3 +135,8 @@ class Admin(StartedClient):
     describe_producers = _call(transactions.describe_producers)
     fence_producers = _call(transactions.fence_producers)
     abort_transaction = _call(transactions.abort_transaction)
+
+
+def retried_errors(admin: Admin) -> list[KafkaError]:
+    """Return why calls that are under way are tried again, the oldest first; nothing while all goes well."""
+    return admin._running_or_told().retries.errors()

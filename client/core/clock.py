@@ -103,6 +103,10 @@ class RetryNotice:
         if self._timer is None and not self._is_closed:
             self._timer = asyncio.get_running_loop().call_later(_SAID_AFTER_S, self._say)
 
+    def errors(self) -> list[KafkaError]:
+        """Return the last error of each that is retried now, the oldest first."""
+        return [error for error, _ in self._failing.values()]
+
     def done(self, key: object) -> None:
         """Take down that `key` has succeeded, or is given up."""
         if self._failing.pop(key, None) is not None and not self._failing:

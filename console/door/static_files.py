@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ...web.exchange import HttpError, Response
+from ...web.exchange import Response
 
 STATIC = "/static/"
 _FOLDER = Path(__file__).parent.parent / "static"
@@ -30,9 +30,9 @@ def _content(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
 
 
-def static_file(path: str) -> Response:
-    """Return the file of a path. Raises HttpError where there is none."""
+def static_file(path: str) -> Response | None:
+    """Return the file of a path, None where there is none."""
     name = path.removeprefix(STATIC)
-    if name not in _TYPES:
-        raise HttpError(404, "There is no such file.")
+    if not path.startswith(STATIC) or name not in _TYPES:
+        return None
     return Response(200, _content(name), _TYPES[name], _HEADERS)

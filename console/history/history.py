@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -37,6 +38,9 @@ _REST = 20
 _SIZES_EVERY, _FILE_EVERY = 3, 6
 MAX_STATES, MAX_GROUPS_WITH_STATES = 100, 500
 MAX_FILE_BYTES = 64 << 20
+
+# Three entries, of which the version is the first.
+_BEGIN = b"\x83\xa7version"
 
 # The series.
 RATE, SIZE, LAG, LAG_S = "records/s", "bytes", "lag", "lag in seconds"
@@ -176,9 +180,7 @@ def _rates(before: Sample, sample: Sample) -> Mapping[str, float]:
 def read(path: Path, since_ms: float) -> Series:
     """Return the series in a file, empty ones where there is no file yet. Raises HistoryFileError."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise HistoryFileError(f"{path} is no history of a console: it is too large")
-        value = _unpack(path.read_bytes())
+        value = _unpack(_content(path))
         if value["version"] != 1:
             raise HistoryFileError(f"{path} is of a newer console")
         return Series.of_value(value["times_ms"], value["series"], since_ms)
@@ -189,7 +191,26 @@ def read(path: Path, since_ms: float) -> Series:
     except OSError as error:
         raise HistoryFileError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
-        raise HistoryFileError(f"{path} is no history of a console: {error}") from error
+        raise _not_one(path, error) from error
+
+
+def _not_one(path: Path, why: object) -> HistoryFileError:
+    return HistoryFileError(f"{path} is no history of a console: {why}")
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a file that begins as a history does. Raises OSError, HistoryFileError: no other is read."""
+    # A pipe would be waited for.
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_one(path, "it is no regular file")
+        if status.st_size > MAX_FILE_BYTES:
+            raise _not_one(path, "it is too large")
+        begin = file.read(len(_BEGIN))
+        if begin != _BEGIN:
+            raise _not_one(path, "it begins otherwise")
+        return begin + file.read(MAX_FILE_BYTES)
 
 
 def _replace(path: Path, value: dict[str, object]) -> None:

@@ -273,7 +273,7 @@ def _alone(operand: _Operand, is_text: bool) -> Predicate:
     """Return the meaning of an operand without a comparison: a text is contained, another is neither null nor false."""
     if is_text:
         return lambda record: record.contains(operand(record))
-    return lambda record: operand(record) not in (None, False)
+    return lambda record: (found := operand(record)) is not None and found is not False
 
 
 def _matching(operand: _Operand, program: Any) -> Predicate:
@@ -314,7 +314,7 @@ def _is_equal(left: Any, right: Any) -> bool:
 
 def _contains(left: Any, right: Any) -> bool:
     if isinstance(left, list):
-        return right in cast("list[Any]", left)
+        return any(_is_equal(each, right) for each in cast("list[Any]", left))
     return left is not None and _text(right) in _text(left)
 
 

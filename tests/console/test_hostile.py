@@ -166,3 +166,11 @@ async def test_values_are_cut_and_large_ones_do_not_stop_the_others(hostile: Bro
     assert page.status == 200 and len(page.text) < 40_000 and faults(page.text) == []
     for offset in range(3):
         assert (await hostile.get(f"/topics/large/records/0/{offset}")).status == 200
+
+
+async def test_a_page_is_no_hundred_times_as_large_as_its_value(hostile: Browser) -> None:
+    await hostile.change("/change/create-topic", topic="deep")
+    value = "[" * 99 + ",".join("1" for _ in range(100_000)) + "]" * 99
+    await hostile.change("/change/produce", topic="deep", value=value)
+    page = await hostile.get("/topics/deep/records/0/0")
+    assert page.status == 200 and 400_000 < len(page.text) < 600_000

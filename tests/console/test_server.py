@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 from http.client import IncompleteRead
+from pathlib import Path
 
 import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.console import Console, ConsoleConfig
+from odradek.console import cluster as cluster_module
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.server import UnsafeConsole
 from odradek.tests.console.conftest import Browser
+from odradek.tests.support.documents.command import threaded_broker
 
 
 async def produce(broker: Broker, topic: str, count: int) -> None:
@@ -145,6 +148,19 @@ async def test_a_cluster_that_is_not_there_is_an_error_of_the_page() -> None:
     async with Console(ConsoleConfig(options, port=0)) as console:
         page = await Browser(console.url).get("/topics")
     assert page.status == 502 and "127.0.0.1:1" in page.text
+
+
+async def test_a_page_says_soon_that_the_broker_has_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "REFUSED_WITHIN_S", 0.1)
+    with threaded_broker(tmp_path) as broker:
+        # The client would try for longer than this test may take.
+        config = ConsoleConfig(ClusterOptions(broker.address, {"default_api_timeout_ms": 600_000}), port=0)
+        console = Console(config)
+        await console.start()
+        assert (await Browser(console.url).get("/topics")).status == 200
+    pages = [await Browser(console.url).get(path) for path in ("/topics", "/groups", "/cluster")]
+    await console.stop()
+    assert [page.status for page in pages] == [502] * 3 and all("connection refused" in page.text for page in pages)
 
 
 async def test_pages_of_a_cluster_that_does_not_answer_wait_side_by_side() -> None:

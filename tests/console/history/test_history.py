@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import tracemalloc
 from pathlib import Path
 from threading import Event
 
@@ -53,6 +55,27 @@ async def test_the_file_brings_the_last_hour_back_and_nothing_older(tmp_path: Pa
     path.write_bytes(b"\x81\xa1x")
     with pytest.raises(HistoryFileError, match="no history"):
         await History(cluster, path).start()
+
+
+@pytest.mark.parametrize("kind", ["large", "pipe", "endless"])
+async def test_no_other_file_is_read_as_a_history(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    if kind == "large":
+        with path.open("wb") as file:
+            file.truncate(32 << 20)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = Path("/dev/zero")
+        monkeypatch.setattr(history_module, "MAX_FILE_BYTES", 1 << 20)
+    tracemalloc.start()
+    try:
+        async with asyncio.timeout(10):
+            with pytest.raises(HistoryFileError, match="is no history of a console"):
+                await asyncio.to_thread(read, path, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 async def test_a_stop_waits_for_the_file_that_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from odradek.client import ConsumerRecord
 from odradek.console.reading.filters import MAX_CHARS, Candidate, InvalidFilter, read_filter
 
-VALUE = {"user": {"id": 42, "name": "Ann"}, "tags": ["new", "big"], "ok": True, "none": None, "a b": 1.5}
+VALUE = {"user": {"id": 42, "name": "Ann"}, "tags": ["new", "big"], "ok": True, "none": None, "a b": 1.5,
+         "zero": 0, "empty": "", "no": False, "flags": [True]}  # fmt: skip
 
 
 def candidate(value: Any = VALUE, key: bytes | None = b"k-1", **fields: Any) -> Candidate:
@@ -37,7 +38,7 @@ def holds(text: str, **fields: Any) -> bool:
         'headers.trace contains "b"', "headers.n == 7", "offset == 1000", "partition == 3", 'topic == "t"',
         "timestamp > 1699999999999", "size > 10", '"Ann"', "not value.nothing", 'not "Bob"',
         "offset == 1 or offset == 1000 and partition == 3", "(offset == 1 or offset == 1000) and not (partition == 4)",
-        "offset > -1", "offset < 1e6",
+        "offset > -1", "offset < 1e6", "value.zero", "value.empty", "value.no == false", "value.flags contains true",
     ],
 )  # fmt: skip
 def test_what_is_so_is_found(text: str) -> None:
@@ -50,7 +51,7 @@ def test_what_is_so_is_found(text: str) -> None:
     [
         "value.user.id == true", "value.ok == 1", 'value.user.id == "42"', 'value.user.name > 3', "value.ok > 0",
         "value.none > 1", "value.none", "value.nothing ~ 'x'", 'value.nothing contains "x"', "value.user.id[0]",
-        "value.tags.name", "offset == 1 or offset == 1000 and partition == 4",
+        "value.no", "value.flags contains 1", "value.tags.name", "offset == 1 or offset == 1000 and partition == 4",
     ],
 )  # fmt: skip
 def test_what_is_not_so_is_not(text: str) -> None:
