@@ -35,11 +35,15 @@ class Call(Generic[AnswerT, ResponseT]):
         elif not self._future.done():
             self._future.set_result(self._respond(answer))
 
-    def result(self) -> Eventual[ResponseT]:
-        """Return the response, or a future of it."""
+    def result(self, then: Callable[[], None] | None = None) -> Eventual[ResponseT]:
+        """Return the response, or a future of it. `then` is called once it is there: before, nothing has happened."""
         if self.response is None:
             self._future = asyncio.get_running_loop().create_future()
+            if then is not None:
+                self._future.add_done_callback(lambda _: then())
             return self._future
+        if then is not None:
+            then()
         return self.response
 
 

@@ -39,9 +39,15 @@ def _loaded(group: Group, event: events.Loaded, outcome: events.Outcome, now_ms:
     body.drop_halves()
     for member_id, member in body.members.items():
         departure.start_session(group, member_id, member.said, outcome)
-        if member.current.state is MemberState.UNREVOKED_PARTITIONS and member.said is not None:
-            wait_ms = member.said.rebalance_timeout_ms
-            outcome.timers.append(events.SetTimer(RevocationLate(member_id), wait_ms))
+        _wait_for_revocation(group, member_id, outcome)
+
+
+def _wait_for_revocation(group: Group, member_id: str, outcome: events.Outcome) -> None:
+    """Begin the time anew in which a member has to give partitions up, if it has to."""
+    member = None if group.consumer is None else group.consumer.members.get(member_id)
+    if member is None or member.said is None or member.current.state is not MemberState.UNREVOKED_PARTITIONS:
+        return
+    outcome.timers.append(events.SetTimer(RevocationLate(member_id), member.said.rebalance_timeout_ms))
 
 
 def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Outcome, now_ms: int) -> None:
@@ -50,12 +56,12 @@ def _append_failed(group: Group, event: events.AppendFailed, outcome: events.Out
         # Timers of members that have to join again, and topics that were found, may have been part of the outcome.
         group.consumer.rejoining.clear()
         group.consumer.matched.clear()
-    retried = (each for each in event.outcome.timers if isinstance(each, events.CancelTimer))
-    # A member that should have gone is still here: look again when its session is over once more.
-    session_ms = group.limits.consumer.session_timeout_ms
-    outcome.timers.extend(
-        events.SetTimer(each.event, session_ms) for each in retried if isinstance(each.event, MemberSilent)
-    )
+    # A member that should have gone is still here: look again when its session or its time to revoke is over again.
+    for each in event.outcome.timers:
+        if isinstance(each, events.CancelTimer) and isinstance(each.event, MemberSilent):
+            session_ms = group.limits.consumer.session_timeout_ms
+            outcome.timers.append(events.SetTimer(each.event, session_ms))
+            _wait_for_revocation(group, each.event.member_id, outcome)
 
 
 def _nothing(group: Group, event: events.Event, outcome: events.Outcome, now_ms: int) -> None:

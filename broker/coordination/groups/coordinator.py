@@ -201,9 +201,7 @@ class GroupCoordinator:
         new_id = "" if request.member_id else self._new_member_id(prefix)
         call = Call(respond)
         actor.feed(requests.join_event(call, request, version, context.client_id, context.client_host, new_id))
-        if actor.state.consumer is not None:
-            self.compute_target(actor, CONSUMER_TARGET)
-        return call.result()
+        return call.result(lambda: self.compute_target(actor, CONSUMER_TARGET))
 
     def sync(self, context: Context, request: SyncGroupRequest) -> Eventual[SyncGroupResponse]:
         """Answer a SyncGroup."""
@@ -226,9 +224,7 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
-        if actor.state.consumer is not None:
-            self.compute_target(actor, CONSUMER_TARGET)
-        return call.result()
+        return call.result(lambda: self.compute_target(actor, CONSUMER_TARGET))
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:
         """Answer a LeaveGroup."""
@@ -275,10 +271,12 @@ class GroupCoordinator:
         member_id = request.member_id or str(uuid.uuid4())
         client = context.client_id, context.client_host
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
-        self._match_topics(actor, context)
-        if actor.state.consumer is not None:
+
+        def go_on() -> None:
+            self._match_topics(actor, context)
             self.compute_target(actor, CONSUMER_TARGET)
-        return call.result()
+
+        return call.result(go_on)
 
     def _match_topics(self, actor: GroupActor, context: Context) -> None:
         """Find the topics of the group's regular expressions, if topics, rights or expressions have changed.

@@ -68,7 +68,8 @@ class TargetOf(Generic[BodyT]):
     def beside(self, group: Group) -> TargetComputed | None:
         """Return the work of a target that is too large for one turn, or None if none is due."""
         body = self.body(group)
-        if body is None or not body.wants_target or body.assignment_epoch >= body.epoch:
+        # One that was never computed is due: the heartbeat that made the group had no place to note it.
+        if body is None or not (body.wants_target or not body.assignment_ms) or body.assignment_epoch >= body.epoch:
             return None
         body.wants_target = False
         return TargetComputed(body, body.epoch, self.assignment(group, body, told(body)))

@@ -90,8 +90,7 @@ class ShareGroups:
         said = request.rack_id, request.subscribed_topic_names
         starter = _Starter(self._work, group_id)
         actor.feed(ShareHeartbeat(call, starter, request.member_id, request.member_epoch, *client, *said))
-        self._groups.compute_target(actor, SHARE_TARGET)
-        return call.result()
+        return call.result(lambda: self._groups.compute_target(actor, SHARE_TARGET))
 
     def describe(
         self, context: Context, request: ShareGroupDescribeRequest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from odradek.broker.coordination.consumer import regexes
 from odradek.broker.coordination.consumer.state import ConsumerGroup
+from odradek.broker.coordination.modern import target
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.tests.broker.coordination.classic.world import FakeContext, World
@@ -26,12 +28,17 @@ class Group:
     epoch: int = 0
     pattern: str = "o.*"
 
-    def beat(self) -> Any:
+    def ask(self, topics: list[str] | None = None) -> Any:
+        """Return the answer to a heartbeat, or a future of it."""
         request = ConsumerGroupHeartbeatRequest("g", "m", self.epoch)
         if self.epoch == 0:
             request.rebalance_timeout_ms, request.subscribed_topic_regex, request.topic_partitions = 1, self.pattern, []
+            request.subscribed_topic_names = topics
         context = FakeContext(1, hidden=self.hidden, acl_changes=self.acl_changes)
-        response: Any = self.world.groups.consumer_heartbeat(context, request)
+        return self.world.groups.consumer_heartbeat(context, request)
+
+    def beat(self) -> Any:
+        response = self.ask()
         if not response.error_code:
             self.epoch = response.member_epoch
         return response
@@ -159,3 +166,34 @@ async def test_many_names_are_written_in_several_turns(group: Group, monkeypatch
     for event in events:
         group.world.groups.groups["g"].feed(event)
     assert set(map(tuple, group.topics.values())) == {("oak", "orders")} and body.epoch == epoch + 1
+
+
+async def test_a_first_pattern_is_matched_once_the_log_has_it() -> None:
+    world = World()
+    world.groups.start()
+    world.topics.add("orders", 2)
+    world.log.hold = True
+    group = Group(world)
+    answer = group.ask()
+    while world.log.held:
+        world.log.answer()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert answer.result().error_code == 0
+    # The next heartbeat, some seconds later, brings the partitions.
+    assert group.topics == {"o.*": ["orders"]}
+
+
+async def test_a_large_target_is_computed_once_the_log_has_what_it_is_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target, "MAX_AT_ONCE", 1)
+    world = World()
+    world.groups.start()
+    world.topics.add("orders", 2)
+    world.log.hold = True
+    group = Group(world, pattern="")
+    group.ask(topics=["orders"])
+    while world.log.held:
+        world.log.answer()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert len(group.body.members["m"].target) == 2
