@@ -45,7 +45,7 @@ from .security.outgoing import check_is_super_user
 from .security.pem import StoreError
 from .security.sasl.scram import Strangers
 from .services import Assembly, Services
-from .threads import DiskThreads, Workers, in_thread
+from .threads import DiskThreads, NewPool, ThreadPool, Workers
 from .timers import Timers
 from .topics.disk_reads import ColdReads
 from .topics.internal_topics import restore_cleanup_policies
@@ -109,10 +109,11 @@ class Broker:
         clustered: bool = False,
         door: Door | None = None,
         open_session: OpenSession | None = None,
+        new_pool: NewPool = ThreadPool,
     ) -> None:
         """`clustered`: a controller says what this broker leads and follows. `door` wraps the dispatcher.
 
-        `open_session` takes the place of the client of ZooKeeper.
+        `open_session` takes the place of the client of ZooKeeper, `new_pool` that of threads.
         """
         # A copy, because dynamic configs change it while the broker runs.
         self.config = replace(config or BrokerConfig(), dynamic=DynamicConfigs())
@@ -128,9 +129,9 @@ class Broker:
         self._open_session = open_session
         # Whether the data directories go with the broker.
         self._ephemeral_dir: Path | None = None
-        self._threads = DiskThreads(self.timers, self.clock)
+        self._threads = DiskThreads(self.timers, self.clock, new_pool)
         # Read certificates that have changed.
-        self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE)
+        self._security_workers = Workers("odradek-security", SECURITY_THREADS, SECURITY_QUEUE, new_pool)
         self._running: _Running | None = None
         self._stopping: asyncio.Future[None] | None = None
         self._thread: BrokerThread | None = None
@@ -521,7 +522,7 @@ async def _close_data(services: Services) -> None:
 async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> None:
     await asyncio.wait(work)
     topics = services.topics
-    closers = [in_thread(each, "odradek-close") for each in topics.closers(CLOSING_THREADS)]
+    closers = [services.threads.alone(each, "odradek-close") for each in topics.closers(CLOSING_THREADS)]
     results = await asyncio.gather(*closers, return_exceptions=True)
     checkpoint = topics.take_checkpoint()
 
@@ -529,7 +530,7 @@ async def _close_logs(services: Services, work: list[asyncio.Future[None]]) -> N
         checkpoint.write()
         topics.mark_clean()
 
-    await in_thread(end, "odradek-close")
+    await services.threads.alone(end, "odradek-close")
     for error in results:
         if error is not None:
             raise error

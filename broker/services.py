@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.schema import Message
@@ -33,7 +34,7 @@ from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
 from .share_partitions.leader import ShareLeader
-from .threads import DiskThreads, in_thread
+from .threads import DiskThreads
 from .timers import Timers
 from .topics.conversion import Conversions
 from .topics.fetch_sessions import FetchSessions
@@ -205,7 +206,7 @@ class Assembly:
         persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
         groups = GroupCoordinator(
             *(config, offsets_log, self._timers, clock, topics, persister),
-            aside=_aside,
+            aside=partial(_aside, threads),
             own_configs=self._metadata.group_configs,
         )
         markers = MarkerWriter(
@@ -361,7 +362,7 @@ def _metadata_cache() -> MetadataCache:
     return MetadataCache()
 
 
-def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
+def _aside(threads: DiskThreads, work: Callable[[], None], done: Callable[[], None]) -> None:
     """Run work that takes its time in a thread of its own, then `done` on the event loop."""
 
     def finished(future: asyncio.Future[None]) -> None:
@@ -370,4 +371,4 @@ def _aside(work: Callable[[], None], done: Callable[[], None]) -> None:
             _log.error("regular expressions or the target of a consumer group could not be worked out: %s", error)
         done()
 
-    in_thread(work, "odradek-matching").add_done_callback(finished)
+    threads.alone(work, "odradek-matching").add_done_callback(finished)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ..storage.errors import StorageError
 from .clock import Clock
@@ -119,6 +119,18 @@ class ThreadPool:
             del work
 
 
+class Pool(Protocol):
+    """What runs work beside the event loop: a ThreadPool, or what a simulation has in its place."""
+
+    def submit(self, work: Callable[[], None]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+# Makes a pool of this name with at most so many threads.
+NewPool = Callable[[str, int], Pool]
+
+
 class _Running(NamedTuple):
     """Work that was handed over and is not done."""
 
@@ -130,11 +142,12 @@ class _Running(NamedTuple):
 class DiskThreads:
     """The thread pools of one broker. Everything here is called on the event loop."""
 
-    def __init__(self, timers: Timers, clock: Clock) -> None:
+    def __init__(self, timers: Timers, clock: Clock, new_pool: NewPool = ThreadPool) -> None:
         self._timers = timers
         self._clock = clock
+        self._new_pool = new_pool
         # Bounded by the kinds of work and the data directories.
-        self._pools: dict[tuple[Work, Path], ThreadPool] = {}
+        self._pools: dict[tuple[Work, Path], Pool] = {}
         self._running: dict[asyncio.Future[Any], _Running] = {}
         # The work that the last look found running, and the work that was logged.
         self._seen: set[asyncio.Future[Any]] = set()
@@ -151,11 +164,15 @@ class DiskThreads:
         pool = self._pools.get((kind, directory))
         if pool is None:
             name = f"odradek-{kind.label.replace(' ', '-')}"
-            pool = self._pools[kind, directory] = ThreadPool(name, kind.threads)
+            pool = self._pools[kind, directory] = self._new_pool(name, kind.threads)
         self._running[future] = _Running(kind, directory, self._clock.monotonic_ms())
         self._watch()
         pool.submit(partial(self._run, loop, future, work))
         return future
+
+    def alone(self, work: Callable[[], None], name: str) -> asyncio.Future[None]:
+        """Run `work` in a thread of its own, which ends with it."""
+        return in_thread(work, name, self._new_pool)
 
     def close(self) -> None:
         """End the threads when their work is done."""
@@ -249,40 +266,11 @@ class BackgroundWork:
             self._on_storage_error(error)
 
 
-def in_thread(work: Callable[[], None], name: str) -> asyncio.Future[None]:
-    """Run `work` in a thread of its own. It does not keep the process from exiting, as the loop's executor would."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(None)
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except Exception as raised:  # noqa: BLE001 - passed on to the future, not swallowed
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(finish, error)
-
-    try:
-        threading.Thread(target=run, name=name, daemon=True).start()
-    except RuntimeError:  # at the interpreter's exit, as in ThreadPool
-        run()
-    return future
-
-
 class Workers:
     """A few threads for work whose result one client waits for. The queue has a bound; past it `run` returns None."""
 
-    def __init__(self, name: str, threads: int, most_queued: int) -> None:
-        self._pool = ThreadPool(name, threads)
+    def __init__(self, name: str, threads: int, most_queued: int, new_pool: NewPool = ThreadPool) -> None:
+        self._pool = new_pool(name, threads)
         self._most = most_queued
         self._queued = 0
 
@@ -313,3 +301,12 @@ class Workers:
     def close(self) -> None:
         """End the threads when their work is done."""
         self._pool.close()
+
+
+def in_thread(work: Callable[[], None], name: str, new_pool: NewPool = ThreadPool) -> asyncio.Future[None]:
+    """Run `work` in a thread of its own. It does not keep the process from exiting, as the loop's executor would."""
+    workers = Workers(name, 1, 1, new_pool)
+    future = workers.run(work)
+    assert future is not None, "nothing is queued before it"
+    workers.close()
+    return future

@@ -24,7 +24,7 @@ from ..clock import Clock
 from ..configs.broker_config import BrokerConfig
 from ..configs.topic_config import TopicConfig
 from ..log_dirs.log_dirs import LogDirs
-from ..threads import DiskThreads, Work, in_thread
+from ..threads import DiskThreads, Work
 from ..timers import TimerHandle, Timers
 from ..topics.flusher import Flusher
 from ..topics.partition import Partition
@@ -127,7 +127,7 @@ class Cleaner:
         self._watch(self._clean_topic(topic))
 
     async def _clean_topic(self, topic: Topic) -> None:
-        await in_thread(_import_compaction, "odradek-import")
+        await self._threads.alone(_import_compaction, "odradek-import")
         for partition in topic.partitions:
             found = self._look_at(topic, partition)
             if found is not None and found.dirty_bytes:
@@ -166,7 +166,7 @@ class Cleaner:
         best: _Dirty | None = None
         candidates = self._candidates()
         if candidates and not self._is_imported:
-            await in_thread(_import_compaction, "odradek-import")
+            await self._threads.alone(_import_compaction, "odradek-import")
             self._is_imported = True
         for topic, partition in candidates:
             await keeper().pause()

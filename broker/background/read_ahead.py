@@ -12,15 +12,16 @@ from contextlib import suppress
 
 from ...storage.errors import StorageError
 from ...storage.log import Log
-from ..threads import in_thread
+from ..threads import DiskThreads
 from ..topics.topics import Topics
 
 
 class ReadAhead:
     """`start` it once the topics are open, `stop` it before their logs are closed."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, threads: DiskThreads) -> None:
         self._topics = topics
+        self._threads = threads
         self._stopping = threading.Event()
         self._reading: asyncio.Future[None] | None = None
 
@@ -28,7 +29,7 @@ class ReadAhead:
         """Begin, if there are logs that the start has not opened."""
         logs = [each.log for each in self._topics.partitions() if each.is_online and each.log.is_resting]
         if logs:
-            self._reading = in_thread(lambda: self._read(logs), "odradek-read-ahead")
+            self._reading = self._threads.alone(lambda: self._read(logs), "odradek-read-ahead")
 
     async def stop(self) -> None:
         """Return when nothing is read any more: after one log at most."""

@@ -41,7 +41,7 @@ class BackgroundTasks:
         self.record_deletion = RecordDeletion(self.file_removal)
         self.retention = Retention(config, topics, timers, clock, self.work, self.record_deletion, self.file_removal)
         self.cleaner = Cleaner(config, log_dirs, topics, timers, clock, disk, flusher, threads, self.file_removal)
-        self.read_ahead = ReadAhead(topics)
+        self.read_ahead = ReadAhead(topics, threads)
         self.producer_expiry = ProducerExpiry(config, topics, timers, clock)
 
     def start(self) -> None:

@@ -6,7 +6,6 @@ the metadata journal and one directory for each partition. A second process is r
 
 from __future__ import annotations
 
-import secrets
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
 from ...storage.journal import Journal, JournalEnd
 from ...storage.known_logs import CleanStop, KnownLog
+from ..randomness import ids
 
 # The metadata journal's name, in front of the number of its file.
 JOURNAL_NAME = "metadata"
@@ -167,7 +167,7 @@ def refuse_others(path: Path, meta: MetaProperties, node_id: int, *, is_clustere
 def new_id_text() -> str:
     """Return a random UUID as Kafka writes ids: 22 letters of base64 that do not begin with '-'."""
     while True:
-        text = urlsafe_b64encode(secrets.token_bytes(16)).decode().rstrip("=")
+        text = urlsafe_b64encode(ids().randbytes(16)).decode().rstrip("=")
         if not text.startswith("-"):
             return text
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import logging
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ...storage import checkpoints
 from ...storage.deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
 from ...storage.errors import DamagedFile
 from ...storage.files import DISK, Disk
+from ..randomness import ids
 
 STRAY_SUFFIX = "-stray"
 
@@ -114,7 +114,7 @@ class PartitionDirs:
         if not self._disk.sizes(directory):
             self._disk.rmdir(directory)
             return
-        suffix = f".{secrets.token_hex(8)}{STRAY_SUFFIX}"
+        suffix = f".{ids().randbytes(8).hex()}{STRAY_SUFFIX}"
         stray = directory.with_name(directory.name[: MAX_FILE_NAME_BYTES - len(suffix)] + suffix)
         self._disk.rename(directory, stray)
         self._disk.fsync_dir(self._directory)

@@ -9,7 +9,6 @@ may begin without partitions; one that has none after a later request is over.
 
 from __future__ import annotations
 
-import random
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchRequest, PartitionData
 from ...protocol.primitives import ZERO_UUID
 from ..clock import Clock
+from ..randomness import ids
 from .partition import Partition
 
 # KIP-227's number: a session that was used more recently is not evicted.
@@ -252,6 +252,6 @@ class FetchSessions:
 
     def _new_id(self) -> int:
         while True:
-            session_id = random.randint(1, 2**31 - 1)
+            session_id = ids().randint(1, 2**31 - 1)
             if session_id not in self._sessions:
                 return session_id

@@ -8,7 +8,6 @@ starts knows none, and removes the directories.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from ...storage.files import Disk
 from ...storage.held_files import held_path
 from ...storage.leased_files import Extent, lease_path, link_files
 from ..clock import Clock
+from ..randomness import ids
 from ..threads import DiskThreads, Work
 from ..timers import Timers
 
@@ -82,7 +82,7 @@ class SegmentLeases:
         disk: the files may have gone since, or the file system has no hard links.
         """
         self.check_room()
-        number = secrets.randbits(63)
+        number = ids().getrandbits(63)
         target = lease_path(directory, f"lease{number:x}")
         lease = self._open(number, (target,), topic, self.max_life_ms)
         try:
@@ -102,7 +102,7 @@ class SegmentLeases:
         if any(each.topic is None for each in self._leases.values()):
             why = "a backup of this broker is being made: wait for its end"
             raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, why)
-        number = secrets.randbits(63)
+        number = ids().getrandbits(63)
         return self._open(number, tuple(held_path(each, number) for each in data_dirs), None, BACKUP_MAX_LIFE_MS)
 
     def _open(self, number: int, directories: tuple[Path, ...], topic: str | None, max_life_ms: int) -> Lease:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.primitives import ZERO_UUID
+from ..randomness import ids
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -71,7 +71,7 @@ def check_partition_index(index: int) -> None:
 def new_topic_id() -> bytes:
     """Return a random UUID: none of the reserved ones (zero, one), and, as in Kafka, no text that begins with '-'."""
     while True:
-        topic_id = bytearray(secrets.token_bytes(16))
+        topic_id = bytearray(ids().randbytes(16))
         topic_id[6] = topic_id[6] & 0x0F | 0x40
         topic_id[8] = topic_id[8] & 0x3F | 0x80
         if bytes(topic_id) != ZERO_UUID and topic_id[0] >> 2 != 62:

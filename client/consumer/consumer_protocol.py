@@ -7,7 +7,6 @@ what the coordinator has heard, so the next one says everything, and the coordin
 from __future__ import annotations
 
 import base64
-import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -19,6 +18,7 @@ from ...protocol.messages.consumer_group_heartbeat import (
 )
 from ...protocol.schema import Message
 from ..core.coordinator import Coordinator
+from ..core.randomness import new_uuid
 from ..record import TopicPartition, by_topic
 from .membership import Wanted
 from .options import GroupOptions
@@ -43,7 +43,7 @@ class MemberHeartbeats:
         self._coordinator = coordinator
         self._options = options
         # The member makes its own id (KIP-1082), and keeps it when it is fenced.
-        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        self.member_id = base64.urlsafe_b64encode(new_uuid().bytes).decode().rstrip("=")
         self.epoch = JOIN_EPOCH
         # From the coordinator, which may change it with each answer.
         self.interval_ms = float(options.heartbeat_interval_ms)

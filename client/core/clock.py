@@ -15,11 +15,12 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from random import random as _random
+from contextvars import ContextVar
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
 from ..errors import RequestTimedOut
+from .randomness import jitter
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -33,14 +34,37 @@ _SAID_AFTER_S = 1.0
 _RETRIED_WITHIN_S = 120.0
 
 
+class Clock:
+    """The clocks of a simulated machine. `use` holds for what runs in the present context."""
+
+    def monotonic_ms(self) -> float:
+        """Return a clock that only goes forward, in milliseconds."""
+        raise NotImplementedError
+
+    def wall_clock_ms(self) -> int:
+        """Return the milliseconds since 1970 UTC."""
+        raise NotImplementedError
+
+
+# None: the clocks of this machine.
+_given: ContextVar[Clock | None] = ContextVar("clock", default=None)
+
+
+def use(clock: Clock) -> None:
+    """Have the present context, and what it starts, take the time from `clock`."""
+    _given.set(clock)
+
+
 def monotonic_ms() -> float:
     """Return a clock that only goes forward, in milliseconds; for time-outs and pauses."""
-    return time.monotonic() * 1000
+    given = _given.get()
+    return time.monotonic() * 1000 if given is None else given.monotonic_ms()
 
 
 def wall_clock_ms() -> int:
     """Return the milliseconds since 1970 UTC; for timestamps of records."""
-    return time.time_ns() // 1_000_000
+    given = _given.get()
+    return time.time_ns() // 1_000_000 if given is None else given.wall_clock_ms()
 
 
 async def wait_for(event: asyncio.Event, limit_ms: float | None) -> bool:
@@ -72,7 +96,7 @@ class Backoff:
 
     __slots__ = ("_cap_ms", "_draw", "_first_ms")
 
-    def __init__(self, first_ms: float, cap_ms: float, draw: Callable[[], float] = _random) -> None:
+    def __init__(self, first_ms: float, cap_ms: float, draw: Callable[[], float] | None = None) -> None:
         self._first_ms = first_ms
         self._cap_ms = cap_ms
         self._draw = draw
@@ -80,7 +104,8 @@ class Backoff:
     def pause_ms(self, failures: int) -> float:
         """Return the pause after `failures` (1 or more) failures in a row."""
         pause = min(self._cap_ms, self._first_ms * 2 ** min(failures - 1, _MAX_DOUBLINGS))
-        return pause * (1 - _JITTER + 2 * _JITTER * self._draw())
+        draw = self._draw or jitter().random
+        return pause * (1 - _JITTER + 2 * _JITTER * draw())
 
 
 class RetryNotice:

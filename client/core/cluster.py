@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
@@ -27,6 +26,7 @@ from .lifetime import end_tasks, shared, to_the_end
 from .metadata import NO_LEADER, ClusterView, Node, TopicInfo
 from .option_values import Address, bootstrap_addresses
 from .options import ClusterOptions, check_numbers, check_topic, security_options
+from .randomness import jitter
 from .security import SecurityArguments
 
 _log = logging.getLogger(__name__)
@@ -294,9 +294,9 @@ class Cluster:
         """
         ready = self._connections.all_ready(GENERAL)
         if ready:
-            return random.choice(ready)
+            return jitter().choice(ready)
         nodes = list(self.view.nodes.values())
-        random.shuffle(nodes)
+        jitter().shuffle(nodes)
         candidates: list[tuple[Broker, Address]] = [(node.node_id, (node.host, node.port)) for node in nodes]
         candidates += [(address, address) for address in self._bootstrap]
         failures: dict[str, str] = {}

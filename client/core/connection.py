@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
 import re
 import socket
 import ssl
@@ -34,6 +33,7 @@ from .handshakes import TlsContexts, Token, ask_for_token, authentication, hands
 from .lifetime import shared
 from .option_values import Address
 from .options import ClusterOptions
+from .randomness import jitter
 from .security import PLAINTEXT, SecurityOptions
 
 R = TypeVar("R", bound=Message)
@@ -200,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
         except AuthenticationFailed as error:
             raise AuthenticationFailed(f"{self.address}: {error.message}", error.code) from error
         if lifetime_ms > 0:  # otherwise the session does not end
-            delay_s = lifetime_ms / 1000 * random.uniform(_AGAIN_FROM, _AGAIN_TO)
+            delay_s = lifetime_ms / 1000 * jitter().uniform(_AGAIN_FROM, _AGAIN_TO)
             self._next_authentication = self._loop.call_later(delay_s, self._begin_authentication)
 
     def _begin_authentication(self) -> None:

@@ -15,11 +15,11 @@ partitions, and of those that have a leader.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 
 from ...kernel import door
 from ..core.metadata import NO_LEADER, TopicInfo
+from ..core.randomness import jitter
 from ..errors import InvalidOption
 from .preparation import checked_partition
 
@@ -54,12 +54,16 @@ def murmur2(data: bytes) -> int:
     return h ^ (h >> 15)
 
 
+def _choose(partitions: Sequence[int]) -> int:
+    return jitter().choice(partitions)
+
+
 class Partitioner:
     """Kafka's default partitioner. `choose` draws one of a sequence; tests pass their own."""
 
     __slots__ = ("_hashes", "_pick", "_sticky", "_stride_bytes")
 
-    def __init__(self, stride_bytes: int, choose: Callable[[Sequence[int]], int] = random.choice) -> None:
+    def __init__(self, stride_bytes: int, choose: Callable[[Sequence[int]], int] = _choose) -> None:
         self._pick = choose
         # How many bytes without a key go to one partition before the next is drawn.
         self._stride_bytes = stride_bytes
@@ -110,7 +114,7 @@ def choice_for(option: str | OwnPartitioner, default: Partitioner) -> Choice:
     if option == "sticky":
         return lambda topic, _key, _raw, size: default.keyless(topic, size)
     if option == "random":
-        return lambda topic, _key, _raw, _size: random.choice(_available(topic))
+        return lambda topic, _key, _raw, _size: _choose(_available(topic))
     if option == "round_robin":
         return _RoundRobin().choose
     if option == "hash":
@@ -138,7 +142,7 @@ class _RoundRobin:
 
 def _by_hash(topic: TopicInfo, key: object, _raw: bytes | None, _size: int) -> int:
     if key is None:
-        return random.choice(_available(topic))
+        return _choose(_available(topic))
     return (java_hash(key) & _POSITIVE) % len(topic.partitions)
 
 

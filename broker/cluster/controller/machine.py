@@ -12,7 +12,6 @@ begins with `take_over`, which reads everything again.
 from __future__ import annotations
 
 import logging
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -30,6 +29,7 @@ from ....zookeeper.operations import (
     write,
     write_all,
 )
+from ...randomness import ids
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,
@@ -161,7 +161,7 @@ class ControllerMachine:
         """Take a topic into the cluster. One that an older broker made is given an id."""
         topic_id = assignment.topic_id
         if topic_id is None:
-            topic_id = secrets.token_bytes(16)
+            topic_id = ids().randbytes(16)
             given = Assignment(topic_id, assignment.partitions)
             try:
                 yield from write(Put(topic_path(topic), encode_assignment(given), version))

@@ -12,13 +12,13 @@ has one.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....zookeeper.operations import Create, Put, Steps, check_size, create, read, write
+from ...randomness import ids, jitter
 from ..znodes import (
     Assignment,
     Replicas,
@@ -68,7 +68,7 @@ def create_topic(machine: ControllerMachine, wanted: NewTopic, *, validate_only:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' {why}.")
     placement = wanted.placement
     if placement is None:
-        start, shift = secrets.randbelow(1 << 16), secrets.randbelow(1 << 16)
+        start, shift = jitter().getrandbits(16), jitter().getrandbits(16)
         placement = place(_racks(cluster), wanted.partitions, wanted.factor, start, shift)
     _check(cluster, placement, first=0)
     factor = len(placement[0])
@@ -166,7 +166,7 @@ def _racks(cluster: ClusterState) -> dict[int, str | None]:
 def _new_topic_id() -> bytes:
     """Return a random id that Kafka's tools can name: its text does not begin with '-'."""
     while True:
-        topic_id = secrets.token_bytes(16)
+        topic_id = ids().randbytes(16)
         if topic_id[0] >> 2 != 62:
             return topic_id
 

@@ -7,7 +7,6 @@ request returns a response if that is known at once, otherwise a future of one.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -38,6 +37,7 @@ from ...configs.group_bounds import (
     SHARE_SESSION,
     effective,
 )
+from ...randomness import new_uuid
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill, keeper
@@ -81,7 +81,7 @@ def at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
 
 def new_member_id(prefix: str) -> str:
     """Return a new member id: the client's or the instance's id, and a random part."""
-    return f"{prefix}-{uuid.uuid4()}"
+    return f"{prefix}-{new_uuid()}"
 
 
 class GroupCoordinator:
@@ -268,7 +268,7 @@ class GroupCoordinator:
         # A config may have changed since the group was made.
         actor.state.limits = limits
         call = Call(respond)
-        member_id = request.member_id or str(uuid.uuid4())
+        member_id = request.member_id or str(new_uuid())
         client = context.client_id, context.client_host
         actor.feed(consumer_requests.heartbeat_event(call, request, member_id, *client))
 
