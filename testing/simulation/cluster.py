@@ -1,0 +1,197 @@
+"""A simulated cluster: one broker, or several with the model of ZooKeeper, each on a machine of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from ...broker.configs.broker_config import BrokerConfig
+from ...broker.server import Broker
+from ..zookeeper_session import Ensemble
+from .disk import SimulatedDisk
+from .network import Network
+from .process import Clocks, Process
+from .world import World
+
+PORT = 9092
+# What the simulation has in the place of Kafka's defaults: less to wait for, and nothing in another process.
+_CONFIGS = {
+    "num.partitions": "2",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.enable": "false",
+}
+_REPLICATED = {
+    "default.replication.factor": "3",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "zookeeper.connect": "zookeeper:2181",
+    "zookeeper.session.timeout.ms": "6000",
+}
+
+
+class Node:
+    """One machine with a broker. Its disk and its clock outlive the broker."""
+
+    def __init__(self, cluster: Cluster, number: int, configs: Mapping[str, str]) -> None:
+        self._cluster = cluster
+        self.number = number
+        self.host = f"10.0.0.{number}"
+        self.folder = cluster.folder / f"node{number}"
+        self.folder.mkdir(parents=True)
+        self.clocks = Clocks(cluster.world)
+        self.disk = SimulatedDisk(self.folder, self.clocks, cluster.world.random(f"disk {number}"))
+        self._configs = {**configs, "listeners": f"PLAINTEXT://{self.host}:{PORT}", "log.dirs": str(self.folder)}
+        self._configs["broker.id" if cluster.is_replicated else "node.id"] = str(number)
+        self.process: Process | None = None
+        self.broker: Broker | None = None
+        # The processes that have ended.
+        self.past: list[Process] = []
+        self._starts = 0
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs."""
+        return self.process is not None
+
+    async def _run(self, broker: Broker) -> None:
+        await broker.start()
+        self._cluster.world.tell(self.host, "serves")
+
+    def start(self) -> None:
+        """Start the broker. It serves some time later."""
+        assert self.process is None, f"{self.host} runs"
+        cluster = self._cluster
+        process = self.process = Process(cluster.world, cluster.network, self.host, self.clocks)
+        config, _ = BrokerConfig.parse(self._configs, strict=True)
+        opener = cluster.ensemble.opener(self.number) if cluster.is_replicated else None
+        self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)
+        self._starts += 1
+        self.starting = process.start(self._run(self.broker), f"start of node {self.number}")
+
+    async def stop(self) -> None:
+        """Stop the broker in order. Called in another process: wait for the task."""
+        assert self.broker is not None
+        await self.broker.stop()
+
+    def stopped(self) -> None:
+        """Take down that the process has ended by itself."""
+        self._leave()
+
+    def kill(self) -> None:
+        """End the broker by SIGKILL."""
+        assert self.process is not None
+        self.process.kill()
+        self._leave()
+
+    def cut_power(self, seed: int) -> None:
+        """Cut the power of the machine: the disk loses what it may lose."""
+        assert self.process is not None
+        self.process.cut_power()
+        self._leave()
+        self.disk.lose(seed)
+
+    def boot(self) -> None:
+        """Start the machine and the broker again."""
+        for each in self.past:
+            each.boot()
+        self.start()
+
+    def _leave(self) -> None:
+        assert self.process is not None
+        self.process.is_alive = False
+        self.past.append(self.process)
+        self.process = self.broker = None
+        self.disk.abandon()
+        self._cluster.expire_later(self.number, self._starts)
+
+    def has_started(self, times: int) -> bool:
+        """Return whether another run has begun since."""
+        return self._starts != times
+
+
+def _is_of_this_run(path: Path) -> bool:
+    """Return whether a file holds what differs between runs: a process id, the folder of the run and a secret."""
+    return path.name == ".lock" or path.suffix == ".journal"
+
+
+class Cluster:
+    """The machines with brokers of a world. `with Cluster(world, folder, 3) as cluster:`."""
+
+    def __init__(self, world: World, folder: Path, nodes: int, configs: Mapping[str, str] | None = None) -> None:
+        self.world, self.folder = world, folder
+        self.network = Network(world)
+        self.is_replicated = nodes > 1
+        self.ensemble = Ensemble()
+        self._digest = hashlib.sha256()
+        self.network.received = self._note_bytes
+        texts = {**_CONFIGS, **(_REPLICATED if self.is_replicated else {}), **(configs or {})}
+        self.nodes = {number: Node(self, number, texts) for number in range(1, nodes + 1)}
+        self.clients: list[Process] = []
+        self.received = 0
+
+    def _note_bytes(self, data: bytes) -> None:
+        self.received += 1
+        self._digest.update(b"%d %d " % (self.world.now_ns, len(data)))
+        self._digest.update(data)
+
+    @property
+    def addresses(self) -> str:
+        """What clients are given as bootstrap_servers."""
+        return ",".join(f"{each.host}:{PORT}" for each in self.nodes.values())
+
+    def client(self, name: str) -> Process:
+        """Return a new process for a client."""
+        process = Process(self.world, self.network, name)
+        self.clients.append(process)
+        return process
+
+    def expire_later(self, number: int, starts: int) -> None:
+        """End the session of a node that is gone, unless it has another one by then."""
+        if self.is_replicated:
+            watcher = self.clients[0]
+            session = self.ensemble._sessions.get(number)  # pyright: ignore[reportPrivateUsage]
+            if session is not None:
+                watcher.loop.call_later(6.0, self._expire, session.session_id, context=watcher.context.copy())
+
+    def _expire(self, session: int) -> None:
+        if self.ensemble.model.is_live(session):
+            self.ensemble.model.expire(session)
+            self.ensemble.deliver()
+
+    @property
+    def processes(self) -> list[Process]:
+        """All processes that there were."""
+        of_nodes = [
+            each for node in self.nodes.values() for each in [*node.past, *([node.process] if node.process else [])]
+        ]
+        return [*of_nodes, *self.clients]
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that was received, when, and of all files."""
+        digest = self._digest.copy()
+        for path in sorted(self.folder.rglob("*")):
+            digest.update(str(path.relative_to(self.folder)).encode())
+            if path.is_file():
+                digest.update(str(path.stat().st_size).encode() if _is_of_this_run(path) else path.read_bytes())
+        return digest.hexdigest()
+
+    def __enter__(self) -> Cluster:
+        for node in self.nodes.values():
+            node.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for node in self.nodes.values():
+            node.disk.is_gone = True
+        for process in self.processes:
+            process.discard()
+        shutil.rmtree(self.folder, ignore_errors=True)

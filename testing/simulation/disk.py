@@ -1,0 +1,89 @@
+"""The disk of a simulated machine: LossyDisk, with virtual times, and descriptors that a kill takes away."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from ...storage.errors import DiskError
+from ...storage.files import Buffer, File
+from ..lossy_disk import LossyDisk
+from .process import Clocks
+
+_SPACE = 1 << 40
+
+
+class SimulatedDisk(LossyDisk):
+    """The disk of one machine. It outlives the processes that use it."""
+
+    def __init__(self, root: Path, clocks: Clocks, chance: Random) -> None:
+        super().__init__()
+        self._root, self._clocks, self._chance = root, clocks, chance
+        self.now_s = lambda: clocks.monotonic_ms() / 1000
+        self.is_gone = False
+        # So many bytes still fit (ENOSPC); None: all.
+        self.room_bytes: int | None = None
+
+    def _date(self, fd_or_path: Any) -> None:
+        ns = self._clocks.now_ms() * 1_000_000
+        os.utime(fd_or_path, ns=(ns, ns))
+
+    def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
+        if self.is_gone:
+            raise DiskError("open", path, OSError(errno.EIO, "the machine is gone"))
+        is_new = create and not path.exists()
+        file = super().open(path, create=create, writable=writable)
+        if is_new:
+            self._date(file.fd)
+        return file
+
+    def write(self, file: File, data: Buffer, position: int) -> None:
+        if self.room_bytes is not None:
+            if len(data) > self.room_bytes:
+                raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            self.room_bytes -= len(data)
+        super().write(file, data, position)
+        self._date(file.fd)
+
+    def truncate(self, file: File, size: int) -> None:
+        super().truncate(file, size)
+        self._date(file.fd)
+
+    def read_nowait(self, file: File, size: int, position: int) -> bytearray | None:
+        """Return bytes, or seldom None, as if they were not in the page cache."""
+        if self._chance.random() < 0.02:
+            return None
+        data = bytearray(os.pread(file.fd, size, position))
+        return data if len(data) == size else None
+
+    def space(self, path: Path) -> tuple[int, int]:
+        return _SPACE, _SPACE if self.room_bytes is None else self.room_bytes
+
+    def names(self, directory: Path) -> list[str]:
+        return sorted(super().names(directory))
+
+    def stamps(self, directory: Path) -> dict[str, list[int]]:
+        found = super().stamps(directory)
+        return {name: found[name] for name in sorted(found)}
+
+    def abandon(self) -> None:
+        """Take the descriptors of a killed process away: it writes nothing more, and holds no lock."""
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for fd in self._nodes:
+            os.dup2(nowhere, fd)
+        self._nodes.clear()
+        os.close(nowhere)
+
+    def lose(self, seed: int) -> None:
+        super().lose(seed)
+        for path in sorted(self._root.rglob("*")):
+            self._date(path)
+
+    def close(self, fd: int) -> None:
+        if self.is_gone:
+            os.close(fd)
+        else:
+            super().close(fd)

@@ -1,0 +1,183 @@
+"""The event loop of one simulated process: asyncio's own but for time, the order of callbacks and what is outside.
+
+Connections are pairs in memory (network.py), threads are steps (process.py). What cannot be simulated is refused by
+name: TLS, subprocesses, signals, sockets and files of the system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import events
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context
+from typing import TYPE_CHECKING, Any
+
+from .world import World
+
+if TYPE_CHECKING:
+    from .process import Process
+
+
+class CannotBeSimulated(Exception):
+    """The program uses what is not in the world: the text names it."""
+
+
+class _Future(asyncio.Future[Any]):
+    """A future with a hash that does not come from its address: sets of futures keep one order in every run."""
+
+    def __init__(self, number: int, loop: SimulatedLoop) -> None:
+        super().__init__(loop=loop)
+        self._number = number
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(asyncio.Task[Any]):
+    """A task with such a hash."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **more: Any) -> None:
+        # The base class puts it in a set.
+        self._number = number
+        super().__init__(coro, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """The loop of a process. The world runs it: it has no `run_until_complete` of its own."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        super().__init__()
+        self._world = world
+        self.process = process
+        self.is_paused = False
+        self._due: deque[events.Handle] = deque()
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def __hash__(self) -> int:
+        return hash(self.process.number)
+
+    def time(self) -> float:
+        return self._world.now_s
+
+    # -- Run by the world
+
+    def take(self, handle: events.Handle) -> None:
+        """Take what came from outside, or a timer, as the next to do."""
+        if handle.cancelled() or not self.process.is_alive:
+            return
+        self._due.append(handle)
+        self._world.note_busy(self)
+
+    def turn(self) -> bool:
+        """Run one callback. Return whether there are more."""
+        if not self.process.is_alive:
+            self._due.clear()
+            return False
+        handle = self._due.popleft()
+        if not handle.cancelled():
+            events._set_running_loop(self)
+            try:
+                handle._run()  # pyright: ignore[reportPrivateUsage]
+            finally:
+                events._set_running_loop(None)
+        return bool(self._due)
+
+    def outside(self, work: Callable[[], Any]) -> Any:
+        """Run a step of a thread: no loop runs in it."""
+        before = events._get_running_loop()
+        events._set_running_loop(None)
+        try:
+            return work()
+        finally:
+            events._set_running_loop(before)
+
+    # -- What asyncio's programs call
+
+    def _own_context(self, context: Context | None) -> Context | None:
+        """Return the context of a callback: of this process where another one, or nobody, asks for it."""
+        if context is not None or events._get_running_loop() is self:
+            return context
+        return self.process.context.copy()
+
+    def call_soon(self, callback: Callable[..., Any], *args: Any, context: Context | None = None) -> events.Handle:
+        handle = events.Handle(callback, args, self, self._own_context(context))
+        if self.process.is_alive:
+            self._due.append(handle)
+            self._world.note_busy(self)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> events.Handle:
+        return self.call_soon(callback, *args, context=context)
+
+    def call_at(
+        self, when: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        timer = events.TimerHandle(when, callback, args, self, self._own_context(context))
+        if self.process.is_alive:
+            self._world.at(when, self, timer)
+        return timer
+
+    def call_later(
+        self, delay: float, callback: Callable[..., Any], *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        return self.call_at(self.time() + max(delay, 0), callback, *args, context=context)
+
+    def _timer_handle_cancelled(self, handle: events.TimerHandle) -> None:
+        """Leave it: the world passes over it."""
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return _Future(self._world.next_number(), self)
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Context | None = None, **_: Any) -> Any:
+        number = self._world.next_number()
+        more = {} if self._own_context(context) is None else {"context": self._own_context(context)}
+        task = _Task(number, coro, loop=self, name=name or f"Task-{number}", **more)
+        self.tasks.append(task)
+        if len(self.tasks) > 1000:
+            self.tasks = [each for each in self.tasks if not each.done()]
+        return task
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+        return self.process.in_thread(lambda: func(*args))
+
+    async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
+        return [(2, 1, 6, "", (host, port))]
+
+    async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        _refuse_tls(options)
+        return self.process.network.listen(self.process, protocol_factory, port, **options)
+
+    async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None, **options: Any) -> Any:
+        _refuse_tls(options)
+        if options.get("sock") is not None:
+            raise CannotBeSimulated("a socket of the system")
+        return await self.process.network.connect(self.process, protocol_factory, host, port)
+
+    def run_until_complete(self, future: Any) -> Any:
+        raise CannotBeSimulated("a loop that is run inside of the simulation")
+
+    async def subprocess_exec(self, *_: Any, **__: Any) -> Any:
+        raise CannotBeSimulated("a subprocess")
+
+    async def subprocess_shell(self, *_: Any, **__: Any) -> Any:
+        raise CannotBeSimulated("a subprocess")
+
+    def add_signal_handler(self, sig: int, callback: Any, *args: Any) -> None:
+        raise CannotBeSimulated("a signal")
+
+    def add_reader(self, fd: Any, callback: Any, *args: Any) -> None:
+        raise CannotBeSimulated("a file descriptor of the system")
+
+    def add_writer(self, fd: Any, callback: Any, *args: Any) -> None:
+        raise CannotBeSimulated("a file descriptor of the system")
+
+
+def _refuse_tls(options: dict[str, Any]) -> None:
+    if options.get("ssl"):
+        raise CannotBeSimulated("TLS")

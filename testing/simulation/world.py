@@ -1,0 +1,105 @@
+"""The world: virtual time, and what happens next in it, drawn by a seed.
+
+Each simulated process (process.py) has an event loop of its own, and the world runs one callback after the other: of
+the processes that have something to do, the seed draws one. Inside a process callbacks keep the order of `call_soon`,
+as asyncio promises. What comes from outside (bytes, the end of a thread's work, timers) comes when the world says: the
+seed draws each delay, and what comes along one direction of a connection keeps its order. When nobody has anything to
+do, time jumps to what comes next.
+
+A callback takes some microseconds of virtual time, so that no loop of work without a wait stands still.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .loop import SimulatedLoop
+
+# Virtual days begin here: 2026-01-01 UTC.
+EPOCH_MS = 1_767_225_600_000
+# What a callback takes, at least, and how many bits more the seed adds.
+_TURN_NS = 2_000
+_TURN_BITS = 13
+
+
+class NothingLeft(Exception):
+    """What is waited for can never come: no process has anything to do, and no timer runs."""
+
+
+class TooLate(Exception):
+    """What is waited for has not come in the virtual time that it may take."""
+
+
+class World:
+    """One run of the simulation."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_ns = 0
+        self.turns = 0
+        # Each kind of decision has its own source: a fault more or less does not change what all others draw.
+        self._order = Random(f"{seed} order")
+        self._to_come: list[tuple[int, int, SimulatedLoop, Any]] = []
+        self._number = 0
+        # The loops that have something to do, in the order in which they got it.
+        self._busy: dict[SimulatedLoop, None] = {}
+        # The lines of the time line: when, who, what.
+        self.story: list[tuple[float, str, str]] = []
+
+    def random(self, what: str) -> Random:
+        """Return a source of randomness for one kind of decision."""
+        return Random(f"{self.seed} {what}")
+
+    @property
+    def now_s(self) -> float:
+        """The virtual time since the begin, in seconds."""
+        return self.now_ns / 1e9
+
+    def tell(self, who: str, what: str) -> None:
+        """Add a line to the time line."""
+        self.story.append((self.now_s, who, what))
+
+    def next_number(self) -> int:
+        """Return a number that nothing else in this world has."""
+        self._number += 1
+        return self._number
+
+    # -- What comes
+
+    def at(self, when_s: float, loop: SimulatedLoop, handle: Any) -> None:
+        """Have a process run a handle at this time."""
+        heapq.heappush(self._to_come, (int(when_s * 1e9), self.next_number(), loop, handle))
+
+    def note_busy(self, loop: SimulatedLoop) -> None:
+        """Take down that a loop has something to do."""
+        self._busy[loop] = None
+
+    def run_until(self, is_over: Callable[[], bool], within_s: float) -> None:
+        """Go on until `is_over`. Raises NothingLeft, TooLate."""
+        ends_ns = self.now_ns + int(within_s * 1e9)
+        while not is_over():
+            self.step()
+            if self.now_ns > ends_ns:
+                raise TooLate(f"it has not come within {within_s:g} s")
+
+    def step(self) -> None:
+        """Run one callback of one process, or let time jump to the next one."""
+        coming = self._to_come
+        while coming and coming[0][0] <= self.now_ns:
+            _, _, loop, handle = heapq.heappop(coming)
+            loop.take(handle)
+        busy = [each for each in self._busy if not each.is_paused]
+        if not busy:
+            if not coming:
+                raise NothingLeft
+            self.now_ns = max(self.now_ns, coming[0][0])
+            return
+        loop = busy[0] if len(busy) == 1 else busy[self._order.randrange(len(busy))]
+        self.turns += 1
+        if not loop.turn():
+            self._busy.pop(loop, None)
+        self.now_ns += _TURN_NS + self._order.getrandbits(_TURN_BITS)
