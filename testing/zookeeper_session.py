@@ -31,6 +31,10 @@ class Ensemble:
         self._sessions[node] = ModelledSession(self.model, self.deliver, *given)
         return self._sessions[node]
 
+    def session_of(self, node: int) -> int:
+        """Return the number of the session of a node."""
+        return self._sessions[node].session_id
+
     def isolate(self, node: int) -> None:
         """End the session of a node, which learns of it when it is healed."""
         self._sessions[node].lose()

@@ -74,7 +74,7 @@ BROKER_FLOORS = (
     ("purgatory.py", "threads.py", "broker_thread.py"),
     ("timers.py",),
     ("turns.py",),
-    ("clock.py", "randomness.py"),
+    ("clock.py",),
 )
 # The floors inside the client. What is on one floor knows nothing of its neighbours.
 CLIENT_FLOORS = (

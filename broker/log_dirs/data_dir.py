@@ -16,7 +16,7 @@ from ...storage.errors import LockedError, StorageError
 from ...storage.files import DISK, TEMPORARY_SUFFIX, DirectoryLock, Disk
 from ...storage.journal import Journal, JournalEnd
 from ...storage.known_logs import CleanStop, KnownLog
-from ..randomness import ids
+from ..clock import ids
 
 # The metadata journal's name, in front of the number of its file.
 JOURNAL_NAME = "metadata"

@@ -19,7 +19,7 @@ from ...storage import checkpoints
 from ...storage.deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
 from ...storage.errors import DamagedFile
 from ...storage.files import DISK, Disk
-from ..randomness import ids
+from ..clock import ids
 
 STRAY_SUFFIX = "-stray"
 

@@ -18,8 +18,7 @@ from operator import attrgetter
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.messages.fetch import FetchRequest, PartitionData
 from ...protocol.primitives import ZERO_UUID
-from ..clock import Clock
-from ..randomness import ids
+from ..clock import Clock, ids
 from .partition import Partition
 
 # KIP-227's number: a session that was used more recently is not evicted.

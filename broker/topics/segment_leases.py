@@ -17,8 +17,7 @@ from ...storage.errors import StorageError
 from ...storage.files import Disk
 from ...storage.held_files import held_path
 from ...storage.leased_files import Extent, lease_path, link_files
-from ..clock import Clock
-from ..randomness import ids
+from ..clock import Clock, ids
 from ..threads import DiskThreads, Work
 from ..timers import Timers
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.primitives import ZERO_UUID
-from ..randomness import ids
+from ..clock import ids
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"

@@ -17,6 +17,7 @@ from .process import Clocks, Process
 from .world import World
 
 PORT = 9092
+SESSION_S = 6.0
 # What the simulation has in the place of Kafka's defaults: less to wait for, and nothing in another process.
 _CONFIGS = {
     "num.partitions": "2",
@@ -34,7 +35,7 @@ _REPLICATED = {
     "share.coordinator.state.topic.replication.factor": "3",
     "min.insync.replicas": "2",
     "zookeeper.connect": "zookeeper:2181",
-    "zookeeper.session.timeout.ms": "6000",
+    "zookeeper.session.timeout.ms": f"{SESSION_S * 1000:.0f}",
 }
 
 
@@ -55,15 +56,23 @@ class Node:
         self.broker: Broker | None = None
         # The processes that have ended.
         self.past: list[Process] = []
-        self._starts = 0
+        # How often a process has begun.
+        self.starts = 0
+        self._serves = False
 
     @property
     def is_up(self) -> bool:
         """Whether its process runs."""
         return self.process is not None
 
+    @property
+    def serves(self) -> bool:
+        """Whether its broker has started."""
+        return self._serves
+
     async def _run(self, broker: Broker) -> None:
         await broker.start()
+        self._serves = True
         self._cluster.world.tell(self.host, "serves")
 
     def start(self) -> None:
@@ -74,7 +83,7 @@ class Node:
         config, _ = BrokerConfig.parse(self._configs, strict=True)
         opener = cluster.ensemble.opener(self.number) if cluster.is_replicated else None
         self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)
-        self._starts += 1
+        self.starts += 1
         self.starting = process.start(self._run(self.broker), f"start of node {self.number}")
 
     async def stop(self) -> None:
@@ -99,6 +108,10 @@ class Node:
         self._leave()
         self.disk.lose(seed)
 
+    def lose_directory(self) -> None:
+        """Lose all files of the machine, which must not run."""
+        self.disk.clear()
+
     def boot(self) -> None:
         """Start the machine and the broker again."""
         for each in self.past:
@@ -110,12 +123,9 @@ class Node:
         self.process.is_alive = False
         self.past.append(self.process)
         self.process = self.broker = None
+        self._serves = False
         self.disk.abandon()
-        self._cluster.expire_later(self.number, self._starts)
-
-    def has_started(self, times: int) -> bool:
-        """Return whether another run has begun since."""
-        return self._starts != times
+        self._cluster.expire_later(self.number)
 
 
 def _is_of_this_run(path: Path) -> bool:
@@ -154,13 +164,16 @@ class Cluster:
         self.clients.append(process)
         return process
 
-    def expire_later(self, number: int, starts: int) -> None:
-        """End the session of a node that is gone, unless it has another one by then."""
+    def expire_later(self, number: int) -> None:
+        """End the session with ZooKeeper of a node that is gone."""
+        if self.is_replicated and self.clients:
+            loop = self.clients[0].loop
+            loop.call_later(SESSION_S, self._expire, self.ensemble.session_of(number))
+
+    def expire_session(self, number: int) -> None:
+        """End the session of a node that does not answer, but lives."""
         if self.is_replicated:
-            watcher = self.clients[0]
-            session = self.ensemble._sessions.get(number)  # pyright: ignore[reportPrivateUsage]
-            if session is not None:
-                watcher.loop.call_later(6.0, self._expire, session.session_id, context=watcher.context.copy())
+            self._expire(self.ensemble.session_of(number))
 
     def _expire(self, session: int) -> None:
         if self.ensemble.model.is_live(session):

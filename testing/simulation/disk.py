@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -81,6 +82,12 @@ class SimulatedDisk(LossyDisk):
         super().lose(seed)
         for path in sorted(self._root.rglob("*")):
             self._date(path)
+
+    def clear(self) -> None:
+        """Lose every file, as a machine whose disk was replaced."""
+        shutil.rmtree(self._root)
+        self._root.mkdir()
+        self._nodes, self._live, self._stable, self._changes, self._moves = {}, {}, {}, [], []
 
     def close(self, fd: int) -> None:
         if self.is_gone:

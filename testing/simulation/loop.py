@@ -11,12 +11,19 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from .network import Host, Network
 from .world import World
 
-if TYPE_CHECKING:
-    from .process import Process
+
+class Owner(Host, Protocol):
+    """The process of a loop."""
+
+    number: int
+    network: Network
+
+    def in_thread(self, work: Callable[[], Any], /) -> asyncio.Future[Any]: ...
 
 
 class CannotBeSimulated(Exception):
@@ -49,7 +56,7 @@ class _Task(asyncio.Task[Any]):
 class SimulatedLoop(asyncio.BaseEventLoop):
     """The loop of a process. The world runs it: it has no `run_until_complete` of its own."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: World, process: Owner) -> None:
         super().__init__()
         self._world = world
         self.process = process

@@ -10,12 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from contextvars import Context
+from typing import Any, Protocol, cast
 
 from .world import World
-
-if TYPE_CHECKING:
-    from .process import Process
 
 # What the kernels of both ends take before a write waits.
 _KERNEL_BYTES = 128 * 1024
@@ -24,6 +22,23 @@ _READ_BYTES = 256 * 1024
 _EOF, _RESET = object(), object()
 # What a socket says that its descriptor is: brokers count them.
 _DESCRIPTOR = 100
+
+
+class Host(Protocol):
+    """A process, as the network sees it."""
+
+    host: str
+    is_alive: bool
+    # Whether its machine runs.
+    is_powered: bool
+    context: Context
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+
+class AddressInUse(OSError):
+    """Another process listens there, as EADDRINUSE says."""
 
 
 class Network:
@@ -56,7 +71,7 @@ class Network:
             return self._chance.uniform(0.01, 0.3) * self.slowness
         return (0.00005 + draw * 0.001) * self.slowness
 
-    def is_cut(self, source: Process, target: Process) -> bool:
+    def is_cut(self, source: Host, target: Host) -> bool:
         """Return whether nothing comes from one process to the other."""
         return (source.host, target.host) in self.cuts or not target.is_powered
 
@@ -70,16 +85,16 @@ class Network:
         """Remember what waits."""
         self._held.append(way)
 
-    def listen(self, process: Process, factory: Callable[[], Any], port: int | None, **options: Any) -> Server:
+    def listen(self, process: Host, factory: Callable[[], Any], port: int | None, **options: Any) -> Server:
         """Return a server at a process's host."""
         place = process.host, port or self.new_port()
         taken = self._servers.get(place)
         if taken is not None and taken.is_there:
-            raise OSError(98, "address already in use")
+            raise AddressInUse(98, "address already in use")
         server = self._servers[place] = Server(process, factory, place, is_serving=options.get("start_serving", True))
         return server
 
-    async def connect(self, process: Process, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
+    async def connect(self, process: Host, factory: Callable[[], Any], host: str, port: int) -> tuple[Any, Any]:
         """Connect from a process, as `create_connection` does."""
         server = self._servers.get((host, int(port)))
         await asyncio.sleep(self.delay_s())
@@ -105,11 +120,11 @@ class Network:
         await asyncio.sleep(0)
         return near, protocol
 
-    def transports_of(self, process: Process) -> list[Transport]:
+    def transports_of(self, process: Host) -> list[Transport]:
         """Return the open connections of a process."""
         return [each for each in self._transports if each.process is process and not each.is_over]
 
-    def drop_all(self, process: Process) -> None:
+    def drop_all(self, process: Host) -> None:
         """Reset the connections of a process that is gone."""
         for each in self.transports_of(process):
             each.vanish()
@@ -133,9 +148,7 @@ class Network:
 class Server(asyncio.AbstractServer):
     """A listening socket."""
 
-    def __init__(
-        self, process: Process, factory: Callable[[], Any], place: tuple[str, int], *, is_serving: bool
-    ) -> None:
+    def __init__(self, process: Host, factory: Callable[[], Any], place: tuple[str, int], *, is_serving: bool) -> None:
         self.process, self.factory, self.place = process, factory, place
         self._is_serving = is_serving
         self._is_closed = False
@@ -216,7 +229,7 @@ class _Way:
 class Transport(asyncio.Transport):
     """One end of a connection."""
 
-    def __init__(self, network: Network, process: Process, here: tuple[str, int], there: tuple[str, int]) -> None:
+    def __init__(self, network: Network, process: Host, here: tuple[str, int], there: tuple[str, int]) -> None:
         super().__init__({"peername": there, "sockname": here, "socket": _Socket(here, _DESCRIPTOR)})
         self._network = network
         self.process = process

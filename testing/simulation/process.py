@@ -15,8 +15,7 @@ from contextvars import Context, copy_context
 from random import Random
 from typing import Any
 
-from ...broker import randomness as broker_randomness
-from ...broker.clock import Clock
+from ...broker import clock as broker_clock
 from ...client.core import clock as client_clock
 from ...client.core import randomness as client_randomness
 from .loop import SimulatedLoop
@@ -24,7 +23,7 @@ from .network import Network
 from .world import EPOCH_MS, World
 
 
-class Clocks(Clock, client_clock.Clock):
+class Clocks(broker_clock.Clock, client_clock.Clock):
     """The clocks of one machine: the wall clock may be wrong, and jump."""
 
     def __init__(self, world: World) -> None:
@@ -68,7 +67,7 @@ class Process:
         self.errors: list[str] = []
 
     def _set_doors(self, source: Random) -> None:
-        broker_randomness.drawn_from(source)
+        broker_clock.drawn_from(source)
         client_randomness.drawn_from(source)
         client_clock.use(self.clocks)
 

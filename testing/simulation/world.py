@@ -14,16 +14,23 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .loop import SimulatedLoop
+from typing import Any, Protocol
 
 # Virtual days begin here: 2026-01-01 UTC.
 EPOCH_MS = 1_767_225_600_000
 # What a callback takes, at least, and how many bits more the seed adds.
 _TURN_NS = 2_000
 _TURN_BITS = 13
+
+
+class Loop(Protocol):
+    """A loop, as the world runs it."""
+
+    is_paused: bool
+
+    def take(self, handle: Any, /) -> None: ...
+
+    def turn(self) -> bool: ...
 
 
 class NothingLeft(Exception):
@@ -43,10 +50,10 @@ class World:
         self.turns = 0
         # Each kind of decision has its own source: a fault more or less does not change what all others draw.
         self._order = Random(f"{seed} order")
-        self._to_come: list[tuple[int, int, SimulatedLoop, Any]] = []
+        self._to_come: list[tuple[int, int, Loop, Any]] = []
         self._number = 0
         # The loops that have something to do, in the order in which they got it.
-        self._busy: dict[SimulatedLoop, None] = {}
+        self._busy: dict[Loop, None] = {}
         # The lines of the time line: when, who, what.
         self.story: list[tuple[float, str, str]] = []
 
@@ -70,11 +77,11 @@ class World:
 
     # -- What comes
 
-    def at(self, when_s: float, loop: SimulatedLoop, handle: Any) -> None:
+    def at(self, when_s: float, loop: Loop, handle: Any) -> None:
         """Have a process run a handle at this time."""
         heapq.heappush(self._to_come, (int(when_s * 1e9), self.next_number(), loop, handle))
 
-    def note_busy(self, loop: SimulatedLoop) -> None:
+    def note_busy(self, loop: Loop) -> None:
         """Take down that a loop has something to do."""
         self._busy[loop] = None
 

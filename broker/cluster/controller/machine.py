@@ -29,7 +29,7 @@ from ....zookeeper.operations import (
     write,
     write_all,
 )
-from ...randomness import ids
+from ...clock import ids
 from ..znodes import (
     BROKER_IDS,
     ISR_CHANGES,

@@ -18,7 +18,7 @@ from itertools import zip_longest
 
 from ....protocol.errors import ErrorCode, KafkaError
 from ....zookeeper.operations import Create, Put, Steps, check_size, create, read, write
-from ...randomness import ids, jitter
+from ...clock import ids, jitter
 from ..znodes import (
     Assignment,
     Replicas,

@@ -27,6 +27,7 @@ from ....protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDelet
 from ....protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ...clock import new_uuid
 from ...configs.broker_config import BrokerConfig
 from ...configs.group_bounds import (
     ASSIGNMENT,
@@ -37,7 +38,6 @@ from ...configs.group_bounds import (
     SHARE_SESSION,
     effective,
 )
-from ...randomness import new_uuid
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...turns import LargeResponse, fill, keeper

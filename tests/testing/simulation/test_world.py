@@ -14,6 +14,7 @@ from odradek.testing.simulation.cluster import Cluster
 from odradek.testing.simulation.loop import CannotBeSimulated
 from odradek.testing.simulation.world import NothingLeft, TooLate, World
 
+_DAY_S, _LATE_S = 86_400, 6
 _PROGRAM = """
 import pathlib, sys
 from odradek.tests.testing.simulation.test_world import written_and_read
@@ -67,8 +68,8 @@ def test_another_process_has_the_same_history(tmp_path: Path) -> None:
 def test_a_virtual_day_passes_at_once() -> None:
     world = World(1)
     with Cluster(world, Path("/nowhere"), 0) as cluster:
-        cluster.client("10.1.0.1").run(asyncio.sleep(86_400), 100_000)
-    assert world.now_s >= 86_400
+        cluster.client("10.1.0.1").run(asyncio.sleep(_DAY_S), 100_000)
+    assert world.now_s >= _DAY_S
 
 
 def test_a_wait_that_cannot_end_says_so() -> None:
@@ -77,7 +78,7 @@ def test_a_wait_that_cannot_end_says_so() -> None:
         with pytest.raises(NothingLeft):
             client.run(asyncio.Event().wait())
         with pytest.raises(TooLate, match="within 5 s"):
-            client.run(asyncio.sleep(6), 5)
+            client.run(asyncio.sleep(_LATE_S), 5)
 
 
 def test_what_cannot_be_simulated_is_refused_by_name() -> None:
