@@ -32,6 +32,13 @@ async def _write_and_read(addresses: str) -> list[bytes | None]:
         return [(await anext(consumer)).value for _ in range(20)]
 
 
+async def _passed(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    over = loop.create_future()
+    loop.call_later(seconds, over.set_result, None)
+    await over
+
+
 def written_and_read(seed: int, nodes: int, folder: Path) -> str:
     """Write and read in a world of this seed; return the hash of all that was sent and stored."""
     world = World(seed)
@@ -68,7 +75,7 @@ def test_another_process_has_the_same_history(tmp_path: Path) -> None:
 def test_a_virtual_day_passes_at_once() -> None:
     world = World(1)
     with Cluster(world, Path("/nowhere"), 0) as cluster:
-        cluster.client("10.1.0.1").run(asyncio.sleep(_DAY_S), 100_000)
+        cluster.client("10.1.0.1").run(_passed(_DAY_S), 100_000)
     assert world.now_s >= _DAY_S
 
 
@@ -78,7 +85,7 @@ def test_a_wait_that_cannot_end_says_so() -> None:
         with pytest.raises(NothingLeft):
             client.run(asyncio.Event().wait())
         with pytest.raises(TooLate, match="within 5 s"):
-            client.run(asyncio.sleep(_LATE_S), 5)
+            client.run(_passed(_LATE_S), 5)
 
 
 def test_what_cannot_be_simulated_is_refused_by_name() -> None:
