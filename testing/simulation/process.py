@@ -170,20 +170,21 @@ class SimulatedPool:
 
     def submit(self, work: Callable[[], None]) -> None:
         """Run `work` in one of the threads, in the order of the calls."""
-        self._queue.append(work)
-        if self._running < self._size:
+        if self._running == self._size:
+            self._queue.append(work)
+        else:
             self._running += 1
-            self._begin()
+            self._begin(work)
 
-    def _begin(self) -> None:
+    def _begin(self, work: Callable[[], None]) -> None:
         process = self._process
         context = process.context.copy()
-        process.loop.call_at(process.world.now_s + process.thread_delay_s(), self._step, context=context)
+        process.loop.call_at(process.world.now_s + process.thread_delay_s(), self._step, work, context=context)
 
-    def _step(self) -> None:
-        self._process.loop.outside(self._queue.popleft())
+    def _step(self, work: Callable[[], None]) -> None:
+        self._process.loop.outside(work)
         if self._queue:
-            self._begin()
+            self._begin(self._queue.popleft())
         else:
             self._running -= 1
 
