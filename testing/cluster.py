@@ -65,15 +65,20 @@ class KafkaCluster(ControlledKafka):
 
     def _prepare(self) -> None:
         super()._prepare()
+        self._brokers: dict[int, Broker] = {}
+        self._make_parts()
+
+    def _make_parts(self) -> None:
         self._links = Links()
         # Made on the loop.
         self._ensemble: Ensemble | None = None
-        self._brokers: dict[int, Broker] = {}
         # The listeners of each broker, which keeps its port.
         self._listeners: dict[int, str] = {}
         self._thread = BrokerThread(self._start_all, self._stop_all)
 
     def _start(self) -> None:
+        self._make_parts()
+        self._door.forget_loop()
         self._thread.start()
         brokers = [broker.addresses for _, broker in sorted(self._brokers.items())]
         self.address = ",".join(each[0] for each in brokers)
@@ -184,18 +189,6 @@ class KafkaCluster(ControlledKafka):
             self.broker(node)
         self._call(partial(self._restart, node))
         self._settle(self._is_whole, "a cluster whose replicas are in sync")
-
-    def reset(self) -> None:
-        """End all faults, start the brokers that were killed, and remove all topics and groups."""
-        self._door.end_all()
-        self._on_loop(lambda _: self._door.wake())
-        for node in set(NODES) - self._brokers.keys():
-            self.restart(node)
-        self.heal()
-        # Also what clients have made.
-        self._made_topics, self._groups_before = set(self.topics()), set()
-        super().reset()
-        self._settle(self._is_empty, "a cluster without topics")
 
     def _make_coordinators(self) -> None:
         """Create the topics of the coordinators, if all brokers run.
@@ -348,12 +341,6 @@ class KafkaCluster(ControlledKafka):
         """Tell whether every replica that gets records is in sync, and every partition has a leader."""
         absent = set(NODES) - self._brokers.keys() | self._links.isolated | self._links.held_back
         return all(each.leader > 0 and set(each.replicas) - absent <= set(each.isr) for each in self._partitions())
-
-    def _is_empty(self) -> bool:
-        """Tell whether all deletions are complete."""
-        assert self._ensemble is not None
-        left = {topic for view in self._views() for topic in view.topics}
-        return {*left, *self._ensemble.model.children_of("/brokers/topics")} <= INTERNAL_TOPICS
 
     def _misses(self, node: int) -> bool:
         """Tell whether the other brokers know that a node is gone, and leads nothing."""

@@ -44,6 +44,16 @@ class ControlledKafka(OwnKafka):
         """Run `work` for the brokers that run, on their loop, and return its result."""
         raise NotImplementedError
 
+    def reset(self) -> None:
+        """Begin anew, as all Kafkas of a test do, and without faults. The clock keeps its time.
+
+        NeverFired where a fault should have met a request, and has not.
+        """
+        ended = self._door.end_all()
+        self._door.forget()
+        super().reset()
+        check(ended)
+
     @property
     def is_alive(self) -> bool:
         """Whether the brokers' loop answers its own thread."""

@@ -261,7 +261,9 @@ class Door:
                 header, rejections.rejection(request, header.api_version, error.code, meant, self._name_of_id)
             )
         except Exception as error:
-            self._note_failure(fault, f"{fault.what}: {type(error).__name__}: {error}")
+            # A test hears nothing of handlers of earlier ones.
+            if fault in self._faults:
+                self._note_failure(fault, f"{fault.what}: {type(error).__name__}: {error}")
             raise CloseConnection(f"{fault.what} of the test failed: {error}") from error
         return await _dispatched(dispatch, arrived) if answer is None else _encoded(header, cast(Message, answer))
 
@@ -292,6 +294,9 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 async def _dispatched(dispatch: Dispatch, arrived: _Arrived) -> EncodedResponse:
     """Have the broker carry a request out, and wait for its response."""
+    if arrived.connection.is_closing:
+        # Its client has gone, perhaps with an earlier test.
+        raise CloseConnection("the connection was closed while the request waited")
     response = dispatch(arrived.connection, arrived.data)
     while isinstance(response, Pending):
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from ..broker.configs.definition import suggestion
@@ -28,11 +28,14 @@ async def answer(brokers: Sequence[Broker]) -> None:
     """Do nothing: the caller wants to know whether the loop runs."""
 
 
-async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
+async def clear(broker: Broker, door: Door, users: Mapping[str, str], left: Set[str]) -> None:
     """Remove all topics, groups, transactional ids, dynamic configs, ACLs, quotas and users other than these.
 
-    Requests that stall go on.
+    First all connections end, and the broker listens on ports that it has not `left` before.
     """
+    await broker.acceptor.renew()
+    while not left.isdisjoint(_moving(broker)):
+        await broker.acceptor.renew()
     await door.wake()
     services = broker.services
     coordinators: tuple[Shards[Any, Any], ...] = (services.groups.shards, services.transactions.shards)
@@ -57,6 +60,12 @@ async def clear(broker: Broker, door: Door, users: Mapping[str, str]) -> None:
     await security.put_quotas([(entity, {}) for entity in security.quotas])
     kept = [(user, mechanism) for user, found in security.passwords.items() for mechanism in found if user not in users]
     await security.put_passwords((user, mechanism, None) for user, mechanism in kept)
+
+
+def _moving(broker: Broker) -> list[str]:
+    """Return the addresses whose ports the config leaves free."""
+    listeners = zip(broker.config.endpoints, broker.addresses, strict=True)
+    return [address for endpoint, address in listeners if endpoint.port == 0]
 
 
 # -- Time

@@ -23,7 +23,6 @@ from ..broker.server import Broker
 from . import interventions
 from .controlled_kafka import ControlledKafka
 from .errors import Unavailable
-from .faults import check
 from .security import keep_ports
 
 R = TypeVar("R")
@@ -36,6 +35,8 @@ class LocalKafka(ControlledKafka):
         super()._prepare()
         self._broker: Broker | None = None
         self._snapshots: list[Path] = []
+        # Those that clients of earlier tests know.
+        self._left_addresses: set[str] = set()
 
     def _other_folders(self) -> list[Path]:
         return self._snapshots
@@ -45,18 +46,16 @@ class LocalKafka(ControlledKafka):
         """The broker. Only its thread may use more than its address and ids."""
         return self._running
 
-    # -- A clean start for the next test
+    @property
+    def can_move(self) -> bool:
+        """Whether a reset gives it another address: a restart has kept its ports, and they stay."""
+        return all(each.port == 0 for each in self._running.config.endpoints)
 
-    def reset(self) -> None:
-        """Remove all topics, groups, transactional ids, dynamic configs and faults. The clock keeps its time.
-
-        NeverFired where a fault should have met a request, and has not.
-        """
-        self._made_topics.clear()
-        ended = self._door.end_all()
-        self._door.forget()
-        self._on_loop(lambda brokers: interventions.clear(brokers[0], self._door, self._security.users))
-        check(ended)
+    def _begin_anew(self) -> None:
+        broker = self._running
+        self._left_addresses.update(broker.addresses)
+        self._on_loop(lambda _: interventions.clear(broker, self._door, self._security.users, self._left_addresses))
+        self._set_addresses(broker)
 
     # -- The disk
 
@@ -128,6 +127,9 @@ class LocalKafka(ControlledKafka):
         )
         broker.__enter__()
         self._broker = broker
+        self._set_addresses(broker)
+
+    def _set_addresses(self, broker: Broker) -> None:
         self.address, self._kit_address = broker.addresses[0], broker.addresses[-1]
         self._configs["listeners"] = keep_ports(self._configs["listeners"], broker.addresses)
 

@@ -42,6 +42,8 @@ class OwnKafka(Kafka):
         atexit.register(self.close)
         try:
             self._configs = {**ephemeral, **self._usual, **texts, **self._security.configs(texts)}
+            # With the ports that clients know, a config says them.
+            self._first_listeners = self._configs["listeners"]
             self._start()
             self._set_passwords()
         except BaseException:
@@ -62,6 +64,24 @@ class OwnKafka(Kafka):
         super().close()
         self._stop()
         remove_directories([self._folder, self._security.folder, *self._other_folders()])
+
+    def reset(self) -> None:
+        """Begin anew: without topics, groups and whatever else clients have made, and at another address.
+
+        Connections end. Clients from before, also ones that connect again for ever, do not find the new address. A
+        port that the config `listeners` names stays, also one that `restart` has kept, and there they come back.
+        """
+        self._made_topics.clear()
+        self._disconnect()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Start on empty directories and on free ports."""
+        self._stop()
+        remove_directories(Path(each.strip()) for each in self._configs["log.dirs"].split(","))
+        self._configs["listeners"] = self._first_listeners
+        self._start()
+        self._set_passwords()
 
     def _prepare(self) -> None:
         """Make what `_start` and `_stop` need."""

@@ -65,6 +65,9 @@ class Kafka:
 
     def close(self) -> None:
         """Close the kit's own connections. Idempotent."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         admin = self.__dict__.pop("_admin", None)
         if admin is not None:
             admin.stop()

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import cycle
+from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
@@ -74,14 +75,13 @@ class Acceptor:
         self._tls: dict[str, ListenerTls] = {}
         self._doors: dict[str, TlsDoor] = {}
         bounds = Bounds(config.socket_request_max_bytes, config.connections_max_idle_ms)
-        limits = self._limits = ConnectionLimits(config, rates)
+        self._limits = ConnectionLimits(config, rates)
         requests = ConnectionMemory(config.queued_max_request_bytes, clock, timers)
         memory, checks = StrangerMemory(config.queued_max_request_bytes, clock, timers), TokenChecks()
-        self.processors = [
-            Processor(dispatch, read_piece, bounds, clock, timers, limits, requests, responses, memory, checks)
-            for _ in range(config.num_network_threads)
-        ]
-        limits.close_one = self._close_one
+        shared = (self._limits, requests, responses, memory, checks)
+        self._new_processor = partial(Processor, dispatch, read_piece, bounds, clock, timers, *shared)
+        self.processors = [self._new_processor() for _ in range(config.num_network_threads)]
+        self._limits.close_one = self._close_one
         self._next_processor = cycle(self.processors)
         self._servers: list[asyncio.Server] = []
         # Whether connections are accepted: from `listen` to `stop`.
@@ -213,11 +213,26 @@ class Acceptor:
                 if connection.mechanism == mechanism and connection.principal == deleted:
                     connection.end_session()
 
+    async def renew(self) -> None:
+        """End every connection, and listen again: on another port where the config has port 0.
+
+        Connections that are still being made belong to the processors from before, and end with them.
+        """
+        self.stop()
+        await self.close(0)
+        self.processors[:] = [self._new_processor() for _ in self.processors]
+        self._next_processor = cycle(self.processors)
+        await self.bind()
+        await self.listen()
+
     async def _bind(self, endpoint: Endpoint, listener: Listener) -> None:
+        # As in Kafka, `::` takes IPv4, too. asyncio would take IPv6 alone.
+        where: dict[str, Any] = {"host": endpoint.host or None, "port": endpoint.port}
+        if endpoint.host == "::":
+            where = {"sock": _bind_both(endpoint.port)}
         server = await asyncio.get_running_loop().create_server(
             lambda: Connection(next(self._next_processor), listener),
-            endpoint.host or None,
-            endpoint.port,
+            **where,
             backlog=self._config.socket_listen_backlog_size,
             start_serving=False,
         )
@@ -254,6 +269,19 @@ def _unread(stores: list[tuple[ListenerTls, ListenerConfig]]) -> UnreadStores:
             tls.forget()
 
     return UnreadStores(read, forget)
+
+
+def _bind_both(port: int) -> socket.socket:
+    """Return a socket that is bound to every interface, of IPv6 and of IPv4."""
+    bound = socket.socket(socket.AF_INET6)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        bound.bind(("::", port))
+    except BaseException:
+        bound.close()
+        raise
+    return bound
 
 
 def _is_guarded(endpoint: Endpoint, config: ListenerConfig) -> bool:

@@ -36,6 +36,8 @@ from .stranger_memory import StrangerMemory, TokenChecks
 
 # How long a request of a user that was deleted may still wait, for data perhaps.
 MOST_FAREWELL_MS = 1_000
+# How the system writes an IPv4 address of a socket for IPv6.
+MAPPED_IPV4 = "::ffff:"
 
 _log = logging.getLogger(__name__)
 
@@ -221,8 +223,10 @@ class Connection(asyncio.BufferedProtocol):
         peer = transport.get_extra_info("peername") or ("", 0)
         local = transport.get_extra_info("sockname") or ("", 0)
         self.client_host = address_text(str(peer[0]))
-        self.advertised_address = self.listener.advertised or (self.listener.host or str(local[0]), int(local[1]))
-        self.name, self._local_name = f"{peer[0]}:{peer[1]}", f"{local[0]}:{local[1]}"
+        # A socket for both has IPv4 addresses as `::ffff:127.0.0.1`, which clients of IPv4 cannot reach.
+        peer_host, local_host = (str(each[0]).removeprefix(MAPPED_IPV4) for each in (peer, local))
+        self.advertised_address = self.listener.advertised or (self.listener.host or local_host, int(local[1]))
+        self.name, self._local_name = f"{peer_host}:{peer[1]}", f"{local_host}:{local[1]}"
         self.descriptor = transport.get_extra_info("socket").fileno()
         self.last_active_ms = self._owner.clock.monotonic_ms()
         self.is_adopted = self._owner.adopt(self)

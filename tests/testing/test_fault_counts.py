@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -124,7 +125,9 @@ def test_a_handler_that_fails_a_thousand_times_is_reported_once(
 
     with caplog.at_level(logging.ERROR, "odradek.testing"):
         assert produce(kafka, "t", **{"reconnect.backoff.ms": 0, "retry.backoff.max.ms": 1}) is None
-    assert kafka.handler_failures() == ["the handler on('Produce'): ValueError: not this (20 times)"]
+    (said,) = kafka.handler_failures()
+    # A client that goes while its request is handled leaves no failure.
+    assert re.fullmatch(r"the handler on\('Produce'\): ValueError: not this \((1\d|20) times\)", said)
     assert caplog.text.count("Traceback") == 1
 
 

@@ -1,0 +1,148 @@
+"""Clients of an earlier test, which connect again and again, never reach the next test's broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+from confluent_kafka import Producer as ConfluentProducer
+from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka
+
+from .test_plugin import run
+
+# How often a client fails to connect before nobody expects it back.
+FAILED = 5
+IMPATIENT = {"reconnect.backoff.ms": 1, "reconnect.backoff.max.ms": 5, "retry.backoff.ms": 1, "log_level": 0}
+
+
+class Failures:
+    """How often a client could not connect."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, error: KafkaError) -> None:
+        self.count += error.code() == KafkaError._TRANSPORT
+
+    def wait(self) -> None:
+        """Wait until it has tried again and again from now on."""
+        wanted = self.count + FAILED
+        while self.count < wanted:
+            time.sleep(0.005)
+
+
+@contextmanager
+def writer(options: dict[str, Any], topic: str) -> Iterator[Failures]:
+    """A producer that writes as fast as it can, whatever happens."""
+    stop, began, failures = threading.Event(), threading.Event(), Failures()
+
+    def write() -> None:
+        producer = ConfluentProducer({**options, **IMPATIENT, "linger.ms": 0, "error_cb": failures.note})
+        while not stop.wait(0.001):
+            producer.produce(topic, b"of an earlier test", on_delivery=lambda *_: began.set())
+            producer.poll(0)
+        producer.purge()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert began.wait(30)
+        yield failures
+    finally:
+        stop.set()
+        thread.join()
+
+
+KINDS: list[Callable[[], LocalKafka | KafkaCluster | KafkaProcess]] = [
+    LocalKafka,
+    lambda: LocalKafka(tls=True, users={"a": "b"}),
+    KafkaCluster,
+    KafkaProcess,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=["local", "secure", "cluster", "process"])
+def test_a_client_of_before_does_not_come_back(kind: Callable[[], Any]) -> None:
+    with kind() as kafka:
+        before = kafka.address
+        with writer(kafka.options("confluent-kafka"), "orders") as failures:
+            kafka.reset()
+            assert not set(before.split(",")) & set(kafka.address.split(","))
+            kafka.create_topic("orders")
+            failures.wait()
+            assert kafka.records("orders") == []
+        kafka.put("orders", ["v"])
+        assert [each.value for each in kafka.records("orders")] == [b"v"]
+
+
+def test_a_request_that_waits_is_not_carried_out_in_the_next_test() -> None:
+    with LocalKafka() as kafka:
+        kafka.create_topic("orders")
+        may_go_on, tried = threading.Event(), threading.Event()
+
+        @kafka.on("Produce")
+        def answer(request: Any, proceed: Callable[[], Any]) -> Any:
+            may_go_on.wait(30)
+            try:
+                return proceed()
+            finally:
+                tried.set()
+
+        producer = ConfluentProducer({"bootstrap.servers": kafka.address, **IMPATIENT})
+        producer.produce("orders", b"late")
+        while not answer.fired:
+            producer.poll(0.01)
+        kafka.reset()
+        kafka.create_topic("orders")
+        may_go_on.set()
+        assert tried.wait(30)
+        assert kafka.records("orders") == []
+        assert kafka.handler_failures() == []
+        producer.purge()
+
+
+def test_a_port_that_the_config_names_stays() -> None:
+    with LocalKafka() as free:
+        listeners = f"PLAINTEXT://{free.address}"
+    with LocalKafka({"listeners": listeners}) as kafka:
+        kafka.put("t", ["v"])
+        kafka.reset()
+        assert listeners.endswith(kafka.address)
+        assert kafka.topics() == []
+
+
+TESTS = """
+import threading, time
+from confluent_kafka import Producer
+
+def write(address, began):
+    producer = Producer({"bootstrap.servers": address, "reconnect.backoff.max.ms": 5, "reconnect.backoff.ms": 1})
+    while True:
+        producer.produce("orders", b"of an earlier test", on_delivery=lambda *_: began.set())
+        producer.poll(0.001)
+
+def test_that_fails(kafka):
+    began = threading.Event()
+    threading.Thread(target=write, args=(kafka.address, began), daemon=True).start()
+    assert began.wait(30)
+    assert kafka.topics() == []
+
+def test_that_restarts(kafka):
+    threading.Thread(target=write, args=(kafka.address, threading.Event()), daemon=True).start()
+    kafka.restart()
+    time.sleep(0.1)
+
+def test_after_it(kafka):
+    kafka.create_topic("orders")
+    time.sleep(0.5)
+    assert kafka.records("orders") == []
+"""
+
+
+def test_a_client_of_a_failed_test_does_not_reach_the_next_one(tmp_path: Any) -> None:
+    assert "1 failed, 2 passed" in run(tmp_path, TESTS)
