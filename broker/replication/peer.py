@@ -61,7 +61,8 @@ class Peer:
         self._tls = tls
         self._login = login
         self._turn = asyncio.Lock()
-        self._waiting = 0
+        # Requests that are under way, or wait for their turn.
+        self.waiting = 0
         self._next_id = 0
         self._wire: _Wire | None = None
         self._closed = False
@@ -78,9 +79,9 @@ class Peer:
         """
         if self._closed:
             raise PeerLost(f"the connection to {self.host}:{self.port} was closed by this broker")
-        if self._waiting >= MAX_WAITING:
-            raise PeerLost(f"{self._waiting} requests wait for {self.host}:{self.port} already")
-        self._waiting += 1
+        if self.waiting >= MAX_WAITING:
+            raise PeerLost(f"{self.waiting} requests wait for {self.host}:{self.port} already")
+        self.waiting += 1
         try:
             async with asyncio.timeout(timeout_s), self._turn:
                 return await self._exchange(message, version, response_type, is_large)
@@ -90,7 +91,7 @@ class Peer:
         except OSError as error:
             raise PeerLost(f"cannot connect to {self.host}:{self.port}: {_words(error)}") from error
         finally:
-            self._waiting -= 1
+            self.waiting -= 1
 
     async def _exchange(self, message: Message, version: int, response_type: type[R], is_large: bool) -> R:
         wire = await self._connect()

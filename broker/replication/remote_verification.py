@@ -20,6 +20,9 @@ from .peer import PeerLost
 
 # The first that may say TRANSACTION_ABORTABLE.
 VERSION = 5
+# Connections to each coordinator, opened as they are needed: who waits for the markers of its last transaction is
+# answered late, and a connection has one request under way.
+WAYS = 10
 # A producer's request waits for it.
 TIMEOUT_S = 10.0
 
@@ -33,7 +36,7 @@ class RemoteVerification:
         """`partition_of` returns the partition of `__transaction_state` of a transactional id."""
         self._view = view
         self._partition_of = partition_of
-        self._peers = Peers(config, view, inter_broker, "verification")
+        self._ways = [Peers(config, view, inter_broker, "verification") for _ in range(WAYS)]
 
     async def ask(
         self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
@@ -49,9 +52,8 @@ class RemoteVerification:
         )
         request = AddPartitionsToTxnRequest(transactions=[transaction])
         try:
-            response = await self._peers.to(coordinator).request(
-                request, VERSION, AddPartitionsToTxnResponse, TIMEOUT_S
-            )
+            peer = min((way.to(coordinator) for way in self._ways), key=lambda peer: peer.waiting)
+            response = await peer.request(request, VERSION, AddPartitionsToTxnResponse, TIMEOUT_S)
         except PeerLost:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if response.error_code:
@@ -61,4 +63,5 @@ class RemoteVerification:
 
     def close(self) -> None:
         """Close the connections."""
-        self._peers.close()
+        for way in self._ways:
+            way.close()

@@ -97,6 +97,30 @@ async def _fail(*_: Any) -> None:
     raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "the leader cannot be reached")
 
 
+async def test_who_waits_for_markers_keeps_no_other_producer_waiting(
+    cluster: HandCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await cluster.assign("slow", leader=2)
+    coordinator, writer = await producer_of(cluster, 2)
+    slow = Transactional(await cluster.connect(2), "x")
+    take_over(slow, coordinator)
+    assert (await slow.send("slow", b"a")).error_code == 0
+    monkeypatch.setattr(RemoteMarkers, "_send", _fail)
+    assert await coordinator.end(commit=True) == 0
+    take_over(writer, coordinator)
+    waiting = asyncio.ensure_future(writer.send("t", b"a"))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    other = Transactional(await cluster.connect(1), "y")
+    await other.begin()
+    other_writer = Transactional(await cluster.connect(2), "y")
+    take_over(other_writer, other)
+    async with asyncio.timeout(5):
+        assert (await other_writer.send("t", b"b")).error_code == 0
+    waiting.cancel()
+    close(coordinator, writer, slow, other, other_writer)
+
+
 async def test_who_waits_is_sent_to_the_next_coordinator(cluster: HandCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     await cluster.assign("slow", leader=2)
     coordinator, writer = await producer_of(cluster, 1)
