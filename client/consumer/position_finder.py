@@ -14,11 +14,11 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.leaders import list_offsets
-from ..errors import ItemsFailed, NoOffsetForPartition
+from ..errors import ItemsFailed, NoOffsetForPartition, UnknownTopic
 from ..record import LATEST, OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from .offset_commits import Offsets
 from .options import FetchOptions
@@ -141,22 +141,35 @@ class PositionFinder:
     async def _reset_positions(self) -> None:
         states = {state.partition: (state, state.version) for state in self._positions if state.reset is not None}
         timestamps = {partition: state.reset for partition, (state, _) in states.items() if state.reset is not None}
-        found: Mapping[TopicPartition, OffsetAndTimestamp | KafkaError]
-        try:
-            found = await list_offsets(self._cluster, timestamps, self._options.isolation_level)
-        except ItemsFailed as error:
-            found = error.results
-        except KafkaError as error:
-            found = dict.fromkeys(states, error)
+        found = await self._offsets(timestamps)
         for partition, (state, version) in states.items():
             result = found[partition]
             if state.version != version:
                 continue
+            if isinstance(result, UnknownTopic) and state.reset_from is not None:
+                # It was there: its topic was made again with fewer partitions, and may get more.
+                result = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, result.message)
             if isinstance(result, KafkaError):
                 self._retries.failed(state, result)
             else:
                 _take(state, result.offset)
         self._signals.positions_changed()
+
+    async def _offsets(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, OffsetAndTimestamp | KafkaError]:
+        """Return the offset of each partition, or its error. One that is not there keeps no other from its own."""
+        try:
+            return await list_offsets(self._cluster, timestamps, self._options.isolation_level)
+        except ItemsFailed as error:
+            return error.results
+        except KafkaError as error:
+            failed: dict[TopicPartition, OffsetAndTimestamp | KafkaError] = dict.fromkeys(timestamps, error)
+            view = self._cluster.view
+            there = {each: time_ms for each, time_ms in timestamps.items() if view.partition(each) is not None}
+            if isinstance(error, UnknownTopic) and 0 < len(there) < len(timestamps):
+                failed.update(await self._offsets(there))
+            return failed
 
 
 def _take(state: PartitionState, offset: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.client import Consumer, ConsumerRecord, TopicPartition
-from odradek.client.errors import LogTruncated, TopicRecreated
+from odradek.client.errors import LogTruncated, TopicRecreated, UnknownTopic
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.offset_for_leader_epoch import (
@@ -62,6 +62,36 @@ async def test_a_paused_partition_of_a_topic_made_again_is_read_from_where_the_r
         consumer.resume(T0)
         assert await read(consumer, 25) == list(range(100, 125)), "not from offset 10 of another topic"
     assert "t-0: reset from offset 10 to offset 0: t-0: the topic was deleted and made again" in caplog.text
+
+
+async def test_a_topic_that_was_made_again_with_fewer_partitions_is_read_on() -> None:
+    async with FakeCluster({"t": 2}) as cluster, consumer_for(cluster, metadata_max_age_ms=5) as consumer:
+        for number in (0, 1):
+            write(cluster.log("t", number), range(5))
+        consumer.assign([T0, TopicPartition("t", 1)])
+        await read(consumer, 10)
+        cluster.make_again("t")
+        write(cluster.log("t"), range(100, 105))
+        assert await read(consumer, 5) == list(range(100, 105))
+        assert await consumer.getmany(timeout_ms=50) == {}
+        cluster.make_again("t", 2)
+        for number in (0, 1):
+            write(cluster.log("t", number), range(5))
+        assert sorted(await read(consumer, 10)) == sorted([*range(5), *range(5)])
+
+
+async def test_a_partition_that_is_not_there_keeps_no_other_from_its_records() -> None:
+    async with FakeCluster({"t": 1}) as cluster, consumer_for(cluster) as consumer:
+        write(cluster.log("t"), range(5))
+        consumer.assign([T0, TopicPartition("t", 7)])
+        errors, values = [], list[int]()
+        async with asyncio.timeout(10):
+            while not errors or len(values) < 5:
+                try:
+                    values += await read(consumer, 1)
+                except UnknownTopic as error:
+                    errors.append(str(error))
+        assert "no partition 7" in errors[0] and values[:5] == list(range(5))
 
 
 async def test_what_was_fetched_of_the_old_topic_is_not_returned() -> None:
