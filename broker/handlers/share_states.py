@@ -41,7 +41,8 @@ def read_share_group_state(
 
     def told(state: ShareState) -> dict[str, Any]:
         batches = [read_api.StateBatch(*each) for each in state.batches]
-        return {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}
+        said = {"state_epoch": state.state_epoch, "start_offset": state.start_offset, "state_batches": batches}
+        return {**said, "start_is_chosen": state.is_chosen}
 
     return _each(services, context, request, event, read_api, read_api.ReadStateResult, told)
 

@@ -101,7 +101,8 @@ def _question(key: ShareKey, event: events.Request) -> _Question:
 
             def state(result: read_api.PartitionResult) -> ShareState:
                 batches = state_batches(result.state_batches)
-                return ShareState(result.state_epoch, event.leader_epoch, result.start_offset, UNKNOWN_COUNT, batches)
+                epochs, start = (result.state_epoch, event.leader_epoch), result.start_offset
+                return ShareState(*epochs, start, UNKNOWN_COUNT, batches, result.start_is_chosen)
 
             return _Question(asked, 0, read_api.ReadShareGroupStateResponse, state)
         case events.Write():

@@ -56,6 +56,8 @@ class Actor:
         self._leader_epoch = partition.leader_epoch
         self._reign = partition.reign
         self._persister, self._clock, self._timers, self._purgatory, self._settings_of, self._first = surroundings
+        # Whether the group begins beyond the end of the log, as an administrator has said.
+        self._is_ahead = False
         self._timer: TimerHandle | None = None
         # Writes and loads under way. A client that goes away does not stop them.
         self._work: set[asyncio.Task[None]] = set()
@@ -86,7 +88,8 @@ class Actor:
             if state.start_offset < 0:
                 state = await self._begin_state(state)
             elif state.start_offset > (end := self.partition.log.log_end_offset):
-                state = await self._set_back(state, end)
+                self._is_ahead = state.is_chosen
+                state = state if state.is_chosen else await self._set_back(state, end)
             self._state_epoch = state.state_epoch
             self._machine = self._restored(state)
         except KafkaError as error:
@@ -125,7 +128,8 @@ class Actor:
         if self._machine is None or self.is_fenced:
             return None
         self._machine.advance_start(self.partition.log.log_start_offset)
-        return self._machine if self._machine.can_acquire(settings.limits) else None
+        self._is_ahead = self._is_ahead and self._machine.start_offset > self.partition.log.log_end_offset
+        return self._machine if not self._is_ahead and self._machine.can_acquire(settings.limits) else None
 
     def acquire(self, wish: Wish, offset: int, spans: Sequence[Span], settings: Settings) -> list[Acquired]:
         """Give a member records; see SharePartition.acquire."""

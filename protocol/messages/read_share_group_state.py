@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
+from ..schema import OWN_TAGS, Message, Struct, array, boolean, int8, int16, int32, int64, string, uuid
 
 
 class ReadShareGroupStateRequest(Message, key=84, versions="0", flexible="0+"):
@@ -36,6 +36,7 @@ class PartitionResult(Struct):
     state_epoch: int = int32("0+")
     start_offset: int = int64("0+")
     state_batches: list[StateBatch] = array("0+")
+    start_is_chosen: bool = boolean("0+", tag=OWN_TAGS, ignorable=True)
 
 
 class StateBatch(Struct):

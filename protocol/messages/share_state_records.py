@@ -3,11 +3,13 @@
 A snapshot is the whole state of a partition for a group, an update what changed since. Both have the same key but for
 its type. A null value of type 0 deletes the state. The topic is not compacted: what is older than every key's last
 snapshot is deleted.
+
+Ours: `start_is_chosen`, a tag that Kafka steps over, says that an administrator has set the start offset.
 """
 
 from __future__ import annotations
 
-from ..schema import Message, Struct, array, int8, int16, int32, int64, string, uuid
+from ..schema import OWN_TAGS, Message, Struct, array, boolean, int8, int16, int32, int64, string, uuid
 
 
 class ShareSnapshotKey(Message, key=0, versions="0"):
@@ -25,6 +27,7 @@ class ShareSnapshotValue(Message, key=0, versions="0", flexible="0+"):
     create_timestamp: int = int64("0+")
     write_timestamp: int = int64("0+")
     state_batches: list[StateBatch] = array("0+")
+    start_is_chosen: bool = boolean("0+", tag=OWN_TAGS, ignorable=True)
 
 
 class StateBatch(Struct):

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from odradek.protocol import apis
-from odradek.protocol.messages import describe_groups, group_records
+from odradek.protocol.messages import describe_groups, group_records, read_share_group_state, share_state_records
 from odradek.protocol.schema import OWN_TAGS, Field, Message, Struct, span
 from odradek.tests.support.documents.apis import DECLARED
 
@@ -157,9 +157,16 @@ def test_our_own_additions_are_few_and_can_be_left_out() -> None:
     structs = [
         *(apis.message(key, kind) for key in DECLARED for kind in ("request", "response")),
         describe_groups.DescribedGroup,
+        read_share_group_state.PartitionResult,
+        share_state_records.ShareSnapshotValue,
     ]
     own = {(cls.__name__, field.name): field for cls in structs for field in cls.FIELDS if is_our_own(field)}
-    assert set(own) == {("DescribeGroupsRequest", "include_history"), ("DescribedGroup", "history")}
+    assert set(own) == {
+        ("DescribeGroupsRequest", "include_history"),
+        ("DescribedGroup", "history"),
+        ("PartitionResult", "start_is_chosen"),
+        ("ShareSnapshotValue", "start_is_chosen"),
+    }
     assert all(field.ignorable and not field.default() for field in own.values())
 
 

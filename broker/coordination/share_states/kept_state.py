@@ -58,6 +58,7 @@ class KeptState:
             value.start_offset,
             value.delivery_complete_count,
             combine((), state_batches(value.state_batches), value.start_offset),
+            value.start_is_chosen,
         )
 
     def _apply_update(self, value: kafka.ShareUpdateValue) -> None:
@@ -70,6 +71,7 @@ class KeptState:
             start_offset,
             value.delivery_complete_count,
             combine(before.batches, state_batches(value.state_batches), start_offset),
+            before.is_chosen and start_offset == before.start_offset and not value.state_batches,
         )
 
 

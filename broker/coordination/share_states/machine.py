@@ -60,7 +60,7 @@ def _initialize(kept: KeptState, event: Initialize, outcome: Outcome, now_ms: in
         outcome.reply(event.token, None)
         return
     count = UNKNOWN_COUNT if event.start_offset == UNINITIALIZED_OFFSET else 0
-    state = ShareState(event.state_epoch, 0, event.start_offset, count)
+    state = ShareState(event.state_epoch, 0, event.start_offset, count, is_chosen=_is_chosen(kept.current, event))
     outcome.records.append(_snapshot(kept, state, created_ms=now_ms, now_ms=now_ms))
     outcome.reply(event.token, None)
 
@@ -69,6 +69,14 @@ def _is_begun(current: ShareState | None, event: Initialize) -> bool:
     """Return whether the request has come before: it crossed the wire twice, and the group may have begun to read."""
     is_same = current is not None and current.state_epoch == event.state_epoch
     return is_same and event.start_offset == UNINITIALIZED_OFFSET
+
+
+def _is_chosen(current: ShareState | None, event: Initialize) -> bool:
+    """Return whether an administrator sets the start offset: a leader that sets it back leaves the state epoch."""
+    if event.start_offset == UNINITIALIZED_OFFSET or current is None or event.state_epoch > current.state_epoch:
+        return event.start_offset != UNINITIALIZED_OFFSET
+    # It may have crossed the wire twice.
+    return current.is_chosen and event.start_offset == current.start_offset
 
 
 def _read(kept: KeptState, event: Read, outcome: Outcome, now_ms: int) -> None:
@@ -97,6 +105,8 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
     if UNINITIALIZED_OFFSET < event.start_offset < current.start_offset:
         # It crossed the wire late, and was sent again before. What is below the start is known no more: it stays done.
         written = current
+    is_used = bool(event.batches) or written.start_offset not in (UNINITIALIZED_OFFSET, current.start_offset)
+    written = written._replace(is_chosen=current.is_chosen and not is_used)
     _change(kept, written, event.batches, outcome, now_ms)
     outcome.reply(event.token, None)
 
@@ -203,6 +213,7 @@ def _snapshot(kept: KeptState, state: ShareState, *, created_ms: int, now_ms: in
         created_ms,
         now_ms,
         _batches(state.batches),
+        state.is_chosen,
     )
     return StateRecord(kept.key, value)
 

@@ -56,6 +56,9 @@ class ShareState(NamedTuple):
     delivery_complete_count: int
     # In order of their offsets, without overlaps.
     batches: Sequence[StateBatch] = ()
+    # Whether an administrator has set the start offset, and nothing was delivered since: it may lie beyond the end of
+    # the log. Where another one does, the log has lost its end.
+    is_chosen: bool = False
 
 
 class Progress(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.coordination.share_states.persister import ShareKey
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages import alter_share_group_offsets as alter_api
@@ -37,7 +38,7 @@ from odradek.protocol.messages.share_group_describe import ShareGroupDescribeReq
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.coordination.classic.world import FakeContext
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.clients.share_member import ACCEPT, ShareMember, acquired
+from odradek.tests.support.clients.share_member import ACCEPT, ShareMember, acquired, data_of
 from odradek.tests.support.fakes.clock import FakeClock
 
 
@@ -366,6 +367,30 @@ async def test_offsets_that_are_altered_again_fence_who_has_read_between(shares:
     assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert await shares.offsets() == {("t", 0): (0, 4)}
     assert (await shares.described()).group_epoch == 2
+
+
+async def test_a_group_begins_beyond_the_end_where_an_administrator_says_so(shares: Shares) -> None:
+    await shares.raw.produce("t", batch_of(b"a", b"b", b"c"))
+    assert (await shares.alter({"t": {0: 5}})).error_code == 0
+    reader = ShareMember(shares.raw, "g", "reader", shares.id_of("t"))
+    shared, place = shares.broker.services.share_leader.partitions, (shares.id_of("t"), 0)
+    for lag in (-2, -1, 0):
+        if lag > -2:
+            await shares.raw.produce("t", batch_of(b"x"))
+        actor = shared.open("g", place, shared.partition(place))
+        await actor.settled()
+        response = await reader.fetch(*([0] if not reader.epoch else []))
+        assert acquired(response) == [] and getattr(data_of(response, 0), "error_code", 0) == 0
+        assert await shares.offsets() == {("t", 0): (5, lag)}
+        # Another leader, or this one after a restart.
+        shared.drop(actor)
+    await shares.raw.produce("t", batch_of(b"f", b"g"))
+    await shared.open("g", place, shared.partition(place)).settled()
+    assert acquired(await reader.fetch()) == [(5, 6, 1)]
+    await reader.acknowledge(0, (5, 5, [ACCEPT]))
+    # What a log loses now is torn off: the group goes on where it ends.
+    kept = await shares.broker.services.persister.read(ShareKey("g", *place), 0)
+    assert not kept.is_chosen
 
 
 async def test_requests_that_waited_for_their_turn_learn_that_the_group_has_moved(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.share_states import coordinator, records
-from odradek.broker.coordination.share_states.persister import ShareKey, StateBatch
+from odradek.broker.coordination.share_states.persister import ShareKey, ShareState, StateBatch
 from odradek.broker.topics.topic_names import MAX_PARTITIONS_PER_TOPIC, SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -205,7 +205,7 @@ async def test_states_are_there_after_a_restart(config: BrokerConfig) -> None:
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         states = await states_of(broker, raw)
         kept = await broker.services.persister.read(ShareKey(GROUP, states.topic_id, 0), 1)
-        assert kept == (3, 1, 2, 1, [StateBatch(2, 2, 0, 1), StateBatch(3, 5, 2, 2)])
+        assert kept == ShareState(3, 1, 2, 1, [StateBatch(2, 2, 0, 1), StateBatch(3, 5, 2, 2)])
         assert (await states.summary(1)).start_offset == -1
 
 
