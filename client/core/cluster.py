@@ -288,13 +288,15 @@ class Cluster:
         return await self._connections.connect(node_id, (node.host, node.port), purpose)
 
     async def any_connection(self) -> Connection:
-        """Return a connection to some broker: an open one, else to a known broker, else to a bootstrap server.
+        """Return a connection to some broker: the open one on which the fewest requests wait, which a broker that hangs
+        does not have; else to a known broker, else to a bootstrap server.
 
         Raises NoBrokerReachable, ClientStopped.
         """
         ready = self._connections.all_ready(GENERAL)
         if ready:
-            return jitter().choice(ready)
+            jitter().shuffle(ready)
+            return min(ready, key=lambda each: each.in_flight)
         nodes = list(self.view.nodes.values())
         jitter().shuffle(nodes)
         candidates: list[tuple[Broker, Address]] = [(node.node_id, (node.host, node.port)) for node in nodes]

@@ -227,6 +227,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._lost is not None
 
     @property
+    def in_flight(self) -> int:
+        """How many requests wait for an answer, also those for whose answers nobody waits any more."""
+        return len(self._exchange.in_flight)
+
+    @property
     def versions(self) -> dict[int, tuple[int, int]]:
         """API key -> the (lowest, highest) version that the broker supports."""
         return self._exchange.versions

@@ -6,6 +6,7 @@ have moved; among such requests is ListOffsets (key 2).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -164,17 +165,21 @@ async def led_offsets(
     found: dict[TopicPartition, OffsetAndTimestamp] = {}
     errors: dict[TopicPartition, KafkaError] = {}
 
+    async def ask(leader: int, led: list[TopicPartition]) -> None:
+        wanted = {each: timestamps[each] for each in led}
+        for each, value in (await _offsets_or_errors(cluster, leader, wanted, isolation_level)).items():
+            if isinstance(value, KafkaError):
+                errors[each] = value
+            else:
+                found[each] = value
+
     async def attempt() -> None:
         rest = [each for each in timestamps if each not in found]
-        await cluster.learn({each.topic for each in rest})
+        if errors or any(cluster.leader(each) == NO_LEADER for each in rest):
+            await cluster.learn({each.topic for each in rest})
         errors.clear()
-        for leader, led in _by_known_leader(cluster, rest).items():
-            wanted = {each: timestamps[each] for each in led}
-            for each, value in (await _offsets_or_errors(cluster, leader, wanted, isolation_level)).items():
-                if isinstance(value, KafkaError):
-                    errors[each] = value
-                else:
-                    found[each] = value
+        # All at once: one that hangs takes no time from the others.
+        await asyncio.gather(*(ask(*each) for each in _by_known_leader(cluster, rest).items()))
         if passing := [error for error in errors.values() if error.retriable]:
             raise passing[0]
 
