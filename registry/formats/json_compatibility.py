@@ -20,7 +20,7 @@ from typing import Any
 
 from ..errors import RegistryError
 from .difference import Difference, Steps
-from .json_keywords import FIXED, bounds, difference, enums, multiples, required, types, types_of
+from .json_keywords import FIXED, bounds, difference, enums, is_about, multiples, required, types, types_of
 from .json_sameness import are_disjoint, are_same
 from .json_schema import JsonSchema, Node, as_list
 
@@ -109,7 +109,7 @@ class _Comparison:
 
     def _fixed(self, reader: Node, writer: Node, path: str) -> Iterator[Difference]:
         for keyword, (name, others) in FIXED.items():
-            if keyword not in reader.value:
+            if keyword not in reader.value or not is_about(keyword, writer.value):
                 continue
             # With the keyword, for a target of its own may stand behind `$dynamicRef`.
             ours, theirs = (
@@ -143,7 +143,7 @@ class _Comparison:
                 continue
             branches = [reader.inner(each) for each in reader.value[keyword]]
             used = next((name for name in (keyword, "oneOf", "anyOf") if name in writer.value), "")
-            written = [self._typed(writer, each) for each in writer.value[used]] if used else [writer]
+            written = [self._typed(writer, each) for each in writer.value[used]] if used else self._by_type(writer)
             for index, each in enumerate(written):
                 others = written[:index] + written[index + 1 :] if used == "oneOf" else []
                 if not self._reads_one(branches, each, others, path, alone=keyword == "oneOf"):
@@ -155,6 +155,14 @@ class _Comparison:
         if not isinstance(branch, dict) or "type" in branch or "type" not in writer.value:
             return writer.inner(branch)
         return self._once(writer.inner(branch), "typed", lambda: writer.inner({"type": writer.value["type"]} | branch))
+
+    def _by_type(self, writer: Node) -> list[Node]:
+        """Return the writer once for each type that it lists."""
+        kinds = as_list(writer.value.get("type", []))
+        if len(kinds) < 2:
+            return [writer]
+        made = [writer.inner(writer.value | {"type": kind}) for kind in kinds]
+        return self._once(writer, "by type", lambda: made)
 
     def _is_kept(self, reader: Node, writer: Node, keyword: str) -> bool:
         ours, theirs = reader.value[keyword], writer.value.get(keyword)

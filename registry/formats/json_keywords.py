@@ -38,6 +38,20 @@ FIXED: dict[str, tuple[str, tuple[str, ...]]] = {
     "$recursiveRef": ("REFERENCE", ()),
     "format": ("FORMAT", ()),
 }
+# The types that a keyword is about. Of values of others it says nothing.
+_ABOUT: dict[str, frozenset[str]] = {
+    name: frozenset(types)
+    for types, names in {
+        ("string",): ("maxLength", "minLength", "pattern"),
+        ("integer", "number"): ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf"),
+        ("array",): ("maxItems", "minItems", "contains"),
+        ("object",): (
+            *("maxProperties", "minProperties", "propertyNames"),
+            *("dependencies", "dependentRequired", "dependentSchemas"),
+        ),
+    }.items()
+    for name in names
+}
 _NAMES: dict[type, str] = {
     str: "string",
     bool: "boolean",
@@ -60,6 +74,11 @@ def types_of(schema: dict[str, Any]) -> set[str]:
     else:
         types = set(as_list(schema.get("type", list(TYPES))))
     return types | {"integer"} if "number" in types else types
+
+
+def is_about(keyword: str, writer: dict[str, Any]) -> bool:
+    """Tell whether a keyword of the reader says something about values of the writer."""
+    return not types_of(writer).isdisjoint(_ABOUT.get(keyword, TYPES))
 
 
 def _name_of(value: object) -> str:
@@ -107,7 +126,7 @@ def _plain(value: Any) -> Any:
 def bounds(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
     for keyword, (larger_takes_more, name) in _BOUNDS.items():
         ours, theirs = reader.get(keyword), writer.get(keyword)
-        if ours is None or (type(ours) is bool and ours is theirs):
+        if ours is None or (type(ours) is bool and ours is theirs) or not is_about(keyword, writer):
             continue
         if not is_number(ours) or not is_number(theirs):
             yield difference(f"{name}_ADDED", path)
@@ -121,7 +140,7 @@ def is_number(value: Any) -> TypeGuard[float]:
 
 def multiples(reader: dict[str, Any], writer: dict[str, Any], path: str) -> Iterator[Difference]:
     ours, theirs = reader.get("multipleOf"), writer.get("multipleOf")
-    if ours is not None and not _divides(ours, theirs):
+    if ours is not None and is_about("multipleOf", writer) and not _divides(ours, theirs):
         yield difference(f"MULTIPLE_OF_{'ADDED' if theirs is None else 'CHANGED'}", path)
 
 

@@ -45,7 +45,8 @@ def _parts_alike(one: Node, other: Node) -> list[tuple[Node, Node]] | None:
     if not isinstance(ours, dict) or not isinstance(theirs, dict):
         return [] if compact(ours) == compact(theirs) else None
     mine, yours = cast("dict[str, Any]", ours), cast("dict[str, Any]", theirs)
-    if mine.keys() != yours.keys() or any(name in mine for name in _UNKNOWN_TARGETS):
+    # The same text means something else where a draft does not know a keyword of it.
+    if mine.keys() != yours.keys() or one.silent() != other.silent() or any(name in mine for name in _UNKNOWN_TARGETS):
         return None
     pairs: list[tuple[Node, Node]] = []
     for name, each in mine.items():
@@ -99,6 +100,7 @@ class _Disjointness:
             return True
         if not isinstance(one.value, dict) or not isinstance(other.value, dict):
             return False
+        one, other = one.said(), other.said()
         if _differ(one.value, other.value) or self._differ_in_a_property(one, other):
             return True
         return self._by_parts(one, other) or self._by_parts(other, one)

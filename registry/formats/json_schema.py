@@ -93,13 +93,17 @@ class Node:
         return self._target(reference) if isinstance(reference, str) else None
 
     def said(self) -> Node:
-        """Return this node without the keywords that its draft does not know, or that stand beside a `$ref` there."""
+        """Return this node without the keywords that say nothing in its draft."""
+        silent = self.silent()
+        return self.inner({name: each for name, each in self.value.items() if name not in silent}) if silent else self
+
+    def silent(self) -> set[str]:
+        """Return the keywords of this node that its draft does not know, or that stand beside a `$ref` there."""
         draft = self._draft()
-        if draft <= _LAST_WITH_DEPENDENCIES and "$ref" in mapping(self.value):
-            return self.inner({"$ref": self.value["$ref"]})
+        if draft <= _LAST_WITH_DEPENDENCIES and "$ref" in self.value:
+            return set(_ASSERTIONS & self.value.keys())
         unknown = {name for name, since in _SINCE.items() if since > draft and name in self.value}
-        unknown |= {"dependencies"} & self.value.keys() if draft > _LAST_WITH_DEPENDENCIES else set()
-        return self.inner({name: each for name, each in self.value.items() if name not in unknown}) if unknown else self
+        return unknown | ({"dependencies"} & self.value.keys() if draft > _LAST_WITH_DEPENDENCIES else set())
 
     def _draft(self) -> int:
         """Return the draft that the document names; the latest one where it names none that is known."""

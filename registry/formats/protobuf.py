@@ -42,7 +42,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _NAME, _OPTIONS = r"\.?[A-Za-z_][\w.]*", r"(?: \[ .* \])?"
-_LABEL, _NUMBER = r"(?:(?:optional|required|repeated) )?", r"[-\w]+"
+_LABEL, _NUMBER = r"(?:(?:optional|required|repeated) )?", r"(?:- )?[-\w]+"
 _OPTION, _RPC = r"option [^=]+ = .+", rf"rpc {_NAME} \( (?:stream )?{_NAME} \) returns \( (?:stream )?{_NAME} \)"
 _FIELD = rf"{_LABEL}(?:map < {_NAME} , {_NAME} >|{_NAME}) {_NAME} = {_NUMBER}{_OPTIONS}"
 _RESERVED = r"(?:reserved|extensions) .+"
@@ -60,7 +60,8 @@ _BLOCKS = {
     rf"|{_LABEL}group {_NAME} = {_NUMBER}{_OPTIONS}",
     "service": _RPC,
 }
-_KIND = re.compile(r"\b(enum|service|rpc)\b")
+# By the word that opens it: a message, a oneof or what is extended may be called service.
+_KIND = re.compile(r"(?:(?:export|local) )?(enum|service|rpc) ")
 _CLOSERS = {"[": "]", "(": ")", "{": "}", "<": ">"}
 
 
@@ -76,7 +77,7 @@ def _check(text: str) -> None:
             statement = []
         elif token == "{":
             _expect(_BLOCKS.get(kinds[-1]), statement)
-            found = _KIND.search(" ".join(statement[:2]))
+            found = _KIND.match(" ".join(statement))
             kinds.append(found[1] if found else "message")
             statement = []
         elif token == "}":

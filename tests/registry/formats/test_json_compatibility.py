@@ -78,10 +78,33 @@ def closed(properties: dict[str, Any], **besides: Any) -> dict[str, Any]:
         (TEXT | {"anyOf": [TEXT]}, {"anyOf": [TEXT]}, []),
         ({"allOf": [INT]}, {"allOf": [INT, {"minimum": 1}]}, []),
         ({"allOf": [INT, {"minimum": 1}]}, {"allOf": [INT]}, ["PRODUCT_TYPE_EXTENDED"]),
+        ({"type": ["string", "integer"], "minimum": 0, "multipleOf": 2}, TEXT, []),
+        ({"type": ["string", "null"], "maxLength": 9, "pattern": "a"}, {"type": "null"}, []),
+        ({"type": ["string", "null"], "maxLength": 9}, {"type": ["null", "string"]}, ["MAX_LENGTH_ADDED"]),
+        ({"anyOf": [TEXT, {"type": "null"}]}, {"type": ["null", "string"]}, []),
+        ({"oneOf": [TEXT | {"maxLength": 2}, {"type": "null"}]}, {"type": ["null", "string"], "maxLength": 2}, []),
+        ({"anyOf": [TEXT, INT]}, {"type": ["null", "string"]}, ["COMBINED_TYPE_CHANGED"]),
     ],
 )
 def test_what_a_reader_takes(reader: Any, writer: Any, found: list[str]) -> None:
     assert kinds(reader, writer) == found
+
+
+@pytest.mark.parametrize(
+    ("schema", "drafts"),
+    [
+        # Draft 4 has no const, so that nothing is of the first, and everything of both parts of the second.
+        ({"not": {"const": 1}}, (4, 7)),
+        ({"oneOf": [{"const": 1}, {"const": 2}]}, (4, 7)),
+        # Draft 7 does not see what stands beside a $ref.
+        ({"not": {"$ref": "#/definitions/a", "maxLength": 2}, "definitions": {"a": TEXT}}, (7, 2019)),
+    ],
+)
+def test_a_text_means_what_its_draft_says(schema: dict[str, Any], drafts: tuple[int, int]) -> None:
+    reader, writer = (schema | {"$schema": f"http://json-schema.org/draft-{draft:02}/schema#"} for draft in drafts)
+    assert kinds(reader, writer)
+    assert not kinds(writer, writer)
+    assert not kinds(TEXT | {"pattern": "a", "$schema": reader["$schema"]}, TEXT | {"pattern": "a"})
 
 
 def test_references_are_followed_and_recursion_ends() -> None:

@@ -29,7 +29,10 @@ MORE: list[Any] = [
     {"a": {"b": {"a": 1}}, "b": True}, {"c": 1, "a": 1}, {"c": True}, ["a", "b", "a"], [[], []], [1, 2, 3],
     [{"a": 1}, 1],
 ]  # fmt: skip
-DRAFTS = ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"]
+DRAFTS = [
+    *(f"http://json-schema.org/draft-0{number}/schema#" for number in (6, 7)),
+    "https://json-schema.org/draft/2019-09/schema",
+]
 
 
 class Maker:
@@ -106,7 +109,7 @@ class Maker:
         for _ in range(self.chance.choice([1, 1, 2])):
             place = self.chance.choice(list(places(made)))
             self.change(place)
-        return made
+        return made | ({"$schema": self.chance.choice(DRAFTS)} if self.chance.random() < 0.1 else {})
 
     def change(self, place: dict[str, Any]) -> None:
         names = [name for name in place if name not in ("$defs", "$schema")]

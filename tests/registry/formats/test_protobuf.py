@@ -30,11 +30,13 @@ def test_what_is_no_protobuf_is_refused(text: str) -> None:
         'syntax = "proto2"; /* a; */ message A { // {\n'
         " required group G = 1 { optional int32 x = 2 [default = -1.5e3]; }"
         " extensions 100 to 199; extend B { optional int32 y = 101; } } extend A { optional string z = 100; }",
+        "message A { oneof service { string a = 1; } message enum { A rpc = 1; } } extend google.rpc.Status {"
+        " optional string note = 100; } enum E { X = - 1; } service rpc { rpc enum(A) returns (A); }",
         'edition = "2023"; option features.field_presence = EXPLICIT; message A {}',
         # What confluent-kafka for Python sends: a FileDescriptorProto.
         b64encode(b"\x0a\x07a.proto\x12\x01p\x22\x08\x0a\x01A\x12\x03\x0a\x01x\x62\x06proto3").decode(),
     ],
-    ids=["proto3", "proto2", "edition", "descriptor"],
+    ids=["proto3", "proto2", "names of kinds", "edition", "descriptor"],
 )  # fmt: skip
 def test_what_is_protobuf_is_taken(text: str) -> None:
     assert protobuf.canonical(text) == text
