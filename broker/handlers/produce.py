@@ -31,6 +31,7 @@ from ...protocol.messages.produce import (
 )
 from ...protocol.primitives import uuid_to_text
 from ...protocol.records.batch import BatchHeader
+from ...protocol.topic_partition import TopicPartition
 from ..coordination.transactions.verification import LateWord
 from ..network.connection import CloseConnection
 from ..network.request import RequestContext
@@ -86,7 +87,8 @@ class _Round:
         self.response = ProduceResponse()
         self.verify: VerifyTransaction | None = None
         if request.transactional_id is not None:
-            self.verify = services.verification.of_batches(request.transactional_id, context.api_version)
+            version = context.api_version
+            self.verify = services.verification.of_batches(request.transactional_id, version, self._places)
         # Batches that wait for a thread, or for the word of a transaction coordinator, before they are appended:
         # (partition, its result, records to keep).
         self.deferred: list[tuple[Partition, PartitionProduceResponse, memoryview]] = []
@@ -98,6 +100,20 @@ class _Round:
         # one line of the log all the same.
         self.rejected = 0
         self.first_error: tuple[str, int, KafkaError] | None = None
+
+    def _places(self) -> frozenset[TopicPartition]:
+        """Return the partitions that the request may write to."""
+        found: set[TopicPartition] = set()
+        for data in self.request.topic_data:
+            for each in data.partition_data:
+                try:
+                    partition = _partition(self, data, each.index)
+                    partition.check_leading()
+                except KafkaError:
+                    # Its own turn tells the client.
+                    continue
+                found.add(TopicPartition(partition.topic, partition.index))
+        return frozenset(found)
 
 
 def handle(

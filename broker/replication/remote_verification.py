@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.add_partitions_to_txn import (
@@ -39,17 +39,24 @@ class RemoteVerification:
         self._ways = [Peers(config, view, inter_broker, "verification") for _ in range(WAYS)]
 
     async def ask(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        place: TopicPartition,
+        also: frozenset[TopicPartition],
+        implicit: bool,
     ) -> ErrorCode:
-        """Return the coordinator's error. `implicit` adds the partition; COORDINATOR_NOT_AVAILABLE if it is gone."""
+        """Return the coordinator's error; COORDINATOR_NOT_AVAILABLE if it is gone.
+
+        `implicit` adds the partition, and those which the same request writes to.
+        """
         partition = self._partition_of(transactional_id)
         coordinator = self._view.leader(TRANSACTIONS_TOPIC, partition)
         if coordinator is None:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        topic, index = place
-        transaction = AddPartitionsToTxnTransaction(
-            transactional_id, producer_id, producer_epoch, not implicit, [AddPartitionsToTxnTopic(topic, [index])]
-        )
+        asked = [AddPartitionsToTxnTopic(*each) for each in _by_name({place} | also).items()]
+        transaction = AddPartitionsToTxnTransaction(transactional_id, producer_id, producer_epoch, not implicit, asked)
         request = AddPartitionsToTxnRequest(transactions=[transaction])
         try:
             peer = min((way.to(coordinator) for way in self._ways), key=lambda peer: peer.waiting)
@@ -58,10 +65,29 @@ class RemoteVerification:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if response.error_code:
             return ErrorCode.of(response.error_code)
-        result = response.results_by_transaction[0].topic_results[0].results_by_partition[0]
-        return ErrorCode.of(result.partition_error_code)
+        error = _error_of(response, place)
+        if error is ErrorCode.OPERATION_NOT_ATTEMPTED and also:
+            # The coordinator does not know one of the others.
+            return await self.ask(transactional_id, producer_id, producer_epoch, place, frozenset(), implicit)
+        return error
 
     def close(self) -> None:
         """Close the connections."""
         for way in self._ways:
             way.close()
+
+
+def _by_name(places: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Return the partitions of each topic."""
+    topics: dict[str, list[int]] = {}
+    for name, index in sorted(places):
+        topics.setdefault(name, []).append(index)
+    return topics
+
+
+def _error_of(response: AddPartitionsToTxnResponse, place: TopicPartition) -> ErrorCode:
+    for topic in response.results_by_transaction[0].topic_results:
+        for each in topic.results_by_partition:
+            if (topic.name, each.partition_index) == place:
+                return ErrorCode.of(each.partition_error_code)
+    return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -173,11 +173,20 @@ class TransactionCoordinator:
         return call.result()
 
     def verify(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, topic: str, index: int, *, implicit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        topic: str,
+        index: int,
+        *,
+        implicit: bool,
+        also: frozenset[TopicPartition] = frozenset(),
     ) -> Eventual[ErrorCode]:
         """Return whether a batch of this producer may begin to write to a partition in its transaction.
 
-        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) adds the partition to the transaction. Otherwise
+        `implicit` (Produce 12, TxnOffsetCommit 5 and up, KIP-890) adds it to the transaction, and `also` those which
+        the same request writes to: one record of the log for all of them. Otherwise
         TRANSACTION_ABORTABLE unless it was added before. Other errors as those of AddPartitionsToTxn. A future where
         the answer has to wait for the log, or for the markers of the last transaction.
         """
@@ -187,7 +196,7 @@ class TransactionCoordinator:
         actor, call = self.ids[transactional_id], Call(_verification_error)
         places = frozenset({TopicPartition(topic, index)})
         if implicit:
-            actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places, RAISES_EPOCH))
+            actor.feed(events.AddPartitions(call, producer_id, producer_epoch, places | also, RAISES_EPOCH))
         else:
             actor.feed(events.VerifyPartitions(call, producer_id, producer_epoch, places))
         return call.result()

@@ -44,8 +44,10 @@ class OffsetsLog(Protocol):
     def has_open_transaction(self, partition: int, producer_id: int, producer_epoch: int) -> bool: ...
 
 
-# Asks the coordinator on another broker: (transactional id, producer id, producer epoch, partition, implicit).
-AskRemotely = Callable[[str, int, int, TopicPartition, bool], Awaitable[ErrorCode]]
+# Asks the coordinator on another broker: (transactional id, producer id, producer epoch, partition, those that the same
+# request writes to, implicit).
+AskRemotely = Callable[[str, int, int, TopicPartition, frozenset[TopicPartition], bool], Awaitable[ErrorCode]]
+_NOTHING: frozenset[TopicPartition] = frozenset()
 Result = TypeVar("Result")
 # A marker for each answer would be a coordinator that ends transactions without a pause.
 _ATTEMPTS = 5
@@ -54,10 +56,12 @@ _ATTEMPTS = 5
 class LateWord(KafkaError):
     """A batch needs the word of a coordinator, which does not come at once."""
 
-    def __init__(self, transactional_id: str, header: BatchHeader) -> None:
+    def __init__(self, transactional_id: str, header: BatchHeader, also: frozenset[TopicPartition] = _NOTHING) -> None:
         super().__init__(ErrorCode.CONCURRENT_TRANSACTIONS, f"the coordinator of {transactional_id} is asked")
         self.transactional_id = transactional_id
         self.header = header
+        # The partitions that the same request writes to.
+        self.also = also
 
 
 class OffsetsVerification:
@@ -95,21 +99,24 @@ class Verification:
             self._transactions.shards.check(transactional_id) is ErrorCode.NOT_COORDINATOR
         )
 
-    def of_batches(self, transactional_id: str, version: int) -> VerifyTransaction:
-        """Return the verification that a Produce request of this version makes in each partition."""
+    def of_batches(
+        self, transactional_id: str, version: int, places: Callable[[], frozenset[TopicPartition]]
+    ) -> VerifyTransaction:
+        """Return the verification that a Produce request of this version makes in each partition of `places`."""
+        implicit = version >= FIRST_IMPLICIT
+        also: frozenset[TopicPartition] | None = None
 
         def verify(partition: Partition, header: BatchHeader) -> None:
             if version < FIRST_IMPLICIT and not self._config.transaction_partition_verification_enable:
                 return
-            error = self._word_now(
-                transactional_id,
-                header.producer_id,
-                header.producer_epoch,
-                TopicPartition(partition.topic, partition.index),
-                version >= FIRST_IMPLICIT,
-            )
+            nonlocal also
+            if also is None:
+                also = places() if implicit else _NOTHING
+            place = TopicPartition(partition.topic, partition.index)
+            who = transactional_id, header.producer_id, header.producer_epoch
+            error = self._word_now(*who, place, also, implicit)
             if error is None:
-                raise LateWord(transactional_id, header)
+                raise LateWord(transactional_id, header, also)
             if error is not ErrorCode.NONE:
                 why = f"{transactional_id} (producer {header.producer_id}) may not write here: {error.name}"
                 raise KafkaError(produce_error(error, version), why)
@@ -117,16 +124,30 @@ class Verification:
         return verify
 
     def _word_now(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        place: TopicPartition,
+        also: frozenset[TopicPartition],
+        implicit: bool,
     ) -> ErrorCode | None:
         """Return the word of the coordinator, None if it comes later."""
         if self._is_remote(transactional_id):
             return None
-        word = self._transactions.verify(transactional_id, producer_id, producer_epoch, *place, implicit=implicit)
+        word = self._transactions.verify(
+            transactional_id, producer_id, producer_epoch, *place, implicit=implicit, also=also
+        )
         return None if isinstance(word, asyncio.Future) else word
 
     async def _word(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, place: TopicPartition, implicit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        place: TopicPartition,
+        also: frozenset[TopicPartition],
+        implicit: bool,
     ) -> ErrorCode:
         """Return the word of the coordinator. One that does not wait for the last transaction is asked again."""
         loop, config = asyncio.get_running_loop(), self._config
@@ -134,9 +155,9 @@ class Verification:
         while True:
             who = transactional_id, producer_id, producer_epoch
             if self._ask_remotely is not None and self._is_remote(transactional_id):
-                error = await self._ask_remotely(*who, place, implicit)
+                error = await self._ask_remotely(*who, place, also, implicit)
             else:
-                word = self._transactions.verify(*who, *place, implicit=implicit)
+                word = self._transactions.verify(*who, *place, implicit=implicit, also=also)
                 error = await word if isinstance(word, asyncio.Future) else word
             backoff_s = config.add_partitions_to_txn_retry_backoff_ms / 1000
             is_early = error is ErrorCode.CONCURRENT_TRANSACTIONS and implicit
@@ -150,7 +171,7 @@ class Verification:
         """Await the word of the coordinator of a batch, and `append` it where it may be. Raises KafkaError."""
         header = late.header
         who = late.transactional_id, header.producer_id, header.producer_epoch
-        asked = partial(self._ask, *who, partition, version >= FIRST_IMPLICIT)
+        asked = partial(self._ask, *who, partition, late.also, version >= FIRST_IMPLICIT)
         for _ in range(_ATTEMPTS):
             error, is_current = await asked()
             if error is not ErrorCode.NONE:
@@ -162,12 +183,18 @@ class Verification:
         raise KafkaError(produce_error(ErrorCode.CONCURRENT_TRANSACTIONS, version), why)
 
     async def _ask(
-        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: Partition,
+        also: frozenset[TopicPartition],
+        implicit: bool,
     ) -> tuple[ErrorCode, bool]:
         """Return the coordinator's error, and whether no marker has ended the producer's transaction meanwhile."""
         place = TopicPartition(partition.topic, partition.index)
         with partition.marker_watch.watch(producer_id) as is_current:
-            error = await self._word(transactional_id, producer_id, producer_epoch, place, implicit)
+            error = await self._word(transactional_id, producer_id, producer_epoch, place, also, implicit)
             return error, is_current()
 
     async def commit_later(
@@ -184,7 +211,7 @@ class Verification:
         while True:
             attempt += 1
             with partition.marker_watch.watch(producer_id) as is_current:
-                error = _offset_commit_error(await self._word(*who, place, implicit), version)
+                error = _offset_commit_error(await self._word(*who, place, _NOTHING, implicit), version)
                 is_late = False
 
                 def verify(_: int, error: ErrorCode = error, is_current: Callable[[], bool] = is_current) -> ErrorCode:
@@ -206,7 +233,7 @@ class Verification:
             if self._offsets_log.has_open_transaction(index, *producer):
                 return ErrorCode.NONE
             place, implicit = TopicPartition(OFFSETS_TOPIC, index), version >= _FIRST_IMPLICIT_OFFSETS
-            error = self._word_now(request.transactional_id, *producer, place, implicit)
+            error = self._word_now(request.transactional_id, *producer, place, _NOTHING, implicit)
             return None if error is None else _offset_commit_error(error, version)
 
         return OffsetsVerification(verify)

@@ -9,8 +9,11 @@ from typing import Any
 
 import pytest
 from odradek.broker.replication.remote_markers import RemoteMarkers
+from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRANSACTIONS, lead_internal
+from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.hand_cluster import HandCluster, until
 from odradek.tests.support.histories.transactional import Transactional
 
@@ -48,6 +51,30 @@ async def test_no_record_is_refused_however_soon_it_comes(cluster: HandCluster, 
         assert await coordinator.end(commit=True) == 0
         take_over(writer, coordinator)
     await until(lambda: cluster.partition(leader, "t").last_stable_offset == 10)
+    close(coordinator, writer)
+
+
+@pytest.mark.parametrize("leader", LEADERS, ids=["at the coordinator", "elsewhere"])
+async def test_one_record_adds_all_partitions_of_a_request(cluster: HandCluster, leader: int) -> None:
+    for index in range(1, 8):
+        await cluster.assign("t", index, leader=leader)
+    coordinator, writer = await producer_of(cluster, leader)
+    log = cluster.brokers[1].services.transactions.shards
+    place = TRANSACTIONS, log.partition_of("x")
+    before = cluster.partition(1, *place).log.log_end_offset
+    records = batch_of(
+        b"a", producer_id=writer.producer_id, producer_epoch=writer.epoch, base_sequence=0, transactional=True
+    )
+    # One is led elsewhere, and one is not there.
+    sent = [PartitionProduceData(index, bytearray(records)) for index in range(9)]
+    await cluster.assign("t", 7, leader=3)
+    request = ProduceRequest("x", -1, 30_000, [TopicProduceData("t", partition_data=sent)])
+    answer = await writer.raw.ask(ApiKey.PRODUCE, 12, request)
+    codes = [each.error_code for each in answer.responses[0].partition_responses]
+    assert codes == [0] * 7 + [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert cluster.partition(1, *place).log.log_end_offset == before + 1
+    assert await coordinator.end(commit=True) == 0
+    await until(lambda: all(cluster.partition(leader, "t", index).last_stable_offset == 2 for index in range(7)))
     close(coordinator, writer)
 
 
