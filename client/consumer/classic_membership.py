@@ -77,6 +77,10 @@ class ClassicMembership(Membership):
         self._rejoin_needed = True
         self._wake.set()
 
+    @property
+    def joins_as_new(self) -> bool:
+        return self.state is MemberState.JOINING and self._generation_id == NO_GENERATION
+
     def _check_partitions(self) -> None:
         if self.state is MemberState.STABLE and self._leader.partitions_changed():
             self.request_rejoin()

@@ -164,6 +164,11 @@ class Membership(ABC):
 
     _joining_waits_for = "the coordinator"
 
+    @property
+    def joins_as_new(self) -> bool:
+        """Whether a join waits for others, and what is sent behind it, too, for a member that is in no generation."""
+        return False
+
     def may_commit_again(self, generation: Generation, error: KafkaError) -> bool:
         """Whether a commit of this generation that was rejected may succeed with a later one."""
         return self.error is None and (self.generation != generation or self.state is MemberState.JOINING)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from ...protocol.errors import KafkaError
+from ...protocol.errors import ErrorCode, KafkaError
 from ..core.clock import monotonic_ms
 from ..core.cluster import Cluster
 from ..core.committed_offsets import Generation
@@ -111,9 +111,14 @@ class OffsetCommits:
         failures, loop = 0, asyncio.get_running_loop()
         deadline = loop.time() + self._cluster.options.default_api_timeout_ms / 1000
         while True:
-            moved = [partition for partition, state in states.items() if self._positions.get(partition) is not state]
+            # A partition that has come meanwhile was not taken away.
+            held = {each: state for each, state in states.items() if state is not None}
+            moved = [each for each, state in held.items() if self._positions.get(each) is not state]
             if moved:
                 raise taken_away(moved)
+            if self.membership is not None and self.membership.joins_as_new and self._by_group:
+                text = "nothing was committed: this member has not joined its group yet; it waits for "
+                raise CommitFailed(ErrorCode.REBALANCE_IN_PROGRESS, text + self.membership.waits_for())
             generation = None if self.membership is None else self.membership.generation
             try:
                 return await self._commit(offsets)
@@ -123,6 +128,10 @@ class OffsetCommits:
                 if not self._may_commit_again(generation, error) or loop.time() + pause > deadline:
                     raise
             await asyncio.sleep(pause)
+
+    @property
+    def _by_group(self) -> bool:
+        return not isinstance(self._committed, StoredOffsets)
 
     def _may_commit_again(self, generation: Generation | None, error: CommitFailed) -> bool:
         """Whether this member joins, or has joined, a later generation than the one it committed with."""

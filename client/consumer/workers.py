@@ -3,7 +3,8 @@
     poll --by key or in turn--> a worker's queue --handler, attempts with back-off--> done | dead letter | failed
 
 Records with the same partition and key go to the same worker, so their order holds. Records without a key keep the
-order of their partition. At most `MAX_QUEUED` records wait for each worker; while they do, no more are polled.
+order of their partition. At most `MAX_QUEUED` records wait for each worker; while they do, no more are polled. Where
+the order does not matter, all workers take from one queue. No record costs more where there are more workers.
 
 The end: on `drain`, a signal or a stop of the consumer the workers finish what they have, up to a limit, and that is
 committed before the consumer leaves its group. After a handler has failed for good, the others stop at once. Records
@@ -20,7 +21,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
-from zlib import crc32
 
 from ..core.clock import Backoff, monotonic_ms
 from ..core.lifetime import end_tasks, of_the_user
@@ -29,6 +29,7 @@ from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
 from ..record import ConsumerRecord
 from .options import WorkOptions
 from .poller import Poller
+from .worker_queues import Queues
 
 if TYPE_CHECKING:
     from ..producer import Producer
@@ -44,9 +45,6 @@ TOPIC_HEADER = "__dead_letter_topic"
 PARTITION_HEADER = "__dead_letter_partition"
 OFFSET_HEADER = "__dead_letter_offset"
 ERROR_HEADER = "__dead_letter_error"
-
-# Enough that no worker waits for the next poll; few, so that a rebalance is not held up by what waits.
-MAX_QUEUED = 16
 
 # The workers whose handlers the code that runs now belongs to, also in tasks and threads that a handler waits for.
 _around: ContextVar[frozenset[Workers]] = ContextVar("workers around", default=frozenset())
@@ -70,7 +68,7 @@ class Workers:
         self._dead_letters = dead_letters
         self._deserialize = deserialize
         self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
-        self._queues: list[asyncio.Queue[ConsumerRecord]] = [asyncio.Queue() for _ in range(options.concurrency)]
+        self._queues = Queues(options.concurrency, options.by_key)
         # Set when a handler has failed for good, or the workers must drain: nothing more is polled.
         self.halt = asyncio.Event()
         # Set when everything is committed and the workers have ended.
@@ -82,6 +80,8 @@ class Workers:
         self._at_work = 0
         # Set when a worker has taken a record, or has ended.
         self._moved = asyncio.Event()
+        # Why a worker has ended, the first one.
+        self._failure: BaseException | None = None
 
     async def run(self, drain_on: Sequence[signal.Signals]) -> None:
         """Handle records until `halt`, a stop of the consumer or one of these signals. Raises HandlerFailed."""
@@ -122,37 +122,23 @@ class Workers:
     async def _feed(self) -> None:
         """Poll for the workers until they must drain, or the consumer stops. Raises HandlerFailed, KafkaError."""
         while True:
-            await unless(self.halt, self._wait_until(lambda: self._room > 0))
+            await unless(self.halt, self._wait_until(lambda: self._queues.room > 0))
             if self.halt.is_set():
                 return  # perhaps without room: a poll that may take nothing would hold the loop until its time is over
             try:
-                found = await unless(self.halt, self._poller.records_in_flight(lambda: self._room))
+                found = await unless(self.halt, self._poller.records_in_flight(lambda: self._queues.room))
             except ClientStopped:
                 return
             for records in (found or {}).values():
                 for record in records:
-                    self._queue_of(record).put_nowait(record)
-
-    def _queue_of(self, record: ConsumerRecord) -> asyncio.Queue[ConsumerRecord]:
-        if not self._options.by_key:
-            return min(self._queues, key=asyncio.Queue[ConsumerRecord].qsize)
-        place = f"{record.topic}-{record.partition}".encode()
-        return self._queues[crc32(record.key or b"", crc32(place)) % len(self._queues)]
-
-    @property
-    def _room(self) -> int:
-        """How many records may be queued now; 0 while one of the queues is full."""
-        return max(0, MAX_QUEUED - max(queue.qsize() for queue in self._queues))
+                    self._queues.put(record)
 
     async def _wait_until(self, ready: Callable[[], bool]) -> None:
         """Wait for the workers. Raises HandlerFailed if a handler has failed for good."""
         while True:
             self._moved.clear()
-            for task in self._tasks:
-                if task.cancelled():
-                    raise ClientStopped("a worker of consume was cancelled: the program cancelled all tasks")
-                if task.done() and (error := task.exception()) is not None:
-                    raise error
+            if self._failure is not None:
+                raise self._failure
             if ready():
                 return
             await self._moved.wait()
@@ -168,19 +154,23 @@ class Workers:
     # -- The workers
 
     def _start(self) -> None:
-        for number, queue in enumerate(self._queues):
-            task = asyncio.create_task(self._work(queue), name=f"worker {number}")
+        for number in range(self._options.concurrency):
+            task = asyncio.create_task(self._work(number), name=f"worker {number}")
             task.add_done_callback(self._ended)
             self._tasks.append(task)
 
-    def _ended(self, _task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if self._failure is None:
+            what = "a worker of consume was cancelled: the program cancelled all tasks"
+            self._failure = error or ClientStopped(what)
         self._moved.set()
         self.halt.set()
 
-    async def _work(self, queue: asyncio.Queue[ConsumerRecord]) -> None:
+    async def _work(self, number: int) -> None:
         _around.set(_around.get() | {self})
         while True:
-            record = await queue.get()
+            record = await self._queues.get(number)
             if self._in_flight.has(record):
                 self._at_work += 1
                 try:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
-from odradek.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
+from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
+from odradek.client.errors import CommitFailed
 from odradek.tests.support.brokers.proxy import Proxy
 
 PARTITIONS = 6
@@ -354,3 +355,27 @@ async def test_by_default_a_static_member_that_was_killed_comes_back_before_its_
             await stack.enter_async_context(again)
             while again.assignment() != EVERYTHING:
                 await again.getmany(timeout_ms=20)
+
+
+async def test_a_commit_of_a_member_that_has_not_joined_says_so_at_once(broker: Broker) -> None:
+    options: dict[str, Any] = {"bootstrap_servers": broker.address, "group_id": "g", "group_protocol": "classic"}
+    async with Producer(broker.address) as producer:
+        await producer.send("t", b"x", partition=0)
+    async with asyncio.timeout(40), Consumer("t", **options, auto_offset_reset="earliest") as first:
+        # It processes this record, and gives its partitions up at its next poll.
+        await first.getone()
+        async with Consumer("t", **options) as second:
+            while second.explain().state != "JOINING" or not second.explain().member_id:
+                await asyncio.sleep(0.01)
+            with pytest.raises(CommitFailed, match="has not joined its group yet; it waits for the other members"):
+                await second.commit({TopicPartition("t", 0): 1})
+
+
+async def test_a_commit_of_a_partition_that_comes_meanwhile_is_no_commit_of_one_that_went(broker: Broker) -> None:
+    place = TopicPartition("t", 0)
+    options: dict[str, Any] = {"bootstrap_servers": broker.address, "group_id": "g", "group_protocol": "consumer"}
+    async with Consumer("t", **options) as consumer, asyncio.timeout(40):
+        while consumer.explain().state != "JOINING":
+            await asyncio.sleep(0)
+        await consumer.commit({place: 0})
+        assert (await consumer.committed(place))[place] == OffsetAndMetadata(0)
