@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+def how_to_install(extras: str) -> str:
+    """Return what brings an extra of Odradek, or several with commas."""
+    return f"pip install 'odradek[{extras}]' ('.[{extras}]' in a clone)"
+
+
 def lazily(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` of a package that loads names at their first use, and its `__dir__`, which names them.
 

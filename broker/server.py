@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .. import how_to_install
 from ..protocol.errors import DecodeError, KafkaError
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -300,10 +301,7 @@ class Broker:
         except ModuleNotFoundError as error:
             if error.name != "kazoo":
                 raise
-            raise StartError(
-                "zookeeper.connect needs a client of ZooKeeper: "
-                "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
-            ) from error
+            raise StartError(f"zookeeper.connect needs a client of ZooKeeper: {how_to_install('cluster')}") from error
         member = await Member.join(self.config, self.clock, self._disk, self._open_session)
         number = member.broker_id
         self.config = replace(self.config, node_id=number, broker_id=number, dynamic=DynamicConfigs())

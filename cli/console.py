@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .. import how_to_install
 from .errors import CliError
 from .schema_options import registry_client, registry_options
 from .service import Served, run_service, service_options
@@ -51,7 +52,7 @@ def command(
     try:
         from ..console import ConsoleConfig
     except ImportError as error:
-        raise CliError(f"{error.name} is missing: pip install 'odradek[console]'") from error
+        raise CliError(f"{error.name} is missing: {how_to_install('console')}") from error
     from ..console.cluster import ClusterOptions
     from ..console.history.history import HistoryFileError
     from ..console.server import UnsafeConsole, serve

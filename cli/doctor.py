@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from .. import how_to_install
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from ..broker.log_dirs.data_dir import StartError, refuse_others, refuse_strangers
@@ -258,7 +259,7 @@ def check_cluster_security(config: BrokerConfig) -> Iterator[Finding]:
     try:
         from ..broker.cluster.zookeeper_login import zookeeper_security
     except ModuleNotFoundError as error:
-        how = "pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
+        how = how_to_install("cluster")
         yield Finding(_CLUSTER, PROBLEM, f"zookeeper.connect needs {error.name}", how)
         return
     from ..broker.replication.inter_broker import InterBroker

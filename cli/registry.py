@@ -6,6 +6,7 @@ from functools import partial
 
 import click
 
+from .. import how_to_install
 from .errors import CliError
 from .service import Served, run_service, service_options
 from .values import INT16, WholeNumber
@@ -38,7 +39,7 @@ def command(topic: str, replication_factor: int | None, read_only: bool, served:
         from ..registry.errors import RegistryError
         from ..registry.server import serve
     except ImportError as error:
-        raise CliError(f"{error.name} is missing: pip install 'odradek[registry]'") from error
+        raise CliError(f"{error.name} is missing: {how_to_install('registry')}") from error
     log = LogOptions(
         served.bootstrap_servers, topic, replication_factor=replication_factor or -1, read_only=read_only,
         **served.clients,

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import click
 
+from .. import how_to_install
 from ..broker.configs.security_table import AUTHORIZERS
 from ..storage.backup_places import SECURE_SUFFIX
 from ..web.origin import is_loopback
@@ -92,7 +93,7 @@ def makes_certificates(what: str) -> Generator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("cryptography"):
             raise
-        raise CliError(f"{what}: pip install 'odradek[certs]' ('.[certs]' in a clone)") from error
+        raise CliError(f"{what}: {how_to_install('certs')}") from error
 
 
 def _make_certificate(folder: Path, host: str) -> None:

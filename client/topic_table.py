@@ -17,6 +17,7 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Unpack
 
+from .. import how_to_install
 from .arrow.brokers import Brokers
 from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
 from .arrow.direct_read import DirectRead
@@ -42,7 +43,7 @@ log = logging.getLogger(__name__)
 PATHS = ("fetch", "direct", "auto")
 FORMATS = ("arrow", "pandas", "polars")
 # What brings the package of a format.
-_EXTRAS = {"pandas": "pandas", "polars": "'odradek[polars]'"}
+_EXTRAS = {"pandas": "pip install pandas", "polars": how_to_install("polars")}
 # A fetch brings so much of a partition, and a poll so much in all.
 _FETCH_BYTES = 8 << 20
 _POLL_BYTES = 16 << 20
@@ -249,6 +250,4 @@ def _in_format(table: Any, format: str) -> Any:
             return table.to_pandas()
         return table if format == "arrow" else import_module("polars").from_arrow(table)
     except ImportError as error:
-        raise InvalidOption(
-            f"the format {format!r} needs the package {format}: pip install {_EXTRAS[format]}"
-        ) from error
+        raise InvalidOption(f"the format {format!r} needs the package {format}: {_EXTRAS[format]}") from error

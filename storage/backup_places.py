@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from .. import how_to_install
 from . import system_calls
 from .errors import StorageError, disk_errors
 from .files import DISK, PRIVATE_MODE
@@ -127,7 +128,7 @@ class ObjectStore:
             import obstore
             from obstore.store import from_url
         except ImportError:
-            raise BackupError(f"{url} needs obstore: pip install 'odradek[objects]'") from None
+            raise BackupError(f"{url} needs obstore: {how_to_install('objects')}") from None
         self._url = url.rstrip("/")
         self._obstore: Any = obstore
         with self._errors():

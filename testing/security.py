@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from .. import how_to_install
 from ..broker.configs.definition import suggestion
 from ..client import ScramPassword
 from .errors import Unavailable
@@ -106,7 +107,7 @@ def _make_certificate(folder: Path) -> Path:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("cryptography"):
             raise
-        raise Unavailable("tls=True makes certificates: pip install 'odradek[test,certs]'") from error
+        raise Unavailable(f"tls=True makes certificates: {how_to_install('test,certs')}") from error
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     Authority.open(folder).keep_certificate(folder / "broker.pem", ["127.0.0.1", "localhost"])
     return folder / "broker.pem"

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from odradek import how_to_install
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 REQUIREMENTS = [Requirement(each) for each in PROJECT["dependencies"]]
+WINGS = (
+    "broker",
+    "cli",
+    "client",
+    "console",
+    "kernel",
+    "protocol",
+    "registry",
+    "storage",
+    "testing",
+    "web",
+    "zookeeper",
+)
+# No host of the domain `invalid` is anybody's.
+PLACEHOLDER = "odradek.invalid"
 EVERYWHERE = {"click", "msgpack", "uvloop", "cramjam", "h11"}
 
 
@@ -45,3 +64,36 @@ def test_other_processors_take_the_checksum_that_is_built() -> None:
 def test_each_dependency_has_its_reason() -> None:
     page = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text()
     assert not [each.name for each in REQUIREMENTS if f"| {each.name} |" not in page]
+
+
+def texts_of(path: Path) -> set[str]:
+    """Return the texts of a module that a user may see: those that are no documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    bodies = [each.body for each in ast.walk(tree) if isinstance(each, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    told = {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
+    strings = (each for each in ast.walk(tree) if isinstance(each, ast.Constant) and id(each) not in told)
+    return {each.value for each in strings if isinstance(each.value, str)}
+
+
+def test_every_message_says_alike_how_to_install_an_extra() -> None:
+    """Nothing is on PyPI yet, so each says what to do in a clone."""
+    modules = [path for wing in WINGS for path in (ROOT / wing).rglob("*.py")]
+    assert len(modules) > 500
+    own = [str(path) for path in modules if any("pip install 'odradek[" in text for text in texts_of(path))]
+    assert own == []
+
+
+def test_an_extra_that_a_message_names_is_there() -> None:
+    called = re.compile(r"""how_to_install\(["']([\w,-]+)["']\)""")
+    texts = [path.read_text(encoding="utf-8") for wing in WINGS for path in (ROOT / wing).rglob("*.py")]
+    named = {extra for text in texts for given in called.findall(text) for extra in given.split(",")}
+    assert len(named) > 8 and named <= PROJECT["optional-dependencies"].keys()
+    assert how_to_install("sql") == "pip install 'odradek[sql]' ('.[sql]' in a clone)"
+
+
+def test_the_addresses_of_the_project_are_there_for_a_release_to_fill_in() -> None:
+    """All or none is a placeholder."""
+    urls = PROJECT["urls"]
+    assert urls.keys() == {"Homepage", "Documentation", "Repository", "Issues", "Changelog"}
+    placeholders = {name for name, url in urls.items() if urlsplit(url).hostname == PLACEHOLDER}
+    assert placeholders in (set(), urls.keys()) and {urlsplit(url).scheme for url in urls.values()} == {"https"}

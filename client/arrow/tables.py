@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ... import how_to_install
 from ..errors import InvalidOption
 from ..record import TopicPartition
 
@@ -48,9 +49,7 @@ class ArrowColumns:
 
             from . import batches, decoder
         except ImportError as error:
-            raise InvalidOption(
-                "Arrow tables need pyarrow and numpy: pip install 'odradek[tables]' ('.[tables]' in a clone)"
-            ) from error
+            raise InvalidOption(f"Arrow tables need pyarrow and numpy: {how_to_install('tables')}") from error
         self._arrow: Any = pyarrow
         self._scan, self._new_decoder = batches.scan, decoder.ArrowDecoder
         self._partition = partition

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ... import how_to_install
 from ..errors import InvalidOption
 
 
@@ -69,9 +70,7 @@ class PrometheusBridge:
         try:
             import prometheus_client.core as core
         except ImportError as error:
-            raise InvalidOption(
-                "the bridge needs prometheus_client: pip install 'odradek[metrics]' ('.[metrics]' in a clone)"
-            ) from error
+            raise InvalidOption(f"the bridge needs prometheus_client: {how_to_install('metrics')}") from error
         self._core: Any = core
         self._clients: list[Measured] = []
 

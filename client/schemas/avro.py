@@ -18,6 +18,7 @@ from enum import Enum
 from importlib import import_module
 from typing import Any, cast
 
+from ... import how_to_install
 from ..errors import InvalidOption
 from .registered import RegisteredSerializer
 from .schema_registry import Schema, SchemaRegistry
@@ -171,7 +172,7 @@ def _fastavro() -> Any:
         import_module("fastavro.validation")
         return import_module("fastavro")
     except ImportError as error:
-        raise InvalidOption("Avro needs fastavro: pip install 'odradek[avro]'") from error
+        raise InvalidOption(f"Avro needs fastavro: {how_to_install('avro')}") from error
 
 
 # -- Dates and times that Python does not have

@@ -17,6 +17,7 @@ from importlib import import_module
 from types import FunctionType
 from typing import Any
 
+from ... import how_to_install
 from ..errors import InvalidOption
 from .registered import RegisteredSerializer, SubjectName, topic_name
 from .schema_registry import Reference, Schema, SchemaRegistry
@@ -203,4 +204,4 @@ def _library() -> Any:
     try:
         return import_module("jsonschema")
     except ImportError as error:
-        raise InvalidOption("JSON Schema needs jsonschema: pip install 'odradek[json-schema]'") from error
+        raise InvalidOption(f"JSON Schema needs jsonschema: {how_to_install('json-schema')}") from error

@@ -24,6 +24,7 @@ from importlib.util import find_spec
 from json import loads
 from typing import Any, cast
 
+from ... import how_to_install
 from ..core.option_table import CODECS, CONFIGS, SPARK_OPTIONS, Option
 from ..core.option_values import SWITCH, Address, Number, Values, bootstrap_addresses, read_text
 from ..core.security import SECURITY_CONFIGS, SecurityArguments, SecurityOptions, security_arguments
@@ -261,7 +262,7 @@ def _check_schema(option: str, schema: str | None, name: str, owner: str) -> Non
 def _check_library(column: str, name: str) -> None:
     package = REGISTERED.get(name)
     if package is not None and find_spec(package) is None:
-        why = f"{name} needs the package {package}: pip install 'odradek[{name}]' ('.[{name}]' in a clone)"
+        why = f"{name} needs the package {package}: {how_to_install(name)}"
         raise OptionError(f"{column}Format", why)
 
 

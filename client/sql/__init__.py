@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from ... import how_to_install
 from ..errors import InvalidOption
 
 
@@ -11,4 +12,4 @@ def check_packages() -> None:
     """Raise InvalidOption where a package is missing that SQL needs. Call it before `topic_tables` is imported."""
     missing = [name for name in ("duckdb", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
-        raise InvalidOption(f"SQL needs {' and '.join(missing)}: pip install 'odradek[sql]' ('.[sql]' in a clone)")
+        raise InvalidOption(f"SQL needs {' and '.join(missing)}: {how_to_install('sql')}")

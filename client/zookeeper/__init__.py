@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ... import lazily
+from ... import how_to_install, lazily
 
 if TYPE_CHECKING:
     from ...zookeeper.session import ZooKeeperUnreachable
@@ -30,6 +30,4 @@ def __getattr__(name: str) -> object:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
-        raise ImportError(
-            f"{name} needs a client of ZooKeeper: pip install 'odradek[cluster]' ('.[cluster]' in a clone)"
-        ) from error
+        raise ImportError(f"{name} needs a client of ZooKeeper: {how_to_install('cluster')}") from error

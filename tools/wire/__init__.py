@@ -1,1 +1,1 @@
-"""Raw requests to any broker, from Kafka's own specifications, sharing no code with odradek."""
+"""Raw requests to any broker, as dicts by the names of Kafka's specifications, in the bytes of our own codec."""

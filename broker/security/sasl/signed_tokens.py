@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import unquote, urlparse
 
+from .... import how_to_install
 from ...configs.listener_config import ListenerConfig
 from ..pem import StoreError
 from .oauthbearer import BadToken, Claims
@@ -40,9 +41,9 @@ class SignedTokens:
             import jwt
             import jwt.algorithms
         except ImportError:
-            raise StoreError("OAUTHBEARER with signatures needs PyJWT: pip install 'odradek[oauth]'") from None
+            raise StoreError(f"OAUTHBEARER with signatures needs PyJWT: {how_to_install('oauth')}") from None
         if not jwt.algorithms.has_crypto:
-            raise StoreError("OAUTHBEARER with signatures needs cryptography: pip install 'odradek[oauth]'")
+            raise StoreError(f"OAUTHBEARER with signatures needs cryptography: {how_to_install('oauth')}")
         if config.sasl_oauthbearer_jwks_endpoint_url is None:
             raise StoreError("sasl.oauthbearer.jwks.endpoint.url must be set: it has the keys of the tokens' issuer")
         self._jwt = jwt
