@@ -106,7 +106,7 @@ def add(principal: str, operation: str, resource: str, deny: bool, host: str, dr
       odradek acls add alice write topic:orders-1 --dry-run
     """
     acl = _acl(principal, operation, resource, deny, host)
-    if why := why_unmatchable(_as_the_broker_has_it(acl)):
+    if why := objection(acl):
         raise click.UsageError(why)
     if not dry_run:
         with_admin(lambda admin: admin.create_acls(acl))
@@ -186,6 +186,11 @@ async def _configs(admin: Admin) -> dict[str, str]:
     cluster = await admin.describe_cluster()
     broker = ConfigResource.broker(min(each.node_id for each in cluster.nodes))
     return {name: entry.value or "" for name, entry in (await admin.describe_configs([broker]))[broker].items()}
+
+
+def objection(acl: Acl) -> str:
+    """Return why an ACL can match nobody; empty where it can match somebody."""
+    return why_unmatchable(_as_the_broker_has_it(acl))
 
 
 def _as_the_broker_has_it(acl: Acl) -> Any:

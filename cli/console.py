@@ -60,7 +60,7 @@ def command(
     config = ConsoleConfig(
         ClusterOptions(served.bootstrap_servers, **served.clients), served.host, served.port, served.allowed_hosts,
         read_only, served.login, cluster_login, insecure, served.tls, history_file,
-        _schemas(registry, registry_login_file, registry_ca), _decide,
+        _schemas(registry, registry_login_file, registry_ca), _decide, _why_unmatchable,
     )  # fmt: skip
     run_service(served, partial(serve, config), HistoryFileError, UnsafeConsole)
 
@@ -74,6 +74,12 @@ def _schemas(url: str | None, login_file: Path | None, ca_file: str | None) -> S
     from ..console.reading.schemas import Schemas
 
     return Schemas(registry_client(url, login_file, ca_file))
+
+
+def _why_unmatchable(acl: Acl) -> str:
+    from .acls import objection
+
+    return objection(acl)
 
 
 async def _decide(admin: Admin, asked: Acl) -> tuple[bool, str]:

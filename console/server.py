@@ -23,7 +23,7 @@ from .history.history import History
 from .journal import Journal
 from .reading.schemas import Schemas
 from .rendering import Templates
-from .visit import Decide, House
+from .visit import Decide, House, WhyUnmatchable
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +60,8 @@ class ConsoleConfig:
     schemas: Schemas | None = None
     # Decides by the cluster's ACLs; without it nobody can ask who may do something.
     decide: Decide | None = None
+    # What refuses a new ACL.
+    why_unmatchable: WhyUnmatchable = lambda acl: ""
 
 
 class Console(Service):
@@ -77,7 +79,7 @@ class Console(Service):
         self.history = History(self._cluster, config.history_file)
         house = House(
             Templates(), Journal(), config.cluster.bootstrap_servers, config.read_only, config.schemas,
-            config.decide,
+            config.decide, config.why_unmatchable,
             asyncio.Semaphore(MAX_TAILS),
         )  # fmt: skip
         hosts = frozenset((*map(host_of, config.allowed_hosts), config.host.lower()))

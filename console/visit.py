@@ -18,6 +18,8 @@ from .rendering import Templates
 
 # Whether what an ACL says is allowed, and the rule that decides.
 Decide = Callable[[Admin, Acl], Awaitable[tuple[bool, str]]]
+# Why an ACL can match nobody; empty where it can match somebody.
+WhyUnmatchable = Callable[[Acl], str]
 HTML = "text/html; charset=utf-8"
 
 
@@ -32,6 +34,7 @@ class House:
     read_only: bool
     schemas: Schemas | None
     decide: Decide | None
+    why_unmatchable: WhyUnmatchable
     # One for each live tail.
     tails: asyncio.Semaphore
 

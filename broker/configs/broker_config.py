@@ -107,8 +107,9 @@ class BrokerConfig(
                 own[name] = row.parse(text)
             elif said := warning(name, text, BROKER_CONFIGS, strict, (*listeners, *controllers)):
                 warnings.append(said)
-        if "sasl.jaas.config" in texts:
-            warnings.append("config sasl.jaas.config: has no use without the prefix of a listener and a mechanism")
+        for name in ("sasl.jaas.config", *(f"listener.name.{each.lower()}.sasl.jaas.config" for each in listeners)):
+            if name in texts:
+                warnings.append(f"config {name}: has no use without the prefix of a listener and a mechanism")
         given = frozenset(texts.keys() & BROKER_CONFIGS.keys())
         return cls(**values, listener_configs=own, given=given), warnings
 

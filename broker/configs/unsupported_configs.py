@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from .cluster_table import ClusterTable
 from .definition import HIDDEN, ConfigError, definitions_of, nearest
-from .security_table import MECHANISMS
+from .security_table import MECHANISMS, AuthorizerTable, SecurityTable
 
 # Prefixes of the configs of what Odradek does not have: a quorum, thread pools. Ignoring them loses nothing, so a file
 # made for Kafka may keep them.
@@ -183,8 +183,11 @@ _OF_A_LISTENER = "listener.name."
 _MECHANISMS = frozenset(("gssapi", *(each.lower() for each in MECHANISMS)))
 _KNOWN = KAFKA_CONFIGS | THROTTLES | frozenset(_OLDER_NAMES.split())
 _LISTENER_NAMES = {name for name in _KNOWN if "listener" in name}
-# Names without which the broker listens elsewhere, or is not in its cluster.
-_PLACES = frozenset({*_LISTENER_NAMES, "node.id", "broker.id", *definitions_of(ClusterTable)})
+# The configs that one mechanism of a listener may have.
+_OF_MECHANISMS = {each for each in _KNOWN if each.startswith(("sasl.", "connections.max.reauth."))}
+_OF_SECURITY = frozenset({*definitions_of(AuthorizerTable), *definitions_of(SecurityTable)})
+# Names without which the broker listens elsewhere, is not in its cluster, or lets in whom it was to keep out.
+_NEEDED = frozenset({*_LISTENER_NAMES, "node.id", "broker.id", *definitions_of(ClusterTable)}) | _OF_SECURITY
 # From which likeness on a name is taken for a misspelt one of these.
 _MISSPELT = 0.75
 
@@ -205,8 +208,10 @@ def warning(
         return _listener_warning(name, listeners)
     close, likeness = nearest(name, _KNOWN.union(names))
     said = f"unknown (did you mean {close}?)" if close else "unknown"
-    if strict or (close in _PLACES and likeness >= _MISSPELT):
-        raise ConfigError(name, text, said)
+    if strict or (close in _NEEDED and likeness >= _MISSPELT):
+        raise ConfigError(name, HIDDEN if close in _OF_SECURITY else text, said)
+    if name.strip().lower().startswith("listener"):
+        raise ConfigError(name, HIDDEN, f"unknown (the configs of a listener begin with {_OF_A_LISTENER})")
     return f"config {name}: {said}"
 
 
@@ -221,7 +226,7 @@ def _listener_warning(name: str, listeners: Iterable[str]) -> str:
         raise ConfigError(name, HIDDEN, f"there is no listener of this name, in lower case; there are: {there}")
     config = name.removeprefix(f"{_OF_A_LISTENER}{owner.lower()}.")
     mechanism, _, of_mechanism = config.partition(".")
-    if config in _KNOWN or (mechanism in _MECHANISMS and of_mechanism in _KNOWN):
+    if config in _KNOWN or (mechanism in _MECHANISMS and of_mechanism in _OF_MECHANISMS):
         return f"config {name}: known to Kafka, not acted on by Odradek yet"
     close, _ = nearest(config, _KNOWN)
     raise ConfigError(name, HIDDEN, f"unknown (did you mean {close}?)" if close else "unknown")

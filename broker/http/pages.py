@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import json
+import logging
 from http import HTTPStatus
 
+from ...web.origin import is_loopback
 from ..configs.endpoint import parse_http_listener
 from ..network.acceptor import Acceptor
 from ..services import Services
@@ -16,6 +18,14 @@ from .kafka_page import kafka_page, partition_page
 from .own_page import own_page, unready_reasons
 from .scrape import MakePage, Scraped
 from .unread_ages import UnreadAges
+
+# What is said of an endpoint that others reach, where clients see what they may describe.
+_OPEN = (
+    "http.listener=%s is open: everybody who reaches it reads the names of topics and groups, whatever the ACLs say. "
+    "Let it listen on 127.0.0.1, and a proxy on this machine ask for a login (docs/security.md)"
+)
+
+_log = logging.getLogger(__name__)
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 # The pages of metrics, by path.
@@ -54,4 +64,7 @@ def broker_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
 
     ages = UnreadAges(services.threads, services.disk)
     scraped = Scraped(services, connections, lambda: acceptor.listening, ages)
-    return HttpEndpoint(*parse_http_listener(services.config.http_listener), BrokerPages(scraped))
+    host, port = parse_http_listener(services.config.http_listener)
+    if services.config.authorizer_class_name and not is_loopback(host):
+        _log.warning(_OPEN, services.config.http_listener)
+    return HttpEndpoint(host, port, BrokerPages(scraped))

@@ -302,6 +302,7 @@ class Connection(asyncio.BufferedProtocol):
             self.login.close()
         self._responses.close()
         self._received.discard()
+        self.token_checks.leave(self)
         if self._waiting is not None:
             self._waiting.future.cancel()
             self._waiting = None
@@ -529,9 +530,10 @@ class Connection(asyncio.BufferedProtocol):
     def _queue_up(self) -> None:
         if not self._queued:
             self._queued = True
-            self._owner.keeper.queue(self._take_turn)
+            self._owner.keeper.queue(self.take_turn)
 
-    def _take_turn(self) -> None:
+    def take_turn(self) -> None:
+        """Go on after others had their turns."""
         self._queued = False
         self.resume()
 
@@ -542,7 +544,7 @@ class Connection(asyncio.BufferedProtocol):
             self._queue_up()
         elif not owner.token_checks.have_room(size):
             self._queued = True
-            owner.token_checks.wait(self._take_turn)
+            owner.token_checks.wait(self)
         return not self._queued
 
     def _set_reading(self, reading: bool) -> None:

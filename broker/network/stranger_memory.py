@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Callable
 from typing import Protocol, TypeVar, cast
 
@@ -76,21 +75,33 @@ class StrangerMemory(ConnectionMemory):
         oldest.drop("it has not logged in, and clients of other addresses need the memory")
 
 
+class Waiter(Protocol):
+    """A connection whose large token is to be checked."""
+
+    def take_turn(self) -> None:
+        """Go on."""
+        ...
+
+
 class TokenChecks:
     """The large tokens that threads check, or have in their queue: few, because each is in memory several times."""
 
     def __init__(self) -> None:
         self._large = 0
-        # What goes on when there is room; bounded by max.connections.
-        self._waiting: deque[Callable[[], object]] = deque()
+        # The connections that go on when there is room, in the order in which they began to wait.
+        self._waiting: dict[Waiter, None] = {}
 
     def have_room(self, size: int) -> bool:
         """Return whether a request of so many bytes may be handled now."""
         return size <= StrangerMemory.uncounted_bytes or self._large < MOST_LARGE
 
-    def wait(self, go_on: Callable[[], object]) -> None:
-        """Call `go_on` when there is room."""
-        self._waiting.append(go_on)
+    def wait(self, waiter: Waiter) -> None:
+        """Let a connection go on when there is room."""
+        self._waiting[waiter] = None
+
+    def leave(self, waiter: Waiter) -> None:
+        """Forget a connection that is closed."""
+        self._waiting.pop(waiter, None)
 
     def counted(self, work: Callable[[], Result], size: int) -> Callable[[], Result]:
         """Return the work that checks a token, which counts from now until a thread has done it."""
@@ -114,7 +125,9 @@ class TokenChecks:
         keeper().queue(self._go_on)
 
     def _go_on(self) -> bool:
-        """Let one that waits go on, which may be closed by now; return whether another may."""
+        """Let one that waits go on; return whether another may."""
         if self._waiting and self._large < MOST_LARGE:
-            self._waiting.popleft()()
+            waiter = next(iter(self._waiting))
+            del self._waiting[waiter]
+            waiter.take_turn()
         return bool(self._waiting) and self._large < MOST_LARGE

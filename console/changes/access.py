@@ -60,6 +60,8 @@ def _effects(acl: Acl, before: str, after: str) -> list[tuple[str, str, str]]:
 
 async def _add_acl(visit: Visit, fields: Fields) -> Change:
     acl = acl_of(fields)
+    if why := visit.house.why_unmatchable(acl):
+        raise InvalidForm(why)
     admin = await visit.admin()
     return Change(
         f"Add an ACL for {acl.principal}", _arguments("add", acl), lambda: admin.create_acls(acl),

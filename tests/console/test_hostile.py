@@ -44,7 +44,9 @@ async def hostile(tmp_path: Path) -> AsyncIterator[Browser]:
     )
     with Broker(config) as broker:
         await fill(broker.address)
-        async with Console(ConsoleConfig(ClusterOptions(broker.address), port=0, decide=decide)) as console:
+        options = ClusterOptions(broker.address)
+        own = ConsoleConfig(options, port=0, decide=decide, why_unmatchable=lambda acl: f"{EVIL} {acl.principal}")
+        async with Console(own) as console:
             await console.history.sample()
             yield Browser(console.url)
 
@@ -125,7 +127,7 @@ async def test_no_change_becomes_a_part_of_a_page(hostile: Browser) -> None:
         await hostile.change(
             "/change/set-password", user=EVIL + "2", password="pw-not-shown", mechanism="SCRAM-SHA-512"
         ),
-        await hostile.change("/change/add-acl", principal=EVIL, name=EVIL, resource="topic", operation="read"),
+        await hostile.send("/change/add-acl", principal=EVIL, name=EVIL, resource="topic", operation="read"),
         await hostile.change("/change/set-quota", user=EVIL, client_id=EVIL, quotas="consumer_byte_rate=5"),
         await hostile.send("/change/set-quota", user=EVIL, ip=EVIL, quotas=f"{EVIL}=5"),
         await hostile.send("/change/delete-group", group=EVIL),

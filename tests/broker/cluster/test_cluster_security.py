@@ -39,6 +39,7 @@ from odradek.protocol.messages.describe_client_quotas import EntityData
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.testing.zookeeper_session import ModelledSession
 from odradek.tests.broker.cluster.test_member import until
+from odradek.tests.support.brokers.connections import acceptor
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clusters.secure_members import BROKER, PASSWORD, SecureMembers, secure_members
 
@@ -112,6 +113,19 @@ async def test_a_start_reads_what_was_there_before(cluster: SecureMembers) -> No
     third = await cluster.start(3, "SASL_PLAINTEXT", **AUTHORIZER)
     assert may_read(third, "orders") and may_read(third, "other", "bob")
     assert not third.services.metadata.acls
+
+
+async def test_an_unknown_user_has_one_salt_at_every_broker_and_after_a_start(cluster: SecureMembers) -> None:
+    """Several salts would tell that there is no such user."""
+
+    def salt(broker: Broker) -> bytes:
+        return acceptor(broker)._strangers.credential("SCRAM-SHA-512", "nobody").salt
+
+    first, second = await start_two(cluster)
+    salts = [salt(first), salt(second)]
+    await first.stop()
+    salts.append(salt(await cluster.start(3, "SASL_PLAINTEXT", **AUTHORIZER)))
+    assert len(salts[0]) == 24 and set(salts) == {salts[0]}
 
 
 async def test_names_that_no_znode_can_have_are_rejected(cluster: SecureMembers) -> None:

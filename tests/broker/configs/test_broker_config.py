@@ -557,18 +557,6 @@ def test_a_fetch_waits_no_longer_than_its_follower_may_lag_or_its_leader_may_be_
         BrokerConfig.parse({limit: "499"})
 
 
-@pytest.mark.parametrize("listener", ["externl", "EXTERNAL", "external.tls", "controller"])
-@pytest.mark.parametrize("config", ["ssl.client.auth", "ssl.keystore.location", "plain.sasl.jaas.config", "x.y"])
-def test_a_config_of_a_listener_that_there_is_not_ends_the_start(listener: str, config: str) -> None:
-    texts = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,EXTERNAL://127.0.0.1:0",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT",
-    }
-    with pytest.raises(ConfigError) as raised:
-        BrokerConfig.parse(texts | {f"listener.name.{listener}.{config}": "required"})
-    assert "required" not in str(raised.value)
-
-
 def test_the_configs_of_a_controllers_listener_are_only_not_acted_on() -> None:
     own = {"listener.name.controller.ssl.client.auth": "required", "controller.listener.names": "CONTROLLER"}
     assert any("listener.name.controller" in each for each in BrokerConfig.parse(own)[1])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from http import HTTPStatus
 
 import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.broker.http import endpoint
 from odradek.broker.http.endpoint import HttpEndpoint, Page
 from odradek.tests.support.brokers.http import exchange, get
@@ -26,6 +29,24 @@ async def served() -> AsyncIterator[HttpEndpoint]:
     await each.start()
     yield each
     await each.stop()
+
+
+@pytest.mark.parametrize(
+    ("listener", "authorizer", "is_told"),
+    [
+        ("0.0.0.0:0", True, True),
+        (":0", True, True),
+        ("0", True, False),
+        ("127.0.0.1:0", True, False),
+        ("0.0.0.0:0", False, False),
+    ],
+)
+async def test_a_broker_with_an_authorizer_says_that_its_endpoint_is_open(
+    config: BrokerConfig, caplog: pytest.LogCaptureFixture, listener: str, authorizer: bool, is_told: bool
+) -> None:
+    own = {"authorizer_class_name": AUTHORIZERS[0], "super_users": "User:ANONYMOUS"} if authorizer else {}
+    async with Broker(replace(config, http_listener=listener, **own)):
+        assert (f"http.listener={listener} is open" in caplog.text) == is_told
 
 
 async def test_it_answers_get_and_head_and_closes(served: HttpEndpoint) -> None:

@@ -6,10 +6,16 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
+from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network import stranger_memory
 from odradek.broker.network.stranger_memory import MOST_LARGE, StrangerMemory, TokenChecks
 from odradek.broker.timers import Timers
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from odradek.tests.support.brokers.connections import acceptor, connections
+from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.security.sasl import bearer, handshake, sasl_config
 
 LIMIT = 1_000
 
@@ -75,11 +81,44 @@ def test_the_limit_is_small_and_never_above_that_of_requests() -> None:
     assert limits == {-1: most, 1000: 1000, 1 << 40: most}
 
 
+@dataclass(eq=False)
+class Waiting:
+    """A connection whose large token waits."""
+
+    woken: asyncio.Event
+
+    def take_turn(self) -> None:
+        self.woken.set()
+
+
+async def test_nothing_is_kept_of_a_connection_that_closes_while_its_token_waits(config: BrokerConfig) -> None:
+    """While threads hang, tokens that come and go would otherwise stay in a queue without a bound."""
+    async with Broker(sasl_config(config)) as broker:
+        checks = acceptor(broker).processors[0].token_checks
+        checks._large = MOST_LARGE
+        clients = [await Raw.connect(broker.addresses[1]) for _ in range(5)]
+        for each in clients:
+            await handshake(each, "OAUTHBEARER")
+            each.send(ApiKey.SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(bearer("a" * 60_000)))
+        async with asyncio.timeout(10):
+            while len(checks._waiting) < len(clients):
+                await asyncio.sleep(0.01)
+        for each in connections(broker):
+            # As after the time for a login.
+            each.drop("it did not log in")
+        async with asyncio.timeout(10):
+            while checks._waiting:
+                await asyncio.sleep(0.01)
+        checks._large = 0
+        for each in clients:
+            each.close()
+
+
 async def test_a_large_request_waits_while_threads_check_many_large_tokens() -> None:
     checks, woken = TokenChecks(), asyncio.Event()
     works = [checks.counted(int, 60_000) for _ in range(MOST_LARGE)]
     assert checks.have_room(1_000) and not checks.have_room(60_000)
-    checks.wait(woken.set)
+    checks.wait(Waiting(woken))
     await asyncio.sleep(0)
     assert not woken.is_set()
     await asyncio.to_thread(works[0])
