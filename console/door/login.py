@@ -131,7 +131,7 @@ class _User:
     """Somebody who has logged in."""
 
     cluster: Cluster
-    # When the password was right for certain.
+    # When the cluster was last asked about the password.
     checked_s: float
     checking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -189,7 +189,9 @@ class ClusterLogin:
                 raise
             except KafkaError as error:
                 # No broker says anything: the page tells that.
+                # The next check comes in its time: otherwise each request would wait for the brokers, one by one.
                 _log.debug("the password of %r is not checked: %s", name, error.message)
+                user.checked_s = _now_s()
                 return
             user.checked_s = _now_s()
             await cluster.stop()

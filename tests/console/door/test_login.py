@@ -7,7 +7,7 @@ import base64
 
 import pytest
 from odradek.client import Admin
-from odradek.client.errors import AuthenticationFailed
+from odradek.client.errors import AuthenticationFailed, NoBrokerReachable
 from odradek.console.cluster import Cluster, ClusterOptions
 from odradek.console.door import login as module
 from odradek.console.door.login import ClusterLogin, OneLogin
@@ -107,6 +107,27 @@ async def test_a_password_that_was_changed_or_deleted_opens_nothing_any_more(
     with pytest.raises(HttpError) as raised:
         await login.enter(request("ann"))
     assert raised.value.status == 401 and not login._users
+    await login.stop()
+
+
+async def test_while_no_broker_answers_a_password_is_asked_about_no_more_often(
+    passwords: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request of a page waited for the brokers otherwise, one behind the other."""
+    login = ClusterLogin(OPTIONS)
+    _, cluster = await login.enter(request("ann"))
+    (known,) = login._users.values()
+    known.checked_s -= 2 * module.CHECK_S
+    asked = 0
+
+    async def fail(_: Admin) -> None:
+        nonlocal asked
+        asked += 1
+        raise NoBrokerReachable("nobody is there")
+
+    monkeypatch.setattr(Admin, "start", fail)
+    entered = await asyncio.gather(*(login.enter(request("ann")) for _ in range(6)))
+    assert {each for _, each in entered} == {cluster} and asked == 1
     await login.stop()
 
 
