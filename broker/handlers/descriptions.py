@@ -28,7 +28,7 @@ from ..security.acls import CLUSTER_NAME, ResourceType
 from ..services import Services
 from ..threads import Work
 from ..topics.partition import Partition
-from ..turns import LargeResponse, fill
+from ..turns import LargeResponse, fill, keeper
 from .metadata import controller_id, live_brokers
 
 BROKERS = 1
@@ -105,7 +105,10 @@ async def describe_log_dirs(
 
     partitions = services.topics.partitions()
     if request.topics is not None:
-        asked = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+        asked: set[tuple[str, int]] = set()
+        for topic in request.topics:
+            asked.update((topic.topic, index) for index in topic.partitions)
+            await keeper().pause()
         partitions = [each for each in partitions if (each.topic, each.index) in asked]
     return fill(DescribeLogDirsResponse(results=list(results.values())), map(add, partitions), len(partitions))
 

@@ -15,8 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from ...protocol.apis import key_of
 from ...protocol.errors import ErrorCode, KafkaError
 from ...protocol.schema import Message
+from ...protocol.shapes.answers import items_rejection, names_items, whole_error
 from ...protocol.shapes.portions import Weights, join, portions
 from ...protocol.shapes.shape import Items
 from ..threads import DiskThreads, Work
@@ -43,6 +45,7 @@ _NO_DIRECTORY = Path()
 class Cut:
     """How requests of an API in one version are cut into portions."""
 
+    version: int
     # The lists that may be cut: the first that a request fills.
     lists: tuple[Items, ...]
     # How many values a portion has at most, and its items count for.
@@ -107,19 +110,31 @@ class LargeMessages:
         cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
     ) -> Message | None:
-        """Handle a request in portions. Return the joined response."""
+        """Handle a request in portions. Return the joined response.
+
+        An error of a whole portion ends that: the items of the portion and of those after it have the error.
+        """
         items = next((each for each in cut.lists if getattr(request, each.items)), None)
         if items is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the request has most of its values where it cannot be cut")
         response: Message | None = None
+        code, text = 0, None
         turns, size = keeper(), _Size(cut.max_values)
         for portion, values in portions(request, items, lambda: size.values, cut.weights):
-            began_ns = turns.clock()
-            result = handle(portion)
-            size.learn(values, turns.clock() - began_ns)
-            result = await _handled(result)
+            if code:
+                result: Message | None = items_rejection(portion, cut.version, items, code, text)
+            else:
+                began_ns = turns.clock()
+                handled = handle(portion)
+                size.learn(values, turns.clock() - began_ns)
+                result = await _handled(handled)
+                code, text = (0, None) if result is None else whole_error(result)
+                if code and response is not None:
+                    result = items_rejection(portion, cut.version, items, code, text)
             if response is None:
                 response = result
+                if code and not names_items(key_of(cast("int", request.KEY)), cut.version):
+                    break
             elif result is not None:
                 join(response, result, items)
                 _join_throttle(response, result)

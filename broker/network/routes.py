@@ -105,7 +105,7 @@ class Route:
 
     def cut(self, version: int) -> Cut:
         """Return how a request of a version is cut into portions."""
-        return Cut(lists_in(self.key, version), self.max_values, self.weights or {})
+        return Cut(version, lists_in(self.key, version), self.max_values, self.weights or {})
 
     def handler(self, services: Services) -> Handler:
         """Return the function that handles the requests."""
@@ -307,7 +307,7 @@ ROUTES = (
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
     Route(ApiKey.ELECT_LEADERS, cluster(Operation.ALTER), max_values=_MANY),
-    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster(Operation.ALTER), is_cut=True),
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster(Operation.DESCRIBE), max_values=_MANY),
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
     Route(
@@ -315,7 +315,7 @@ ROUTES = (
         metadata.topic_partitions,
         max_values=_MANY,
     ),
-    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster(Operation.DESCRIBE), max_values=_MANY),
+    Route(ApiKey.DESCRIBE_LOG_DIRS, cluster(Operation.DESCRIBE), max_values=_MANY, is_whole=True),
     # Answered as by a Kafka without delegation.token.secret.key.
     Route(ApiKey.CREATE_DELEGATION_TOKEN, security.create_token),
     Route(ApiKey.RENEW_DELEGATION_TOKEN, open_to_all("there are no tokens")),

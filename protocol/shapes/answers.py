@@ -43,6 +43,22 @@ def names_items(key: AnyKey, version: int) -> bool:
     return SHAPES[key].is_in_each or not has_whole(key, version)
 
 
+def whole_error(response: Message) -> tuple[int, str | None]:
+    """Return the error of a whole response, and its message; 0 where it has none."""
+    assert response.KEY is not None
+    shape = SHAPES[key_of(response.KEY)]
+    code: int = getattr(response, shape.error) if shape.error else 0
+    return code, getattr(response, shape.text) if shape.text else None
+
+
+def items_rejection(request: Message, version: int, items: Items, code: int, text: str | None = None) -> Any:
+    """Return the response that says an error of each item of a list alone."""
+    assert request.KEY is not None
+    response = message(key_of(request.KEY), "response")()
+    setattr(response, items.results, rejected(request.KEY, items, items.of(request), version, code, text))
+    return response
+
+
 def whole_rejection(key: AnyKey, version: int, code: int, text: str | None = None) -> Any:
     """Return the response with an error of the whole request. None where the API has no field for it in the version."""
     shape, made = SHAPES[key], message(key, "response")

@@ -100,7 +100,8 @@ def _hide_members(caller: Caller, group: Any) -> Iterator[int]:
             if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False):
                 _deny_group(group)
                 return
-        yield 1 + len(topics)
+            yield 1
+        yield 1
 
 
 def _deny_group(group: Any) -> None:
@@ -147,10 +148,10 @@ def _fetch_of_groups(caller: Caller, items: Items, request: Any, proceed: Procee
         may = caller.may(Operation.DESCRIBE, _GROUP, group.group_id)
         return None if may else reject(group, int(_DENIED), None)
 
-    def amend(response: Any) -> None:
+    def amend(response: Any) -> Iterator[int]:
         for group in response.groups:
             if not group.error_code:
-                asked[group.group_id].amend(group)
+                yield from asked[group.group_id].amend(group)
 
     def proceed_with_topics(allowed: Any) -> Result:
         groups = [asked[each.group_id].allowed for each in allowed.groups]
@@ -180,11 +181,11 @@ class _Asked:
             (allowed if may else self._denied).append(topic)
         return with_field(self._struct, "topics", allowed)
 
-    def amend(self, result: Any) -> None:
+    def amend(self, result: Any) -> Iterator[int]:
         """Add errors for the topics that are denied. Of all topics, leave out those that the client may not see."""
         caller, items = self._caller, self._items
         if self._struct.topics is None:
-            result.topics[:] = [each for each in result.topics if _may_see(caller, items, each)]
+            yield from keep_allowed(result.topics, partial(_may_see, caller, items))
         reject = rejecter(caller.api_key, items, caller.api_version)
         result.topics.extend(reject(each, int(_TOPIC_DENIED), None) for each in self._denied)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
@@ -18,7 +20,16 @@ from odradek.broker.network.routes import ROUTES
 from odradek.broker.threads import DiskThreads
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from odradek.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -125,6 +136,51 @@ async def test_the_longest_wait_of_all_portions_is_told() -> None:
         request, small, lambda portion: ProduceResponse(throttle_time_ms=next(waits_ms))
     )
     assert isinstance(response, ProduceResponse) and response.throttle_time_ms == 700
+
+
+def _deletion(answers: Iterator[int], asked: list[str]) -> Callable[[Any], Message]:
+    """Return what answers OffsetDelete with these errors of the whole, one a portion."""
+
+    def handle(portion: OffsetDeleteRequest) -> OffsetDeleteResponse:
+        asked.extend(topic.name for topic in portion.topics)
+        if code := next(answers):
+            return OffsetDeleteResponse(error_code=code)
+        results = [
+            OffsetDeleteResponseTopic(
+                each.name, [OffsetDeleteResponsePartition(at.partition_index) for at in each.partitions]
+            )
+            for each in portion.topics
+        ]
+        return OffsetDeleteResponse(topics=results)
+
+    return handle
+
+
+@pytest.mark.parametrize("failing", [0, 1, 2])
+async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
+    """A group may move to another broker, or a right be revoked, while portions wait for their turns."""
+    topics = [
+        OffsetDeleteRequestTopic(f"t{number}", [OffsetDeleteRequestPartition(at) for at in range(MAX_VALUES - 2)])
+        for number in range(4)
+    ]
+    clock = FakeClock()
+    timers = Timers(clock)
+    messages = LargeMessages(DiskThreads(timers, clock), ConnectionMemory(-1, clock, timers))
+    route = next(each for each in ROUTES if each.key is ApiKey.OFFSET_DELETE)
+    asked: list[str] = []
+    response: Any = await messages._in_portions(
+        OffsetDeleteRequest("g", topics),
+        replace(route.cut(0), max_values=MAX_VALUES),
+        _deletion(iter([*[0] * failing, int(ErrorCode.NOT_COORDINATOR)]), asked),
+    )
+    assert asked == [f"t{number}" for number in range(failing + 1)]
+    if failing == 0:
+        assert (response.error_code, response.topics) == (int(ErrorCode.NOT_COORDINATOR), [])
+        return
+    assert response.error_code == 0
+    found = {each.name: {at.error_code for at in each.partitions} for each in response.topics}
+    assert found == {f"t{number}": {int(ErrorCode.NOT_COORDINATOR) if number >= failing else 0} for number in range(4)}
+    assert all(len(each.partitions) == MAX_VALUES - 2 for each in response.topics)
 
 
 async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done() -> None:
