@@ -9,7 +9,7 @@ more than `MAX_VALUES`, is rejected. So is a response made that has many values 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,11 +30,15 @@ Result = TypeVar("Result")
 # What a handler returns: the response, one that is made in turns, or a future of either.
 Handled = Message | LargeResponse[Any] | None
 Encode = Callable[[Message | None], EncodedResponse]
+# Returns a response when it is there and complete.
+Complete = Callable[[Handled | asyncio.Future[Any]], Coroutine[Any, Any, Message | None]]
 
 # The most values of one request. They take some 200 bytes each, so a request costs 20 MB beside its own bytes.
 MAX_VALUES = 100_000
 # Large requests that are under way at the same time, and as many large responses. The others wait.
 AT_ONCE = 2
+# A portion that waits for longer, for followers perhaps, leaves its place to the large requests of others.
+_KEPT_S = 0.1
 # The values of the first portion, of which nobody knows yet how long they take.
 _FIRST_VALUES = 50
 # Decoding and encoding keep a processor busy, not a disk.
@@ -51,6 +55,43 @@ class Cut:
     # How many values a portion has at most, and its items count for.
     max_values: int
     weights: Weights
+
+
+class _Place:
+    """One of the places of large requests, which may be left and taken again."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._is_taken = False
+
+    async def __aenter__(self) -> _Place:
+        await self.take()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.leave()
+
+    async def take(self) -> None:
+        """Wait for a place, unless it is taken."""
+        if not self._is_taken:
+            await self._places.acquire()
+            self._is_taken = True
+
+    def leave(self) -> None:
+        """Leave the place to others. Idempotent."""
+        if self._is_taken:
+            self._is_taken = False
+            self._places.release()
+
+    async def kept_while_short(self, result: Handled | asyncio.Future[Any]) -> Message | None:
+        """Return a response when it is complete. The place is left where that takes long."""
+        timer = asyncio.get_running_loop().call_later(_KEPT_S, self.leave)
+        try:
+            response = await _handled(result)
+        finally:
+            timer.cancel()
+        await self.take()
+        return response
 
 
 class LargeMessages:
@@ -72,11 +113,11 @@ class LargeMessages:
     ) -> EncodedResponse:
         """Return the encoded response to a request of many values. Raises what the functions raise, or KafkaError."""
         response: Message | None = None
-        async with self._requests:
+        async with _Place(self._requests) as place:
             await self._unread.room()
             request = await self._in_thread(decode)
             if cut is not None:
-                response = await self._in_portions(request, cut, handle)
+                response = await self._in_portions(request, cut, handle, place.kept_while_short)
         if cut is None:
             # It may wait for something, such as records, and must not hold up the large requests of others meanwhile.
             response = await _handled(handle(request))
@@ -109,8 +150,9 @@ class LargeMessages:
         request: Message,
         cut: Cut,
         handle: Callable[[Message], Handled | asyncio.Future[Any]],
+        complete: Complete | None = None,
     ) -> Message | None:
-        """Handle a request in portions. Return the joined response.
+        """Handle a request in portions, each of whose responses `complete` waits for. Return the joined response.
 
         An error of a whole portion ends that: the items of the portion and of those after it have the error.
         """
@@ -127,7 +169,7 @@ class LargeMessages:
                 began_ns = turns.clock()
                 handled = handle(portion)
                 size.learn(values, turns.clock() - began_ns)
-                result = await _handled(handled)
+                result = await (complete or _handled)(handled)
                 code, text = (0, None) if result is None else whole_error(result)
                 if code and response is not None:
                     result = items_rejection(portion, cut.version, items, code, text)

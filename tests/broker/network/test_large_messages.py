@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker import Broker
+from odradek.broker.network import large_messages
 from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.large_messages import AT_ONCE, LargeMessages
 from odradek.broker.network.routes import ROUTES
@@ -181,6 +182,39 @@ async def test_a_whole_portion_that_fails_is_told(failing: int) -> None:
     found = {each.name: {at.error_code for at in each.partitions} for each in response.topics}
     assert found == {f"t{number}": {int(ErrorCode.NOT_COORDINATOR) if number >= failing else 0} for number in range(4)}
     assert all(len(each.partitions) == MAX_VALUES - 2 for each in response.topics)
+
+
+async def test_portions_that_wait_leave_their_places_to_the_requests_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as a Produce whose followers hang, for as long as its client likes."""
+    monkeypatch.setattr(large_messages, "_KEPT_S", 0.01)
+    clock = FakeClock()
+    timers = Timers(clock)
+    threads = DiskThreads(timers, clock)
+    messages = LargeMessages(threads, ConnectionMemory(-1, clock, timers))
+    cut = next(each for each in ROUTES if each.key is ApiKey.METADATA).cut(12)
+    waiting: list[asyncio.Future[Message]] = []
+
+    def wait(_: Message) -> asyncio.Future[Message]:
+        waiting.append(asyncio.get_running_loop().create_future())
+        return waiting[-1]
+
+    def ask(handle: Callable[[Message], Any]) -> asyncio.Task[Any]:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+        return asyncio.ensure_future(messages.handle(lambda: request, cut, handle, lambda _: None))
+
+    async with asyncio.timeout(20):
+        slow = [ask(wait) for _ in range(AT_ONCE)]
+        assert await ask(lambda _: MetadataResponse()) is None
+        slow.pop().cancel()
+        waiting[0].set_result(MetadataResponse())
+        assert await slow.pop() is None
+        while messages._requests._value < AT_ONCE:
+            await asyncio.sleep(0.01)
+    assert messages._requests._value == AT_ONCE and waiting[1].cancelled()
+    threads.close()
+    async with asyncio.timeout(10):
+        while _large_message_threads():
+            await asyncio.sleep(0.01)
 
 
 async def test_requests_whose_clients_have_gone_keep_their_places_until_threads_are_done() -> None:
