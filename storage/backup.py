@@ -230,7 +230,9 @@ def restore(backup: str | Path, targets: Sequence[Path], progress: Callable[[int
 
 def _require_ours(made: Path) -> None:
     """Raise BackupError where somebody else has the name of the directory that a restore fills first."""
-    if made.exists() and not (made.is_dir() and (not any(made.iterdir()) or (made / _MARK).exists())):
+    if made.is_symlink() or (
+        made.exists() and not (made.is_dir() and (not any(made.iterdir()) or (made / _MARK).exists()))
+    ):
         raise BackupError(f"{made} is there, and no restore has left it: rename it, a restore needs this name")
 
 

@@ -347,6 +347,18 @@ def test_a_directory_of_the_user_is_never_removed(data: Path, tmp_path: Path) ->
     assert mine.read_text() == "mine" and not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_restore_follows_no_link_of_the_user(data: Path, tmp_path: Path, is_there: bool) -> None:
+    backups.back_up([data], tmp_path / "backup", lambda size: None)
+    if is_there:
+        (tmp_path / "mine").mkdir()
+    (tmp_path / "x.restoring").symlink_to(tmp_path / "mine")
+    ended = run("restore", tmp_path / "backup", tmp_path / "x")
+    assert ended.exit_code == 1 and "x.restoring is there, and no restore has left it" in ended.stderr
+    assert not (tmp_path / "x").exists() and (tmp_path / "x.restoring").is_symlink()
+    assert not (is_there and any((tmp_path / "mine").iterdir()))
+
+
 def test_what_a_kill_has_left_of_a_restore_is_removed_by_the_next(data: Path, tmp_path: Path) -> None:
     backups.back_up([data], tmp_path / "backup", lambda size: None)
     left: list[Path] = []
