@@ -47,6 +47,8 @@ _WHOLE = ("HUGEINT", "UHUGEINT", "DECIMAL(38,0)")
 _CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "DROP", "ALTER", "COPY")
 # A name as DuckDB writes it, with its schema: words, and parts in quotes.
 _TABLE = re.compile(r'(?:"(?:[^"]|"")*"|[^" ])+')
+# A word of SQL, or one in quotes, or a text.
+_WORD = re.compile(r"""[\w.]+|"(?:[^"]|"")*"|'(?:[^']|'')*'""")
 
 # What a statement that keeps rows has them from.
 _INNER = re.compile(r"\s*(?:copy\s*\((.*)\)\s*to\b.*|create\s.*?\sas\s(.*))", re.IGNORECASE | re.DOTALL)
@@ -142,8 +144,7 @@ class TopicTables:
         for each in self._datasets.values():
             each.begin()
         named = self._named(sql)
-        brokers = self._brokers
-        topics = sorted(brokers.retry(lambda: brokers.view(None)).topics) if named else []
+        topics = self._topics() if named else []
         tables: dict[str, str] = {}
         for name in sorted(named):
             topic = _topic_of(name, sql, topics)
@@ -155,6 +156,10 @@ class TopicTables:
         for name, topic in tables.items():
             self._add(topic, name)
 
+    def _topics(self) -> list[str]:
+        brokers = self._brokers
+        return sorted(brokers.retry(lambda: brokers.view(None)).topics)
+
     def _named(self, sql: str) -> set[str]:
         """Return the tables that one statement names. Raises InvalidOption."""
         try:
@@ -164,6 +169,10 @@ class TopicTables:
             raise InvalidOption(f'{why}; quote "my-topic" and "offset", which are words of SQL') from None
         if len(statements) != 1:
             raise InvalidOption(f"give one statement of SQL, not {len(statements)}")
+        if statements[0].type.name == "MULTI":
+            # A PIVOT that looks for its values first. Of the names in such ones DuckDB tells nothing.
+            topics = self._topics()
+            return {word for word in _WORD.findall(sql) if _topic_of(word, sql, topics) is not None}
         # The statement's own tree tells the names without looking for the tables. It is there for queries alone.
         for text in (sql, *filter(None, found.groups() if (found := _INNER.fullmatch(sql)) else ())):
             ((tree,),) = self._connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()

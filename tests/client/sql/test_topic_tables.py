@@ -109,6 +109,20 @@ def test_every_form_of_a_query_reaches_a_topic(address: str, tmp_path: Any) -> N
         assert rows(using, "with forms as (select 5 as i) select i from forms") == [(5,)]
 
 
+def test_a_pivot_finds_its_values_itself(address: str) -> None:
+    fill(address, "my-sales", *({"c": "ab"[n % 2], "y": 2020 + n % 2, "n": n} for n in range(4)))
+    inner = """select c, y, n from "my-sales" where c <> 'my sales'"""
+    with tables(address) as using:
+        for sql in (
+            'pivot "my-sales" on y using sum(n) group by c order by c',
+            'select * from (pivot "my-sales" on y using sum(n) group by c) order by c',
+            f"with p as (pivot ({inner}) on y using sum(n)) from p order by c",
+        ):
+            assert rows(using, sql) == [("a", 2, None), ("b", None, 4)]
+        with pytest.raises(InvalidOption, match="no-sales"):
+            rows(using, 'pivot "no-sales" on y using sum(n)')
+
+
 def test_a_query_ends_the_one_before(address: str) -> None:
     fill(address, "ended", *({"i": number} for number in range(5_000)))
     with tables(address) as using:
