@@ -16,7 +16,7 @@ LINK   := .cache/path/odradek
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test soak lint bench bench-spark conformance wheel clean
+.PHONY: help env demo serve test soak simulate planted lint bench bench-spark conformance wheel clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -45,6 +45,13 @@ soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill
 	@ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 ODRADEK_BACKUP_SEEDS=20 ODRADEK_STRANGERS=many $(BIN)/python -m pytest -q \
 	    tests/soak tests/adversity/test_loop_turns.py tests/adversity/test_live_backup.py tests/adversity/test_strangers.py \
 	    tests/adversity/test_security_kills.py tests/broker/security tests/protocol tests/storage $(ARGS)
+
+SEEDS ?= 40
+simulate: env  ## a whole cluster in a simulated world, by seed (SEEDS=100)
+	@$(BIN)/python -m odradek.tests.support.simulations.whole seeds --seeds $(SEEDS) $(ARGS)
+
+planted: env  ## known mistakes, taken back into the code, that the simulation must find
+	@$(BIN)/python -m odradek.tests.support.simulations.whole planted --seeds 300 $(ARGS)
 
 lint: env  ## ruff, pyright strict, import-linter
 	$(BIN)/ruff check .

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .record import Record
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
+    from .simulation.program import Simulation, simulate
 
 __all__ = [
     "Kafka",
@@ -29,8 +30,10 @@ __all__ = [
     "LocalKafka",
     "LocalSchemaRegistry",
     "Record",
+    "Simulation",
     "kafka",
     "kafka_cluster",
+    "simulate",
 ]
 
 _MODULES = {
@@ -40,5 +43,6 @@ _MODULES = {
     "record": "Record",
     "remote": "Kafka",
     "schema_registry": "LocalSchemaRegistry",
+    "simulation.program": "Simulation simulate",
 }
 __getattr__, __dir__ = lazily(__name__, _MODULES)

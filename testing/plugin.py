@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from .process import KafkaProcess
     from .remote import Kafka
     from .schema_registry import LocalSchemaRegistry
+    from .simulation.program import Simulation
 
 K = TypeVar("K")
 
 _MARKER = """kafka(topics=None, config=None, tls=False, users=None): topics of this test (names, or \
 name -> partitions); configs of its broker (name -> value); TLS; users (name -> password)"""
+_SIMULATED = """simulated(seeds=1, first=0, nodes=1, configs=None): run this test, which takes the fixture \
+`simulation`, once for each seed, in a world with so many brokers (docs/simulation.md)"""
 # What only a broker of its own has.
 _OWN = {"config", "tls", "users"}
 _MARKED = {"topics", *_OWN}
@@ -47,6 +50,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _SIMULATED)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test with the fixture `simulation` once for each seed of its marker `simulated`."""
+    if "simulation" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("simulated")
+        given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+        seeds, first = int(given.get("seeds", 1)), int(given.get("first", 0))
+        metafunc.parametrize("simulation", range(first, first + seeds), indirect=True, ids=_seed_name)
+
+
+def _seed_name(seed: object) -> str:
+    return f"seed{seed}"
+
+
+@pytest.fixture
+def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
+    """Return a simulated world with brokers: `simulation.run(my_service(simulation.address))`."""
+    from .simulation.program import simulate
+
+    marker = request.node.get_closest_marker("simulated")
+    given: dict[str, Any] = {} if marker is None else dict(marker.kwargs)
+    with simulate(request.param, nodes=given.get("nodes", 1), configs=given.get("configs")) as world:
+        yield world
 
 
 @pytest.fixture(scope="session")

@@ -26,6 +26,9 @@ from odradek.testing.plugin import (
 from odradek.testing.plugin import (
     kafka_topic as kafka_topic,
 )
+from odradek.testing.plugin import (
+    simulation as simulation,
+)
 
 # A project of its own, which test_sample_project.py runs.
 collect_ignore = ["sample_project"]

@@ -1,0 +1,194 @@
+"""Faults: what the seed does to machines, wires, clocks and processes, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from odradek.testing.simulation.cluster import Cluster, Node
+
+ONE = ("kill", "power", "stop", "pause", "clock", "slow", "breaks", "power all")
+MANY = (*ONE[:-1], "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: when it begins, how long it lasts, and what it concerns."""
+
+    at_s: float
+    kind: str
+    node: int
+    other: int
+    lasts_s: float
+    number: int
+
+    def __str__(self) -> str:
+        other = f" and node {self.other}" if self.kind in ("cut", "one way") else ""
+        return f"{self.kind}: node {self.node}{other}, for {self.lasts_s:.2f} s"
+
+
+def plan(chance: Random, nodes: int, lasts_s: float) -> list[Fault]:
+    """Draw the faults of a run."""
+    found, at_s = list[Fault](), 1.0
+    while (at_s := at_s + chance.uniform(0.3, 5.0)) < lasts_s:
+        kind = chance.choice(ONE if nodes == 1 else MANY)
+        node = chance.randint(1, nodes)
+        other = node % nodes + 1
+        duration_s = chance.choice((chance.uniform(0.05, 1.0), chance.uniform(1.0, 9.0)))
+        found.append(Fault(at_s, kind, node, other, duration_s, chance.getrandbits(30)))
+    return found
+
+
+class Faults:
+    """Carries faults out, in the process of an operator."""
+
+    def __init__(self, cluster: Cluster, tells: Callable[[str], None], forces: bool) -> None:
+        """`forces`: brokers force what they acknowledge to disk, and so power may fail everywhere."""
+        self._cluster, self._tell, self._forces = cluster, tells, forces
+        self._running: list[asyncio.Task[None]] = []
+        self.done: dict[str, int] = {}
+
+    async def run(self, faults: list[Fault]) -> None:
+        """Begin each fault at its time."""
+        for fault in faults:
+            await asyncio.sleep(max(0, fault.at_s - self._cluster.world.now_s))
+            kind = self._possible(fault)
+            if kind is None:
+                continue
+            self._tell(f"FAULT {fault}" + ("" if kind == fault.kind else f" (as {kind})"))
+            self.done[kind] = self.done.get(kind, 0) + 1
+            self._running.append(asyncio.ensure_future(self._do(kind, fault)))
+
+    async def heal(self) -> None:
+        """Let every fault that is under way end, and all machines run."""
+        if self._running:
+            await asyncio.wait(self._running)
+            for each in self._running:
+                each.result()
+        self._cluster.network.cuts.clear()
+        self._cluster.network.heal()
+
+    def _possible(self, fault: Fault) -> str | None:
+        """Return what is done for a fault now; None: nothing."""
+        node = self._cluster.nodes[fault.node]
+        is_machine = fault.kind in ("kill", "power", "stop", "pause", "lost directory", "power all")
+        if is_machine and not node.is_up:
+            return None
+        if node.process is not None and node.process.loop.is_paused:
+            return None
+        if fault.kind in ("power", "power all") and self._forces:
+            return fault.kind
+        if fault.kind in ("power", "lost directory") and not (self._cluster.is_replicated and is_whole(self._cluster)):
+            # What was acknowledged may be in the page caches of the others alone.
+            return "kill"
+        return "kill" if fault.kind == "power all" else fault.kind
+
+    async def _do(self, kind: str, fault: Fault) -> None:
+        node = self._cluster.nodes[fault.node]
+        await getattr(self, "_" + kind.replace(" ", "_"))(node, fault)
+
+    async def _kill(self, node: Node, fault: Fault) -> None:
+        node.kill()
+        await asyncio.sleep(fault.lasts_s)
+        node.start()
+
+    async def _power(self, node: Node, fault: Fault) -> None:
+        node.cut_power(fault.number)
+        await asyncio.sleep(fault.lasts_s)
+        node.boot()
+
+    async def _power_all(self, _: Node, fault: Fault) -> None:
+        gone = [each for each in self._cluster.nodes.values() if each.is_up]
+        for each in gone:
+            each.cut_power(fault.number)
+        await asyncio.sleep(fault.lasts_s)
+        for each in gone:
+            each.boot()
+
+    async def _lost_directory(self, node: Node, fault: Fault) -> None:
+        node.kill()
+        node.lose_directory()
+        await asyncio.sleep(fault.lasts_s)
+        node.start()
+
+    async def _stop(self, node: Node, fault: Fault) -> None:
+        await stop(node)
+        await asyncio.sleep(fault.lasts_s)
+        node.start()
+
+    async def _pause(self, node: Node, fault: Fault) -> None:
+        process = node.process
+        assert process is not None
+        process.pause()
+        if fault.lasts_s > 6:
+            self._cluster.expire_session(node.number)
+        await asyncio.sleep(fault.lasts_s)
+        process.go_on()
+
+    async def _clock(self, node: Node, fault: Fault) -> None:
+        node.clocks.ahead_ms = fault.number % 20_000 - 10_000
+        await asyncio.sleep(0)
+
+    async def _slow(self, node: Node, fault: Fault) -> None:
+        process = node.process
+        if process is not None:
+            process.slowness = 50.0
+            await asyncio.sleep(fault.lasts_s)
+            process.slowness = 1.0
+
+    async def _breaks(self, _: Node, fault: Fault) -> None:
+        self._cluster.network.break_chance = 0.02
+        await asyncio.sleep(fault.lasts_s)
+        self._cluster.network.break_chance = 0.0
+
+    async def _cut(self, node: Node, fault: Fault) -> None:
+        await self._without([(node.number, fault.other), (fault.other, node.number)], fault.lasts_s)
+
+    async def _one_way(self, node: Node, fault: Fault) -> None:
+        await self._without([(node.number, fault.other)], fault.lasts_s)
+
+    async def _without(self, ways: list[tuple[int, int]], lasts_s: float) -> None:
+        network, nodes = self._cluster.network, self._cluster.nodes
+        cuts = {(nodes[one].host, nodes[other].host) for one, other in ways}
+        network.cuts |= cuts
+        await asyncio.sleep(lasts_s)
+        network.cuts -= cuts
+        network.heal()
+
+    async def _zookeeper(self, node: Node, fault: Fault) -> None:
+        starts = node.starts
+        self._cluster.ensemble.isolate(node.number)
+        await asyncio.sleep(fault.lasts_s)
+        if node.is_up and node.starts == starts:
+            self._cluster.ensemble.heal(node.number)
+
+
+async def stop(node: Node) -> None:
+    """Stop a node in order, from the process of an operator."""
+    process = node.process
+    assert process is not None
+    task = process.start(node.stop(), f"stop of node {node.number}")
+    for _ in range(600):
+        if task.done() or node.process is not process:
+            break
+        await asyncio.sleep(0.05)
+    if node.process is process:
+        assert task.done(), f"node {node.number} does not stop within 30 s"
+        task.result()
+        node.stopped()
+
+
+def is_whole(cluster: Cluster) -> bool:
+    """Return whether every node serves, and every replica is in sync."""
+    if not all(each.serves for each in cluster.nodes.values()):
+        return False
+    if not cluster.is_replicated:
+        return True
+    nodes = cluster.ensemble.model.nodes
+    states = [
+        node.data for path, node in nodes.items() if path.startswith("/brokers/topics/") and path.endswith("/state")
+    ]
+    return all(len(json.loads(each)["isr"]) == len(cluster.nodes) for each in states)

@@ -1,0 +1,48 @@
+"""What clients of a simulated cluster did and saw: the material of the judge."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+Place = tuple[str, int]
+
+
+@dataclass
+class Transaction:
+    """One transaction: its records, by place, and how it ended. None: nobody knows."""
+
+    name: str
+    values: list[tuple[Place, bytes]] = field(default_factory=list)
+    committed: bool | None = None
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of a group's offset that was acknowledged, with the time of its request and of its answer."""
+
+    member: str
+    place: Place
+    offset: int
+    began_s: float
+    ended_s: float
+
+
+@dataclass
+class History:
+    """All of it."""
+
+    # place -> producer -> the numbers that it sent, in order
+    sent: dict[Place, dict[str, list[int]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
+    # place -> value -> offset
+    acknowledged: dict[Place, dict[bytes, int]] = field(default_factory=lambda: defaultdict(dict))
+    transactions: list[Transaction] = field(default_factory=list)
+    # reader -> place -> (offset, value), in the order of reading
+    read: dict[str, dict[Place, list[tuple[int, bytes]]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
+    commits: list[Commit] = field(default_factory=list)
+    # Every commit that was begun: (place, offset).
+    wanted_commits: set[tuple[Place, int]] = field(default_factory=set)
+    # What was counted: for the table of what was covered.
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))

@@ -1,0 +1,111 @@
+"""The judge: what must be true of a history and of the files of all nodes, whatever the faults were.
+
+Each check yields sentences, one for each violation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .history import History, Place
+
+Log = list[tuple[int, bytes]]
+
+
+def judge(history: History, logs: Mapping[Place, Log], committed: Mapping[Place, Log]) -> list[str]:
+    """Return the violations. `logs` have every data record of each partition, `committed` those of transactions."""
+    return [
+        *_acknowledged(history, logs),
+        *_in_order(logs),
+        *_whole(history, committed),
+        *_prefixes(history, logs, committed),
+        *_commits(history),
+    ]
+
+
+def _acknowledged(history: History, logs: Mapping[Place, Log]) -> Iterator[str]:
+    for place, values in history.acknowledged.items():
+        there = {value: offset for offset, value in logs[place]}
+        for value, offset in values.items():
+            if value not in there:
+                yield f"{place}: the acknowledged record {value!r} (offset {offset}) is lost"
+            elif offset >= 0 and there[value] != offset:
+                yield f"{place}: {value!r} was acknowledged at {offset} and is at {there[value]}"
+
+
+def _in_order(logs: Mapping[Place, Log]) -> Iterator[str]:
+    for place, log in logs.items():
+        for value, count in Counter(value for _, value in log).items():
+            if count > 1:
+                yield f"{place}: {value!r} is there {count} times"
+        last: dict[bytes, int] = defaultdict(lambda: -1)
+        for _, value in log:
+            name, _, number = value.partition(b":")
+            if number.isdigit():
+                if int(number) <= last[name]:
+                    yield f"{place}: {value!r} comes after {last[name]}"
+                last[name] = int(number)
+
+
+def _whole(history: History, committed: Mapping[Place, Log]) -> Iterator[str]:
+    there = {(place, value) for place, log in committed.items() for _, value in log}
+    for each in history.transactions:
+        found = [value for value in each.values if value in there]
+        if each.committed and len(found) < len(each.values):
+            yield f"transaction {each.name} was committed, and {len(each.values) - len(found)} records are missing"
+        elif each.committed is False and found:
+            yield f"transaction {each.name} was aborted, and {len(found)} of its records are seen"
+        elif found and len(found) < len(each.values):
+            yield f"transaction {each.name} is halved: {len(found)} of {len(each.values)} records are seen"
+
+
+def _prefixes(history: History, logs: Mapping[Place, Log], committed: Mapping[Place, Log]) -> Iterator[str]:
+    for reader, places in history.read.items():
+        final = committed if "committed" in reader.split("-") else logs
+        for place, read in places.items():
+            whole = final[place]
+            if read != whole[: len(read)]:
+                at = next(
+                    (i for i, (one, other) in enumerate(zip(read, whole, strict=False)) if one != other), len(whole)
+                )
+                after = read[at : at + 2], whole[at : at + 2]
+                yield f"{place}: {reader} has read what is no prefix: at record {at} {after[0]}, the log has {after[1]}"
+
+
+def _commits(history: History) -> Iterator[str]:
+    by_place: dict[Place, list[tuple[float, float, int, str]]] = defaultdict(list)
+    for each in history.commits:
+        by_place[each.place].append((each.ended_s, each.began_s, each.offset, each.member))
+    for place, commits in by_place.items():
+        highest = 0
+        ended: list[tuple[float, int]] = []
+        for ended_s, began_s, offset, member in sorted(commits):
+            highest = max((before for end, before in ended if end < began_s), default=0)
+            if offset < highest:
+                yield f"{place}: {member} committed {offset} at {began_s:.3f} s, after {highest} was committed"
+            ended.append((ended_s, offset))
+
+
+def check_committed(history: History, place: Place, offset: int) -> Iterator[str]:
+    """Check what a group's offset is at the end."""
+    highest = max((each.offset for each in history.commits if each.place == place), default=0)
+    if offset < highest:
+        yield f"{place}: the committed offset is {offset}, and {highest} was acknowledged"
+    elif offset > 0 and (place, offset) not in history.wanted_commits:
+        yield f"{place}: nobody has committed {offset}"
+
+
+def check_replicas(folders: list[Path]) -> Iterator[str]:
+    """Check that the logs of all replicas have equal bytes."""
+    logs: dict[str, dict[str, bytes]] = defaultdict(dict)
+    for folder in folders:
+        for directory in sorted(folder.iterdir()):
+            segments = sorted(directory.glob("*.log")) if directory.is_dir() and "-" in directory.name else []
+            if segments and not directory.name.endswith(("-delete", "-stray")):
+                logs[directory.name][folder.name] = b"".join(each.read_bytes() for each in segments)
+    for name, copies in logs.items():
+        if len(copies) == len(folders) and len(set(copies.values())) > 1:
+            sizes = {node: len(content) for node, content in copies.items()}
+            yield f"{name}: the replicas differ (bytes: {sizes})"

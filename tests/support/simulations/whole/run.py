@@ -1,0 +1,273 @@
+"""One run by seed: a cluster, its load, its faults, and what the judge says. A failure is cut down and told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import tempfile
+import traceback
+from asyncio import events
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from odradek.protocol.errors import KafkaError
+from odradek.testing.simulation.cluster import Cluster
+from odradek.testing.simulation.process import Process
+from odradek.testing.simulation.world import NothingLeft, TooLate, World
+
+from .faults import Fault, Faults, is_whole, plan, stop
+from .history import History, Place
+from .judge import Log, check_committed, check_replicas, judge
+from .load import (
+    GROUP,
+    PARTITIONS,
+    PLAIN,
+    WHOLE,
+    Load,
+    Member,
+    OldTransactionWriter,
+    PlainWriter,
+    Reader,
+    TransactionWriter,
+)
+
+# The virtual seconds of the load, and those that a healed cluster may take until it serves everything again.
+LOAD_S = 12.0
+HEALED_S = 120.0
+_STOPPED_S = 60.0
+# So much of the time line a report has.
+_STORY_LINES = 60
+
+
+@dataclass
+class Result:
+    """What a run was and what was wrong with it."""
+
+    seed: int
+    nodes: int
+    violations: list[str]
+    faults: list[Fault]
+    story: list[tuple[float, str, str]]
+    fingerprint: str
+    covered: Counter[str] = field(default_factory=Counter)
+    virtual_s: float = 0.0
+
+    def report(self) -> str:
+        """Return the failure as a text that a person can read."""
+        lines = [
+            f"seed {self.seed}, {self.nodes} nodes, {len(self.faults)} faults:",
+            *self.violations[:10],
+            "time line:",
+        ]
+        lines += [f"{at:9.3f} s  {who:<12} {what}" for at, who, what in self.story[-_STORY_LINES:]]
+        return "\n".join(lines)
+
+
+class _Story(logging.Handler):
+    """Brings what brokers and clients log into the time line."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+        self.failures: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        process = getattr(events._get_running_loop(), "process", None)
+        text = record.getMessage().split("\n")[0][:200]
+        if " is open: " in text:
+            return
+        self._world.tell(process.host if process is not None else "a thread", text)
+        if record.exc_info and record.exc_info[1] is not None:
+            where = traceback.extract_tb(record.exc_info[2])[-1]
+            self.failures.append(f"a broker logged {text}: {record.exc_info[1]!r} at {where.name}:{where.lineno}")
+
+
+class Run:
+    """One run of a seed. `faults`: only the first so many of its plan."""
+
+    def __init__(self, seed: int, nodes: int, folder: Path, most_faults: int | None = None) -> None:
+        self.world = World(seed)
+        chance = self.world.random("run")
+        self._forces = chance.random() < (0.7 if nodes == 1 else 0.4)
+        configs = {"log.flush.interval.messages": "1"} if self._forces else {}
+        if chance.random() < 0.3:
+            configs |= {"log.roll.ms": "3000", "log.index.interval.bytes": "512"}
+        self.cluster = Cluster(self.world, folder, nodes, configs)
+        self.cluster.network.slowness = chance.choice((1.0, 1.0, 10.0))
+        for node in self.cluster.nodes.values():
+            node.clocks.ahead_ms = chance.choice((0, 0, 250, -3_000, 15_000))
+        self.faults = plan(self.world.random("faults"), nodes, LOAD_S)[:most_faults]
+        self.history = History()
+        self.operator = self.cluster.client("operator")
+        self._faults = Faults(self.cluster, lambda what: self.world.tell("operator", what), self._forces)
+        self._loads: list[tuple[Load, Process]] = []
+        self.violations: list[str] = []
+
+    def go(self) -> Result:
+        """Run it."""
+        story = _Story(self.world)
+        logger = logging.getLogger("odradek")
+        before = logger.propagate, logger.handlers[:]
+        logger.propagate, logger.handlers = False, [story]
+        try:
+            with self.cluster:
+                self._phases()
+                self.violations += story.failures
+                self.violations += [f"{each.host}: {error}" for each in self.cluster.processes for error in each.errors]
+                fingerprint = self.cluster.fingerprint()
+        finally:
+            logger.propagate, logger.handlers = before
+        covered = Counter(self.history.counts) + Counter({f"fault {kind}": n for kind, n in self._faults.done.items()})
+        nodes, story_ = len(self.cluster.nodes), self.world.story
+        violations = sorted(set(self.violations), key=self.violations.index)
+        return Result(self.world.seed, nodes, violations, self.faults, story_, fingerprint, covered, self.world.now_s)
+
+    def _phases(self) -> None:
+        phase = "the cluster starts"
+        try:
+            self.operator.run(self._create(), HEALED_S)
+            phase = "faults"
+            self._start_load()
+            self.operator.run(self._faults.run(self.faults), LOAD_S + 60)
+            self.operator.run(self._until(LOAD_S), LOAD_S + 60)
+            phase = "a healed cluster serves everything again"
+            self.operator.run(self._heal(), HEALED_S)
+            self.operator.run(self._end_load(), HEALED_S)
+            self.operator.run(self._prove(), HEALED_S)
+            phase = "the end is read"
+            self.operator.run(self._judge(), HEALED_S)
+            phase = "brokers stop"
+            self.operator.run(self._stop(), _STOPPED_S * len(self.cluster.nodes))
+        except (NothingLeft, TooLate, KafkaError, AssertionError) as error:
+            self.violations.append(f"{phase}: {type(error).__name__}: {error}; waiting: {self._waiting()}")
+
+    def _waiting(self) -> str:
+        up = [f"{each.host} {'serves' if each.serves else 'does not serve'}" for each in self.cluster.nodes.values()]
+        return ", ".join(up)
+
+    async def _until(self, at_s: float) -> None:
+        await asyncio.sleep(max(0, at_s - self.world.now_s))
+
+    async def _create(self) -> None:
+        while not is_whole(self.cluster):
+            await asyncio.sleep(0.05)
+        async with Admin(self.cluster.addresses) as admin:
+            await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS)])
+
+    def _start_load(self) -> None:
+        parts = self.world, self.history, self.cluster.addresses
+        loads: list[Any] = [
+            PlainWriter(*parts, "plain1"),
+            PlainWriter(*parts, "plain2"),
+            TransactionWriter(*parts, "txn1"),
+            OldTransactionWriter(*parts, "old1"),
+            OldTransactionWriter(*parts, "old2"),
+            Reader(*parts, "reader-all", PLAIN, "read_uncommitted"),
+            Reader(*parts, "reader-committed", WHOLE, "read_committed"),
+            Member(*parts, "member1"),
+            Member(*parts, "member2"),
+        ]
+        for each in loads:
+            process = self.cluster.client(each.name)
+            process.ends = process.start(each.run(), each.name)  # type: ignore[attr-defined]
+            self._loads.append((each, process))
+
+    async def _heal(self) -> None:
+        self.world.tell("operator", "HEALS")
+        await self._faults.heal()
+        while not is_whole(self.cluster):
+            await asyncio.sleep(0.1)
+        self.world.tell("operator", "the cluster is whole")
+
+    async def _end_load(self) -> None:
+        for load, _ in self._loads:
+            load.is_over = True
+        while not all(process.ends.done() for _, process in self._loads):  # type: ignore[attr-defined]
+            await asyncio.sleep(0.1)
+        for load, process in self._loads:
+            if not process.ends.cancelled() and (error := process.ends.exception()):  # type: ignore[attr-defined]
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                self.violations.append(f"{load.name} ended by {error!r} at {where.filename}:{where.lineno}")
+
+    async def _prove(self) -> None:
+        """Write to every partition, with and without a transaction; a topic can be made."""
+        async with Producer(self.cluster.addresses) as producer:
+            for index in range(PARTITIONS):
+                await producer.send_and_wait(PLAIN, b"proof", partition=index)
+        async with Producer(self.cluster.addresses, transactional_id="proof") as producer, producer.transaction():
+            for index in range(PARTITIONS):
+                await producer.send(WHOLE, b"proof", partition=index)
+        async with Admin(self.cluster.addresses) as admin:
+            await admin.create_topics([NewTopic("another", 1)])
+
+    async def _judge(self) -> None:
+        logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
+        committed = await self._read(WHOLE, "read_committed")
+        self.violations += judge(self.history, logs, committed)
+        async with Consumer(bootstrap_servers=self.cluster.addresses, group_id=GROUP) as consumer:
+            places = [TopicPartition(PLAIN, index) for index in range(PARTITIONS)]
+            for place, found in (await consumer.committed(*places)).items():
+                offset = 0 if found is None else found.offset
+                self.violations += check_committed(self.history, (place.topic, place.partition), offset)
+        if self.cluster.is_replicated:
+            self.violations += await self._equal_replicas()
+
+    async def _equal_replicas(self) -> list[str]:
+        found: list[str] = []
+        for _ in range(50):
+            await asyncio.sleep(0.2)
+            found = list(check_replicas([each.folder for each in self.cluster.nodes.values()]))
+            if not found:
+                break
+        return found
+
+    async def _read(self, topic: str, isolation: str) -> Mapping[Place, Log]:
+        """Return all records of a topic, up to its end. Its last record is that of the proof."""
+        found: dict[Place, Log] = {(topic, index): [] for index in range(PARTITIONS)}
+        options: dict[str, Any] = {"auto_offset_reset": "earliest", "isolation_level": isolation}
+        async with Consumer(bootstrap_servers=self.cluster.addresses, **options) as consumer:
+            consumer.assign([TopicPartition(topic, index) for index in range(PARTITIONS)])
+            while not all(log and log[-1][1] == b"proof" for log in found.values()):
+                for place, records in (await consumer.getmany(timeout_ms=500)).items():
+                    log = found[place.topic, place.partition]
+                    log.extend((each.offset, each.value or b"") for each in records)
+        return found
+
+    async def _stop(self) -> None:
+        for node in self.cluster.nodes.values():
+            process = node.process
+            assert process is not None
+            await stop(node)
+            left = [each.get_name() for each in process.loop.tasks if not each.done()]
+            if left:
+                self.violations.append(f"{node.host}: tasks are left after the stop: {left}")
+
+
+def run(seed: int, nodes: int = 3, most_faults: int | None = None, folder: Path | None = None) -> Result:
+    """Run a seed."""
+    if folder is not None:
+        return Run(seed, nodes, folder, most_faults).go()
+    made = Path(tempfile.mkdtemp(prefix="sim", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+    try:
+        return Run(seed, nodes, made, most_faults).go()
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def shortest(seed: int, nodes: int) -> Result:
+    """Return the failure of a seed with the fewest first faults that show one, found by halves."""
+    worst = run(seed, nodes)
+    low, high = 0, len(worst.faults)
+    while worst.violations and low < high:
+        middle = (low + high) // 2
+        found = run(seed, nodes, middle)
+        if found.violations:
+            worst, high = found, middle
+        else:
+            low = middle + 1
+    return worst
