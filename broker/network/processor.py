@@ -58,7 +58,8 @@ class Processor:
         # The same for clients that have not logged in.
         self.strangers = strangers or StrangerMemory(-1, clock, timers)
         self.token_checks = token_checks or TokenChecks()
-        self.connections: set[Connection] = set()
+        # In the order in which they came: what is done to all of them has the same order in every run.
+        self.connections: dict[Connection, None] = {}
         # The futures of requests that wait, kept so that none is collected before it is done.
         self.waiting: set[asyncio.Future[Any]] = set()
         self._limits = limits
@@ -78,7 +79,7 @@ class Processor:
         if exceeded is not None:
             self.rejections.warn(_log, "%s: refused: %s", connection.name, exceeded, extra=connection.log_fields)
             return False
-        self.connections.add(connection)
+        self.connections[connection] = None
         if not connection.is_counted:
             connection.enter(self._limits.enter(connection.listener.name, connection.client_host))
         _log.debug(
@@ -91,7 +92,7 @@ class Processor:
         """Drop a connection that is closed."""
         if connection not in self.connections:
             return
-        self.connections.remove(connection)
+        del self.connections[connection]
         _log.debug("%s: disconnected", connection.name)
         self._limits.release(connection.client_host)
         if not self.connections and self._on_empty is not None:

@@ -418,7 +418,7 @@ async def test_a_request_that_waits_is_dropped_with_its_client(server: Server) -
     await until(lambda: bool(server.seen))
     writer.transport.abort()
     await until(waiting.cancelled)
-    assert server.processor.connections == set()
+    assert not server.processor.connections
 
 
 async def test_closing_waits_for_answers_under_way(server: Server) -> None:
