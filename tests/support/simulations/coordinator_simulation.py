@@ -367,7 +367,8 @@ class CoordinatorSimulation(Simulation):
 
         if topic != OFFSETS_TOPIC:
             partition = self.data.all[index]
-            partition.leader = self.chance.choice((partition.leader, *self.nodes))
+            # Often the coordinator itself leads: then alone it knows that a start has found the decision.
+            partition.leader = self.chance.choice((partition.leader, sender.id, sender.id, *self.nodes))
             if partition.leader == sender.id:
                 arrive(end)
             else:
