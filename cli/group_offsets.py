@@ -18,6 +18,7 @@ from .confirmation import confirm
 from .errors import CliError
 from .group_kinds import offsets_of, set_offsets
 from .names import GROUP, partition_option, partitions_of
+from .offset_range import known_ones
 from .output import print_rows, row_options
 from .session import bootstrap_option, with_admin
 from .values import AnyWholeNumber, OneOf, WholeNumber
@@ -87,9 +88,13 @@ async def _plan(
     )
     if not partitions:
         raise CliError(f"group {group!r} has no offsets; name topics with --topic to give it some")
-    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-    at_time = await admin.list_offsets(dict.fromkeys(partitions, value)) if target == "to_datetime" else {}
+    starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+    ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), partial=True)
+    known = starts.keys() & ends.keys()
+    times = dict.fromkeys(known if target == "to_datetime" else (), value)
+    at_time = await admin.list_offsets(times, partial=True)
+    # Where no time is found, the next record will be the first; where nobody answers, nobody knows.
+    partitions = known_ones(partitions, known if target != "to_datetime" else known & at_time.keys(), "not reset")
     plan: dict[TopicPartition, dict[str, Any]] = {}
     for each in partitions:
         start, end = starts[each].offset, ends[each].offset
@@ -100,7 +105,6 @@ async def _plan(
             "to_earliest": start,
             "to_latest": end,
             "to_offset": value,
-            # Without a record at or after the time, the next record will be the first.
             "to_datetime": at_time[each].offset if each in at_time and at_time[each].offset >= 0 else end,
             "shift_by": (old or 0) + value,
         }[target]

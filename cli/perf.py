@@ -20,6 +20,7 @@ from .connection_options import connection_options
 from .errors import CliError
 from .names import TOPIC
 from .notices import login_notice
+from .offset_range import known_ones
 from .output import print_rows, row_options
 from .session import client_options, open_admin, run
 from .values import OneOf, WholeNumber
@@ -291,10 +292,11 @@ async def _consumer(topic: str, bootstrap_server: str) -> Consumer:
     from ..client import Consumer, TopicPartition
 
     async with open_admin(bootstrap_server) as admin:
-        count = len((await admin.describe_topics(topic))[topic].partitions)
+        info = (await admin.describe_topics(topic))[topic].partitions
     options = client_options("consumer")
     consumer = Consumer(bootstrap_servers=bootstrap_server, **options)
-    consumer.assign([TopicPartition(topic, number) for number in range(count)])
+    led = {TopicPartition(topic, each.partition) for each in info if each.leader >= 0}
+    consumer.assign(known_ones([TopicPartition(topic, each.partition) for each in info], led, "not read"))
     return consumer
 
 

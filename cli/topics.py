@@ -18,6 +18,7 @@ from .confirmation import (
 )
 from .lag import Lags, replica_lags
 from .names import TOPIC, check_partitions, has_wildcard, matching, partition_option, partitions_of
+from .offset_range import known_ones
 from .output import print_rows, row_options, watch, watch_option
 from .session import bootstrap_option, with_admin, with_advice
 from .topic_copy import copy
@@ -308,9 +309,10 @@ def delete_records(
 
         partitions = await partitions_of(admin, topics)
         if dry_run:
-            starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-            ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
-            wanted = {each: end.offset if before is None else before for each, end in ends.items()}
+            starts = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST), partial=True)
+            ends = await admin.list_offsets(dict.fromkeys(partitions, LATEST), partial=True)
+            known = known_ones(partitions, starts.keys() & ends.keys(), "not deleted")
+            wanted = {each: ends[each].offset if before is None else before for each in known}
             return {each: max(starts[each].offset, offset) for each, offset in wanted.items()}
         return await admin.delete_records(dict.fromkeys(partitions, -1 if before is None else before))
 

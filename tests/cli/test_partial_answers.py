@@ -9,7 +9,10 @@ import pytest
 from odradek.client import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition
 from odradek.client.blocking import Admin, Producer
 from odradek.client.errors import KafkaError
+from odradek.console import Console, ConsoleConfig
+from odradek.console.cluster import ClusterOptions
 from odradek.testing import kafka, kafka_cluster
+from odradek.tests.console.conftest import Browser
 from odradek.tests.support.documents.command import completed
 
 PLACES = [TopicPartition("orders", number) for number in range(3)]
@@ -62,6 +65,38 @@ def test_consume_by_offsets(address: str) -> None:
     done = completed("consume", "orders", "--offset", "0-1", "-b", address)
     assert (done.returncode, sorted(done.stdout.split())) == (0, ["0", "0", "1", "1"])
     assert "not read, because it has no leader now, or its leader does not answer: orders-0" in done.stderr
+
+
+def test_groups_reset_offsets(address: str) -> None:
+    for target in (("--to-latest",), ("--to-datetime", "2020-01-01T00:00"), ("--shift-by", "1")):
+        found, said = rows("groups", "reset-offsets", "g", *target, "-b", address)
+        assert [each["partition"] for each in found] == [1, 2]
+        assert "not reset, because it has no leader now, or its leader does not answer: orders-0" in said
+    found, _ = rows("groups", "reset-offsets", "h", "--to-offset", "5", "--execute", "-b", address)
+    assert [(each["partition"], each["new_offset"]) for each in found] == [(1, 5)]
+
+
+def test_topics_delete_records(address: str) -> None:
+    found, said = rows("topics", "delete-records", "orders", "--dry-run", "-b", address)
+    assert [(each["partition"], each["start_offset"]) for each in found] == [(1, 5), (2, 5)]
+    assert "not deleted, because it has no leader now" in said
+
+
+def test_perf_consume(address: str) -> None:
+    done = completed("perf", "consume", "orders", "--json", "-b", address)
+    assert (done.returncode, json.loads(done.stdout)["records"]) == (0, 10), done.stderr
+    assert "not read, because it has no leader now" in done.stderr
+
+
+async def test_pages_of_groups_in_the_console(address: str) -> None:
+    async with Console(ConsoleConfig(ClusterOptions(address), port=0)) as console:
+        browser = Browser(console.url)
+        await console.history.sample()
+        pages = [await browser.get(path) for path in ("/groups", "/group?id=g", "/topics/orders")]
+        moved = await browser.send("/change/reset-offsets", group="g", to="latest")
+    assert [page.status for page in pages] == [200] * 3
+    assert " 8 " in pages[0].visible and "orders" in pages[1].visible
+    assert "orders, partition 2" in moved.visible and "orders, partition 0" not in moved.visible
 
 
 def test_topics_copy(address: str) -> None:
