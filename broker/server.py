@@ -138,14 +138,14 @@ class Broker:
         self._thread: BrokerThread | None = None
 
     @classmethod
-    def ephemeral(cls, configs: Mapping[str, str] | None = None) -> Broker:
+    def ephemeral(cls, configs: Mapping[str, str] | None = None, *, strict: bool = True) -> Broker:
         """Return a broker for a test: a free port, a directory that goes with it, no fsync, no waiting groups.
 
         `configs` are Kafka's names and texts, and go before these: a directory that they name stays. ConfigError where
-        one cannot be used.
+        one cannot be used, and where `strict` also for a name that Kafka does not have.
         """
         ephemeral = ephemeral_configs()
-        config, _ = BrokerConfig.parse({**ephemeral, **(configs or {})}, strict=True)
+        config, _ = BrokerConfig.parse({**ephemeral, **(configs or {})}, strict=strict)
         broker = cls(config, disk=UnsyncedDisk())
         broker._ephemeral_dir = Path(ephemeral["log.dirs"])
         return broker

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -28,6 +29,8 @@ NAMES = {"registry": "schema registry", "console": "console"}
 
 # A change that is under way gets its answer before: as the registry's own bound, and some more.
 STOPS_WITHIN_S = 25.0
+# How often a process that may not outlive its parent looks for it.
+_LOOK_AGAIN_S = 0.1
 _LOGIN = re.compile(r'username="([^"]*)" password="([^"]*)"')
 
 
@@ -116,6 +119,18 @@ def end_with_parent(end: Callable[[], None]) -> None:
 
     def wait() -> None:
         sys.stdin.read()
+        end()
+
+    threading.Thread(target=wait, name="parent", daemon=True).start()
+
+
+def end_without_parent(end: Callable[[], None]) -> None:
+    """Call `end` when the process has ended that started this one, also where standard input is not its."""
+    parent = os.getppid()
+
+    def wait() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_AGAIN_S)
         end()
 
     threading.Thread(target=wait, name="parent", daemon=True).start()

@@ -12,6 +12,8 @@ contains. For people alone, a traceback has lines of its own.
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -28,6 +30,7 @@ from .service_notice import READY, STOPPING, notify
 from .values import OneOf, parse_pair, parse_value
 
 if TYPE_CHECKING:
+    from ..broker.server import Broker
     from .child import Child
 
 log = logging.getLogger("odradek.broker")
@@ -130,6 +133,13 @@ class _Json(logging.Formatter):
     metavar="[HOST:]PORT",
     help="A web page over the broker, a process of its own; a port alone listens on 127.0.0.1.  [default: none]",
 )
+@click.option(
+    "--ephemeral",
+    is_flag=True,
+    help="Keep nothing, for tests: a free port unless --listen names one, a directory that goes at the end, no fsync, "
+    "and groups that do not wait for more members.",
+)
+@click.option("--with-parent", is_flag=True, help="Stop when the process that has started this one ends.")
 @click.option("--strict", is_flag=True, help="Refuse to start with a config that neither Odradek nor Kafka knows.")
 @click.option(
     "--log-format",
@@ -155,6 +165,8 @@ def command(
     secure: bool,
     registry: str | None,
     console: str | None,
+    ephemeral: bool,
+    with_parent: bool,
     strict: bool,
     log_format: str,
     log_level: str,
@@ -171,10 +183,16 @@ def command(
       odradek serve --http 9644
       odradek serve --registry 8081 --console 8080
       odradek serve --config server.properties --set num.partitions=6
-      odradek serve --listen 127.0.0.1:0 --log-format json
+      odradek serve --ephemeral --with-parent
       odradek serve --secure --listen 0.0.0.0:9093
     """
+    if with_parent:
+        from .child import end_without_parent
+
+        end_without_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     texts = texts_of(listen, data_dir, config_file, assignments)
+    if ephemeral:
+        _check_ephemeral(texts, secure=secure)
     if http is not None:
         texts["http.listener"] = http
     if secure:
@@ -185,14 +203,32 @@ def command(
     set_up_logging(log_format, log_level, utc=log_utc)
     try:
         config, warnings = BrokerConfig.parse(texts, strict=strict)
+        broker = _ephemeral(texts, strict=strict) if ephemeral else None
     except ConfigError as error:
         raise CliError(str(error)) from error
     for warning in warnings:
         log.warning(warning)
     _raise_file_limit()
+    config = config if broker is None else broker.config
     logging_options = ("--log-format", log_format, "--log-level", log_level)
     wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
-    _run(config, [_child(each, wanted[each], config, texts, logging_options, secure=secure) for each in wanted])
+    children = [_child(each, wanted[each], config, texts, logging_options, secure=secure) for each in wanted]
+    _run(config, children, broker)
+
+
+def _check_ephemeral(texts: Mapping[str, str], *, secure: bool) -> None:
+    """UsageError for what a broker that keeps nothing cannot have."""
+    named = next((name for name in ("log.dirs", "log.dir") if name in texts), None)
+    if named is not None:
+        raise click.UsageError(f"--ephemeral keeps nothing: leave {named} ({texts[named]}) out, or --ephemeral")
+    if secure:
+        raise click.UsageError("--secure keeps certificates and a user: leave it or --ephemeral out")
+
+
+def _ephemeral(texts: Mapping[str, str], *, strict: bool) -> Broker:
+    from ..broker.server import Broker
+
+    return Broker.ephemeral(texts, strict=strict)
 
 
 def _child(
@@ -286,7 +322,7 @@ def _raise_file_limit() -> None:
         log.warning("cannot raise the limit of open files from %d to %d: %s", soft, hard, error)
 
 
-def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
+def _run(config: BrokerConfig, children: Sequence[Child], broker: Broker | None = None) -> None:
     from ..broker.log_dirs.data_dir import StartError
     from ..broker.server import serve
 
@@ -303,7 +339,7 @@ def _run(config: BrokerConfig, children: Sequence[Child]) -> None:
 
     try:
         run_loop = _loop_runner()
-        run_loop(serve(config, announce, announce_stop))
+        run_loop(serve(config, announce, announce_stop, broker))
     except StartError as error:
         raise CliError(str(error)) from error
     finally:
