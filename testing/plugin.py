@@ -1,5 +1,5 @@
-"""The fixtures of pytest: `kafka`, `kafka_topic`, `kafka_address`, `kafka_factory`, `kafka_clock`, `kafka_process`,
-`kafka_cluster`, `schema_registry`.
+"""The fixtures of pytest: `kafka`, `kafka_module`, `kafka_session`, `kafka_topic`, `kafka_address`, `kafka_factory`,
+`kafka_clock`, `kafka_process`, `kafka_cluster`, `schema_registry`.
 
 pytest loads this module wherever the package is installed, so it imports nothing of Odradek before a test asks for a
 fixture. A worker of pytest-xdist has a broker of its own.
@@ -8,8 +8,10 @@ fixture. A worker of pytest-xdist has a broker of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
@@ -32,12 +34,30 @@ _SIMULATED = """simulated(seeds=1, first=0, nodes=1, configs=None): run this tes
 # What only a broker of its own has.
 _OWN = {"config", "tls", "users"}
 _MARKED = {"topics", *_OWN}
+# Fixtures whose broker serves several tests as it is.
+_LASTING = ("kafka_module", "kafka_session")
 # The Kafkas that a test uses.
 _USED = pytest.StashKey[list[Any]]()
 
 
+class _AsInstalled:
+    """Finds the modules of Odradek as Python does.
+
+    pytest rewrites the assertions of every module of a distribution that has a plugin, and compiles all of them anew
+    where its caches are missing.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a module of the package; None for others, and for its tests in a clone."""
+        package, _, module = name.partition(".")
+        is_ours = package == __name__.partition(".")[0] and module and module.partition(".")[0] != "tests"
+        return PathFinder.find_spec(name, path, target) if is_ours else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the options. pytest calls this as soon as the plugin is there."""
+    sys.meta_path.insert(0, _AsInstalled)
     group = parser.getgroup("kafka", "Kafka (odradek)")
     group.addoption(
         "--kafka-address",
@@ -77,6 +97,12 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
         yield world
 
 
+def pytest_unconfigure() -> None:
+    """Import as before."""
+    if _AsInstalled in sys.meta_path:
+        sys.meta_path.remove(_AsInstalled)
+
+
 @pytest.fixture(scope="session")
 def _kafka_of_worker() -> Iterator[Callable[[], LocalKafka]]:  # pyright: ignore[reportUnusedFunction]
     """Return what gives the broker that the tests of this process share. It starts when a first test needs it."""
@@ -112,7 +138,9 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     marks = _marked(request.node)
     address = request.config.getoption("kafka_address", None)
     if address is not None:
-        running: Any = _remote(address, marks)
+        _check_is_remote(address, marks)
+        running: Any = request.getfixturevalue("_kafka_at_address")
+        running.reset()
     elif marks.keys() & _OWN:
         running = request.getfixturevalue("kafka_factory")(**_how(marks), **marks.get("config", {}))
     else:
@@ -121,10 +149,36 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[Kafka]:
     _use(request, running, marks)
     yield running
     if address is not None:
-        with closing(running):
-            running.reset()
+        running.reset()
     elif running.is_alive:
         running.end_faults()
+
+
+@pytest.fixture(scope="session")
+def _kafka_at_address(request: pytest.FixtureRequest) -> Iterator[Kafka]:  # pyright: ignore[reportUnusedFunction]
+    """The Kafka of --kafka-address, which remembers to the end what this run has made."""
+    with _remote(str(request.config.getoption("kafka_address"))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kafka_module(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """A Kafka for the tests of a module, which share what is in it."""
+    yield from _lasting(request)
+
+
+@pytest.fixture(scope="session")
+def kafka_session(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    """A Kafka for all tests of a process, which share what is in it."""
+    yield from _lasting(request)
+
+
+def _lasting(request: pytest.FixtureRequest) -> Iterator[Kafka]:
+    from .local import LocalKafka
+
+    address = request.config.getoption("kafka_address", None)
+    with LocalKafka() if address is None else _remote(address) as running:
+        yield running
 
 
 @pytest.fixture
@@ -208,13 +262,18 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     # After its teardown a broker that has been stopped looks like one that has died.
     if report.failed and call.when != "teardown":
-        for kafka in item.stash.get(_USED, list[Any]()):
+        for kafka in [*item.stash.get(_USED, list[Any]()), *_lasting_of(item)]:
             from .report import sections
 
             for title, text in sections(kafka):
                 _add_section(report, title, text)
         _add_log(item, report)
     return report
+
+
+def _lasting_of(item: pytest.Item) -> list[Any]:
+    given: Mapping[str, Any] = getattr(item, "funcargs", {})
+    return [given[name] for name in _LASTING if name in given]
 
 
 def _add_section(report: Any, title: str, text: str) -> None:
@@ -253,7 +312,15 @@ def _needs_own_broker(request: pytest.FixtureRequest, why: str) -> None:
         pytest.skip(f"{why}: not at the Kafka of --kafka-address {address}")
 
 
-def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
+def _check_is_remote(address: str, marks: Mapping[str, Any]) -> None:
+    if marks.keys() & _OWN:
+        which = ", ".join(sorted(marks.keys() & _OWN))
+        pytest.skip(f"{which} of the broker: not at the Kafka of --kafka-address {address}")
+
+
+@contextmanager
+def _remote(address: str) -> Generator[Kafka]:
+    """Connect to the Kafka of --kafka-address. At the end go the topics and groups that were made by it."""
     from .local import LocalKafka
     from .remote import Kafka
 
@@ -265,12 +332,13 @@ def _remote(address: str, marks: Mapping[str, Any]) -> Kafka:
                 pytest.skip(f"kafka.{name} needs a broker of its own: not at the Kafka of --kafka-address {address}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    if marks.keys() & _OWN:
-        which = ", ".join(sorted(marks.keys() & _OWN))
-        pytest.skip(f"{which} of the broker: not at the Kafka of --kafka-address {address}")
     running = SharedKafka(address)
-    running.reset()
-    return running
+    try:
+        running.reset()
+        yield running
+        running.reset()
+    finally:
+        running.close()
 
 
 def _marked(node: pytest.Item) -> dict[str, Any]:

@@ -7,29 +7,26 @@ faults and recordings leave alone.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 from ..broker.configs.definition import suggestion
-from ..client import LATEST, ConfigResource, ConsumerRecord, NewTopic, TopicPartition
+from ..client import EARLIEST, LATEST, ConfigResource, ConsumerRecord, NewTopic, TopicPartition
 from ..client.blocking import Admin, Consumer, Producer
 from ..client.core.descriptions import GroupRebalance
 from ..protocol.errors import ErrorCode, KafkaError
 from .errors import Unavailable
+from .outcomes import Offsets, too_far, too_few
 from .record import Record, RecordLike, records_of, to_bytes
 from .security import Security
 
 KIT_CLIENT_ID = "odradek-testing"
 # How often a wait looks again.
 _LOOK_AGAIN_S = 0.02
-_SHOWN_RECORDS = 20
 # How long a topic may take to be read: a broker that answers nothing must not hold a test up for ever.
 _READ_WITHIN_S = 120.0
-
-Offsets = dict[tuple[str, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,10 @@ class Kafka:
         # Where the kit itself connects, in plain text.
         self._kit_address = address
         self._security = security or Security()
+        # By name, because a client of an earlier test may make one anew at any time.
         self._made_topics: set[str] = set()
         # What was there before this run, and stays.
+        self._topics_before: set[str] = set()
         self._groups_before: set[str] | None = None
 
     def __repr__(self) -> str:
@@ -144,11 +143,59 @@ class Kafka:
                     found += batch
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
-    def wait_for(self, *, records: int, topic: str, within: float = 5) -> list[ConsumerRecord[bytes, bytes]]:
-        """Wait until a topic has so many committed records, and return them. The failure says what is there instead.
+    @overload
+    def wait_for(self, *, records: int, topic: str, within: float = 5) -> list[ConsumerRecord[bytes, bytes]]: ...
 
-        `within` is in seconds.
+    @overload
+    def wait_for(self, *, lag: int, group: str, topic: str | None = None, within: float = 5) -> Offsets: ...
+
+    def wait_for(
+        self,
+        *,
+        records: int | None = None,
+        topic: str | None = None,
+        lag: int | None = None,
+        group: str | None = None,
+        within: float = 5,
+    ) -> list[ConsumerRecord[bytes, bytes]] | Offsets:
+        """Wait until a topic has so many committed records, and return them.
+
+        Or until a group is at most `lag` records behind, in all partitions together of a topic, or of all that it has
+        committed or is assigned; return its lag. The failure says what is there instead. `within` is in seconds.
         """
+        if records is not None and topic is not None and lag is None and group is None:
+            return self._wait_for_records(records, topic, within)
+        if records is None and lag is not None and group is not None:
+            return self._wait_for_lag(lag, group, topic, within)
+        raise Unavailable("wait_for takes records= and topic=, or lag= and group=")
+
+    def _wait_for_lag(self, lag: int, group: str, topic: str | None, within: float) -> Offsets:
+        deadline_s = time.monotonic() + within
+        while True:
+            groups = self.groups()
+            found = self._whole_lag(group, topic) if group in groups else {}
+            if found and sum(found.values()) <= lag:
+                return found
+            if time.monotonic() > deadline_s:
+                raise AssertionError(too_far(groups, group, lag, within, found))
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _whole_lag(self, group: str, topic: str | None) -> Offsets:
+        """Return the lag of a group, also where it has not committed yet; nothing before its first commit."""
+        committed = self.committed(group)
+        assigned = {place for each in self.members(group) for place in each.assignment}
+        topics = sorted(({topic} if topic else {name for name, _ in {*committed, *assigned}}) & set(self.topics()))
+        if not topics or not any(name in topics for name, _ in committed):
+            return {}
+        described = self._admin.describe_topics(*topics)
+        places = [TopicPartition(name, at) for name in topics for at in range(len(described[name].partitions))]
+        starts, ends = (self._admin.list_offsets(dict.fromkeys(places, spec)) for spec in (EARLIEST, LATEST))
+        return {
+            (at.topic, at.partition): ends[at].offset - committed.get((at.topic, at.partition), starts[at].offset)
+            for at in places
+        }
+
+    def _wait_for_records(self, records: int, topic: str, within: float) -> list[ConsumerRecord[bytes, bytes]]:
         deadline_s, found = time.monotonic() + within, list[ConsumerRecord[bytes, bytes]]()
         while True:
             if topic in self.topics():
@@ -156,7 +203,7 @@ class Kafka:
             if len(found) >= records:
                 return found
             if time.monotonic() > deadline_s:
-                raise AssertionError(_too_few(self.topics(), topic, records, within, found))
+                raise AssertionError(too_few(self.topics(), topic, records, within, found))
             time.sleep(_LOOK_AGAIN_S)
 
     # -- Groups
@@ -209,9 +256,8 @@ class Kafka:
     def reset(self) -> None:
         """Remove what this run has made: its topics, and the groups that have come since it began."""
         if self._groups_before is None:
-            self._groups_before = set(self.groups())
+            self._groups_before, self._topics_before = set(self.groups()), set(self.topics())
         made = self._made_topics & set(self.topics())
-        self._made_topics.clear()
         if made:
             self._admin.delete_topics(*made)
         ended = [each.group_id for each in self._admin.list_groups(states=["Empty", "Dead"])]
@@ -226,6 +272,9 @@ class Kafka:
         if topic not in known:
             why = f"there is no topic {topic!r}{suggestion(topic, known)}; there are {sorted(known)}"
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+        if self._groups_before is not None and topic not in self._topics_before:
+            # A program under test has made it.
+            self._made_topics.add(topic)
 
     def _check_group(self, group: str) -> None:
         known = self.groups()
@@ -253,17 +302,3 @@ def _send(producer: Producer[bytes, bytes], topic: str, records: Iterable[Record
     ]
     for each in sent:
         each.result()
-
-
-def _too_few(
-    topics: list[str], topic: str, wanted: int, within: float, found: list[ConsumerRecord[bytes, bytes]]
-) -> str:
-    """Return what there is instead of the records that a test waited for."""
-    if topic not in topics:
-        near = suggestion(topic, topics)
-        return f"after {within:g} s there is no topic {topic!r}{near}; there are {sorted(topics)}"
-    counts = dict(sorted(Counter(each.partition for each in found).items()))
-    shown = "".join(
-        f"\n  {each.partition}@{each.offset} {each.key!r}: {each.value!r}" for each in found[-_SHOWN_RECORDS:]
-    )
-    return f"after {within:g} s topic {topic!r} has {len(found)} of {wanted} records, by partition {counts}{shown}"

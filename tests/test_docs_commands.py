@@ -218,12 +218,11 @@ def functions_of(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "function"), list(functions_of(ROOT / "README.md")))
-def test_the_readmes_tests_pass(name: str, function: Any, tmp_path: Path) -> None:
+def test_the_readmes_tests_pass(name: str, function: Any) -> None:
     with kafka() as running:
-        given = {"kafka": running, "tmp_path": tmp_path}
-        outcome = function(*(given[each] for each in inspect.signature(function).parameters))
-    if asyncio.iscoroutine(outcome):
-        asyncio.run(outcome)
+        outcome = function(running)
+        if asyncio.iscoroutine(outcome):
+            asyncio.run(outcome)
 
 
 def test_the_readme_shows_a_broker_for_blocking_and_for_asyncio_programs() -> None:

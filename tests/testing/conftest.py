@@ -21,7 +21,13 @@ from odradek.testing.plugin import (
     kafka_factory as kafka_factory,
 )
 from odradek.testing.plugin import (
+    kafka_module as kafka_module,
+)
+from odradek.testing.plugin import (
     kafka_process as kafka_process,
+)
+from odradek.testing.plugin import (
+    kafka_session as kafka_session,
 )
 from odradek.testing.plugin import (
     kafka_topic as kafka_topic,

@@ -36,12 +36,7 @@ CALLS = {
     for name, arguments in re.findall(r"[`.]([a-z_]+)\(([^`]*?)\)[` ]", row)
     if name not in NOT_CALLS
 }
-_GIVEN = """
-from odradek.client.blocking import Producer
-from odradek.client.schemas import Avro
-from odradek.testing import Record
-from page import NEW, NEXT, OLD, SERVICES, background
-"""
+_GIVEN = "from page import SERVICES\n"
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,8 @@
-"""What the blocks of the page on tests take for granted: a service of the user, schemas, and a thread."""
+"""What the blocks of the page on tests take for granted: a service of the user."""
 
 from __future__ import annotations
 
-import threading
-from contextlib import contextmanager
-
 from confluent_kafka import Consumer, Producer
-
-OLD = '{"type": "record", "name": "F", "fields": [{"name": "number", "type": "int"}]}'
-NEW = OLD.replace("]}", ', {"name": "carrier", "type": ["null", "string"], "default": null}]}')
-NEXT = NEW.replace("]}", ', {"name": "gate", "type": ["null", "string"], "default": null}]}')
 
 
 def pay_all(address):
@@ -55,12 +48,3 @@ def read_flights(address, registry):
 
 
 SERVICES = [pay_all, order_one, pay_a_hundred, read_flights]
-
-
-@contextmanager
-def background(work, *arguments):
-    """Work in a thread meanwhile."""
-    thread = threading.Thread(target=work, args=arguments)
-    thread.start()
-    yield
-    thread.join()
