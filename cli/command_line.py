@@ -34,6 +34,7 @@ COMMANDS = {
     "produce": "Send lines from standard input as records.",
     "consume": "Print a topic's records.",
     "sql": "Query topics with SQL.",
+    "archive": "Keep topics as tables of Apache Iceberg, each record once.",
     "groups": "Look at groups, reset their offsets, delete them.",
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",

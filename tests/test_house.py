@@ -82,6 +82,7 @@ CLIENT_FLOORS = (
     ("blocking",),
     ("zookeeper", "topic_table.py", "unread_ages.py"),
     ("share", "sql", "spark"),
+    ("archive",),
     ("consumer", "admin"),
     ("producer",),
     ("arrow", "assignors", "schemas"),

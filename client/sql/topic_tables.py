@@ -21,10 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from ..arrow.brokers import Brokers
-from ..arrow.connection import ReadOptions, ReadPath, client_options
-from ..core.option_table import CONFIGS, SPARK_OPTIONS
-from ..core.option_values import bootstrap_addresses, read_text
-from ..core.security import SECURITY_CONFIGS, SecurityOptions, security_arguments
+from ..arrow.read_options import read_options
 from ..errors import InvalidOption, UnknownTopic
 from .fields import JsonFields, quoted, sampled_kinds
 from .registered_values import RegisteredValues
@@ -72,7 +69,7 @@ class TopicTables:
         `fields` are the types of the fields of JSON values. `serializers` read the columns `key` and `value` where a
         schema registry has their schemas. Raises InvalidOption.
         """
-        self._options = _read_options(options)
+        self._options = read_options(options, "SQL over topics")
         self._brokers = Brokers(self._options.client)
         # The columns of values, where the user has named them: none at all, perhaps.
         self._is_given = fields is not None
@@ -310,29 +307,6 @@ def _with_texts(kind: Any) -> Any:
     if pa.types.is_map(kind):
         return pa.map_(_with_texts(kind.key_type), _with_texts(kind.item_type))
     return pa.string() if pa.types.is_temporal(kind) else kind
-
-
-def _read_options(texts: Mapping[str, str]) -> ReadOptions:
-    """Return the options that texts give. Raises InvalidOption, also for a name that has no meaning here."""
-    given: dict[str, Any] = {}
-    security: dict[str, str] = {}
-    for name, text in texts.items():
-        config = name.removeprefix("kafka.")
-        row = SPARK_OPTIONS["path"] if name == "path" else CONFIGS.get(config) if config != name else None
-        if config in SECURITY_CONFIGS:
-            security[config] = text.strip().upper() if config == "security.protocol" else text
-            continue
-        if row is None or not row.is_of("source"):
-            raise InvalidOption(f"{name} is no option of SQL over topics")
-        try:
-            given[config] = read_text(row.values, text)
-        except ValueError:
-            raise InvalidOption(f"{name}: {text!r} is {row.values.rejection()}") from None
-    path = ReadPath(given.pop("path", "fetch"))
-    servers = given.pop("bootstrap.servers", "")
-    given.setdefault("isolation.level", "read_committed")
-    options = SecurityOptions(**security_arguments(security))
-    return ReadOptions(client_options(bootstrap_addresses(servers), options, given), path=path)
 
 
 def _unquoted(name: str) -> str:

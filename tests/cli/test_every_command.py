@@ -36,6 +36,11 @@ LINES = {
     "produce": "t",
     "consume": "t --until-end",
     "sql": "'select 1'",
+    "archive check": "t --to archive",
+    "archive compact": "t --to archive",
+    "archive expire": "t --to archive",
+    "archive run": "t --to archive --once",
+    "archive status": "t --to archive",
     "groups delete": "gone --yes",
     "groups delete-offsets": "g --topic t",
     "groups describe": "g",
@@ -91,8 +96,12 @@ LINES = {
 SERVERS = {"serve", "cluster start", "registry", "console"}
 # What a command needs to have run before it.
 BEFORE = {"profile show": "profile set", "restore": "backup", "topics delete": "topics create"}
+BEFORE |= dict.fromkeys((f"archive {name}" for name in ("check", "compact", "expire", "status")), "archive run")
 BEFORE |= dict.fromkeys(("certs client", "certs server", "certs show"), "certs ca")
 BROKERLESS = {"certs ca", "certs client", "certs server", "certs show"} | {
+    "archive check",
+    "archive compact",
+    "archive expire",
     "config list",
     "completion",
     "man",
@@ -106,6 +115,13 @@ WITHOUT_A_CLIENT = BROKERLESS | {"doctor", *(name for name in LINES if name.star
 ASK_A_BROKER = {name: line for name, line in LINES.items() if name not in WITHOUT_A_CLIENT} | {
     "sql": "'select * from t'",
 }
+
+
+def _skip_without_packages(name: str) -> None:
+    if name == "sql":
+        pytest.importorskip("duckdb", reason="SQL is asked by DuckDB")
+    if name.startswith("archive"):
+        pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 
 def contexts() -> Iterator[click.Context]:
@@ -196,8 +212,7 @@ def without_output(words: list[str], kind: str) -> tuple[int, str]:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("name", LINES, ids=lambda name: name.replace(" ", "-"))
 def test_output_that_fails_is_one_line_or_none(name: str, place: Path, brokers: tuple[Broker, Broker]) -> None:
-    if name == "sql":
-        pytest.importorskip("duckdb", reason="SQL is asked by DuckDB")
+    _skip_without_packages(name)
     if name in BEFORE:
         assert run(*words_of(BEFORE[name], LINES[BEFORE[name]])).exit_code == 0
     words = words_of(name, LINES[name], brokers[1].address)
@@ -206,7 +221,7 @@ def test_output_that_fails_is_one_line_or_none(name: str, place: Path, brokers: 
     if not printed:
         return
     for kind in ("full", "closed", "gone"):
-        for made in ("backup", "restored", "imported"):
+        for made in ("backup", "restored", "imported", *(["archive"] if name == "archive run" else [])):
             shutil.rmtree(place / made, ignore_errors=True)
         for made in place.glob("certs/[!c]*" if name in BEFORE else "certs/*"):
             made.unlink()
@@ -257,8 +272,7 @@ class Silent:
 def test_ctrl_c_while_the_broker_is_silent_is_status_130(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if name == "sql":
-        pytest.importorskip("duckdb", reason="SQL is asked by DuckDB")
+    _skip_without_packages(name)
     monkeypatch.chdir(tmp_path)
     files = [tmp_path / each for each in ("stdin", "stdout", "stderr")]
     files[0].write_bytes(b"three\n")

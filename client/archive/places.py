@@ -1,0 +1,75 @@
+"""Where archives are: a directory or an object store with a catalog of its own in SQLite, or any catalog of pyiceberg.
+
+DIR                  tables in DIR, catalog in DIR/catalog.db
+s3://BUCKET/PREFIX   tables there; SQLite cannot lie in a bucket, so its file has a path of its own
+iceberg://NAME       the catalog NAME of ~/.pyiceberg.yaml: REST, PostgreSQL, Glue, Hive
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError, TableAlreadyExistsError
+
+from ..errors import InvalidOption
+from . import ArchiveError
+from .layout import LAYOUT_VERSION, PROPERTIES, SCHEMA, SPEC
+from .state import LAYOUT_KEY, TOPIC_KEY, TopicOf, check_topic
+
+CATALOG_FILE = "catalog.db"
+_SCHEME = "iceberg://"
+
+
+def catalog_of(target: str, catalog_db: str | None = None, *, create: bool = False) -> Any:
+    """Return the catalog of an archive. Close it. Raises InvalidOption, ArchiveError."""
+    if target.startswith(_SCHEME):
+        return _loaded(target.removeprefix(_SCHEME).strip("/"))
+    if "://" in target:
+        if catalog_db is None:
+            raise InvalidOption(f"{target} needs a file for its catalog, which SQLite cannot have in a bucket")
+        return _sqlite(Path(catalog_db), target.rstrip("/"), create=create)
+    folder = Path(target).absolute()
+    file = Path(catalog_db) if catalog_db is not None else folder / CATALOG_FILE
+    return _sqlite(file, f"file://{folder}", create=create)
+
+
+def _loaded(name: str) -> Any:
+    try:
+        return load_catalog(name)
+    except Exception as error:
+        raise ArchiveError(f"the catalog {name!r} of ~/.pyiceberg.yaml cannot be used: {error}") from error
+
+
+def _sqlite(file: Path, warehouse: str, *, create: bool) -> Any:
+    if not create and not file.exists():
+        raise ArchiveError(f"there is no archive at {warehouse}: {file} does not exist")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return SqlCatalog("odradek", uri=f"sqlite:///{file}", warehouse=warehouse)
+
+
+def open_table(catalog: Any, name: tuple[str, ...]) -> Any:
+    """Return a table. Raises ArchiveError where it is not there."""
+    try:
+        return catalog.load_table(name)
+    except (NoSuchTableError, NoSuchNamespaceError):
+        raise ArchiveError(f"there is no table {'.'.join(name)} in the catalog") from None
+
+
+def open_or_create(catalog: Any, name: tuple[str, ...], topic: TopicOf) -> Any:
+    """Return the table of a topic, and create it where it is missing. Raises ArchiveError if it holds another one."""
+    if not catalog.table_exists(name):
+        catalog.create_namespace_if_not_exists(name[:-1])
+        properties = {**PROPERTIES, LAYOUT_KEY: LAYOUT_VERSION, TOPIC_KEY: topic.text()}
+        with suppress(TableAlreadyExistsError):  # another archiver was faster
+            catalog.create_table(name, SCHEMA, partition_spec=SPEC, properties=properties)
+    table = catalog.load_table(name)
+    check_topic(table.metadata, topic)
+    layout = table.metadata.properties.get(LAYOUT_KEY)
+    if layout != LAYOUT_VERSION:
+        raise ArchiveError(f"{'.'.join(name)} has the layout {layout}; this version writes {LAYOUT_VERSION}")
+    return table

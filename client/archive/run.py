@@ -1,0 +1,250 @@
+"""From a topic to its table: one round reads what is new, writes it to files, and commits them once.
+
+    the table -> its state -> [state, last stable offset) of each partition -> files -> one commit of files and state
+
+Promise: each committed record below the state is in the table once, and none above it. A round that fails, is killed or
+comes second leaves files that no commit names, and the next one begins where the table's state is.
+"""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..arrow.brokers import Brokers
+from ..arrow.connection import IsolationLevel, ReadOptions
+from ..arrow.direct_read import range_reader
+from ..arrow.fetch import DataLoss, OffsetRange
+from ..core.metadata import ClusterView
+from ..record import EARLIEST, LATEST, TopicPartition
+from . import ArchiveError
+from .layout import arrow_schema, table_name
+from .once import COMMIT_TIMEOUT_S, Moved, Once
+from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
+from .places import open_or_create
+from .rows import TableRows
+from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
+
+log = logging.getLogger(__name__)
+
+# A round that finds more than this ends early, so that a year's backlog comes in commits of this size.
+COMMIT_BYTES = 1 << 30
+# Called with the offsets of this round that are done, and all of them.
+Progress = Callable[[int, int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What an archiver does, beside the reading of a topic."""
+
+    # Of the table, with its namespace; None: that of the topic's name.
+    table: tuple[str, ...] | None = None
+    # For partitions that the table has nothing of: EARLIEST, LATEST, or an offset from 0 on.
+    start: int = EARLIEST
+    # Whether offsets that retention has removed before they were archived end the archiver.
+    fail_on_data_loss: bool = True
+    target_bytes: int = TARGET_BYTES
+    commit_bytes: int = COMMIT_BYTES
+    commit_timeout_s: float = COMMIT_TIMEOUT_S
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round has done."""
+
+    rows: int = 0
+    files: int = 0
+    size_bytes: int = 0
+    # Offsets that are not archived yet, of those that there were when the round began.
+    lag: int = 0
+    # False where there was nothing new, and where another archiver was faster.
+    is_committed: bool = False
+    is_overtaken: bool = False
+
+
+@dataclass(slots=True)
+class _Work:
+    """What a round has read so far."""
+
+    total: int
+    offsets: dict[int, int] = field(default_factory=dict[int, int])
+    files: list[NewFile] = field(default_factory=list[NewFile])
+    done: int = 0
+    written: int = 0
+
+
+class Archiver:
+    """Archives one topic. Not safe for threads; `stop` alone may be called from others, and by signals."""
+
+    def __init__(self, catalog: Any, topic: str, reading: ReadOptions, options: ArchiveOptions | None = None) -> None:
+        self.options = options or ArchiveOptions()
+        self.topic, self.name = topic, self.options.table or table_name(topic)
+        client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
+        self._reading = replace(reading, client=client, fail_on_data_loss=self.options.fail_on_data_loss)
+        self._brokers = Brokers(client)
+        self._catalog = catalog
+        self._run = uuid.uuid4().hex
+        self._is_stopped = False
+        # In this run.
+        self.commits = 0
+        # Answers of the catalog that left the fate of a commit open.
+        self.uncertain_answers = 0
+
+    @property
+    def catalog(self) -> Any:
+        """The catalog of the table."""
+        return self._catalog
+
+    def stop(self) -> None:
+        """Have the round end with what it has read, which it commits."""
+        self._is_stopped = True
+
+    def round(self, progress: Progress | None = None) -> Round:
+        """Archive what is new. Raises ArchiveError, KafkaError, RecordError."""
+        view = self._brokers.retry(self._view)
+        topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
+        table = open_or_create(self._catalog, self.name, topic)
+        state = state_of(table)
+        ranges = self._ranges(view, state)
+        work = _Work(sum(each.size for each in ranges))
+        for each in sorted(ranges, key=lambda wanted: -wanted.size):
+            if self._is_stopped or work.written >= self.options.commit_bytes:
+                break
+            if each.size or each.start != state.offsets.get(each.partition):
+                self._read(table, each, state, work, progress)
+        if all(state.offsets.get(partition) == offset for partition, offset in work.offsets.items()):
+            return Round(lag=work.total - work.done)
+        return self._finished(table, topic, state, work)
+
+    def _finished(self, table: Any, topic: TopicOf, state: State, work: _Work) -> Round:
+        rows, size = sum(each.rows for each in work.files), sum(each.size_bytes for each in work.files)
+        done = Round(rows, len(work.files), size, work.total - work.done, is_committed=True)
+        return done if self._commit(table, topic, state, work) else Round(lag=work.total, is_overtaken=True)
+
+    # -- The topic
+
+    def _view(self) -> ClusterView:
+        view = self._brokers.view([self.topic])
+        view.check_topic(self.topic)
+        return view
+
+    def _ranges(self, view: ClusterView, state: State) -> list[OffsetRange]:
+        """Return what of each partition the table lacks. Raises ArchiveError where state and log do not fit."""
+        places = [TopicPartition(self.topic, each.partition) for each in view.topics[self.topic].partitions]
+        first, last = (
+            self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)
+        )
+        topic_id = view.topic_id(self.topic)
+        ranges: list[OffsetRange] = []
+        for each in places:
+            begin = self._begin(each, state, first[each], last[each])
+            ranges.append(OffsetRange(self.topic, topic_id, each.partition, begin, max(last[each], begin)))
+        return ranges
+
+    def _begin(self, of: TopicPartition, state: State, first: int, last: int) -> int:
+        known = state.offsets.get(of.partition)
+        if known is None:
+            start = self.options.start
+            return first if start == EARLIEST else last if start == LATEST else min(max(start, first), last)
+        if known > last:
+            raise ArchiveError(f"the archive has {of.topic}-{of.partition} up to {known}, but its log ends at {last}")
+        if known < first:
+            what = f"{of.topic}-{of.partition} begins at {first}, and the archive ends at {known}"
+            if self.options.fail_on_data_loss:
+                raise ArchiveError(f"{what}: retention has removed records before they were archived")
+            log.warning("%s: going on with the records that exist", what)
+            return first
+        return known
+
+    # -- Reading and writing
+
+    def _read(self, table: Any, wanted: OffsetRange, state: State, work: _Work, progress: Progress | None) -> None:
+        """Write the files of one partition."""
+        begin = state.offsets.get(wanted.partition, 0)
+        # A round that failed may have left files that go on from the same state.
+        files = PartitionFiles(table, wanted.partition, begin, uuid.uuid4().hex, self.options.target_bytes)
+        try:
+            reached = self._fill(table, wanted, files, work, progress)
+            written = files.finish()
+        except DataLoss as error:
+            files.abandon()
+            raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
+        except BaseException:
+            files.abandon()
+            raise
+        work.offsets[wanted.partition] = reached
+        work.files += written
+        work.done += reached - wanted.start
+        work.written += sum(each.size_bytes for each in written)
+
+    def _fill(
+        self, table: Any, wanted: OffsetRange, files: PartitionFiles, work: _Work, progress: Progress | None
+    ) -> int:
+        """Return the offset that was reached: the end, unless this round has enough."""
+        rows = TableRows(arrow_schema(table.schema()), wanted.topic, wanted.partition, wanted.start, wanted.end)
+        reader = range_reader(wanted, self._reading, self._brokers)
+        reached = wanted.end
+        sections = reader.sections()
+        try:
+            for section in sections:
+                for batch in rows.feed(section):
+                    files.add(batch)
+                at = min(reader.position, wanted.end)
+                if progress is not None:
+                    progress(work.done + at - wanted.start, work.total)
+                if self._is_stopped or work.written + files.written_bytes >= self.options.commit_bytes:
+                    reached = at
+                    break
+        finally:
+            sections.close()
+        for batch in rows.rest():
+            files.add(batch)
+        return reached
+
+    # -- The commit
+
+    def _commit(self, table: Any, topic: TopicOf, before: State, work: _Work) -> bool:
+        """Commit the files and the new state. Return False where another archiver came first. Raises ArchiveError.
+
+        Files of an archiver that came second stay: its commit may have been applied, compacted and expired before the
+        look. `expire` removes them once that is sure.
+        """
+        text = _after(before, work, self._run).text()
+        deadline = time.monotonic() + self.options.commit_timeout_s
+        while True:
+            once = Once(self._catalog, self.options.commit_timeout_s)
+            try:
+                commit_files(table, once, [each.path for each in work.files], text)
+                self.commits += 1
+                return True
+            except Moved:
+                table = self._catalog.load_table(self.name)
+                check_topic(table.metadata, topic)
+                if state_of(table) != before:
+                    log.info("another archiver of %s came first", self.topic)
+                    return False
+                if time.monotonic() > deadline:
+                    raise ArchiveError(f"other commits to {'.'.join(self.name)} came first for too long") from None
+            finally:
+                self.uncertain_answers += once.uncertain
+
+
+def commit_files(table: Any, once: Once, paths: list[str], state: str) -> None:
+    """Append files to a table with their state, in one commit. Raises Moved, CommitUncertain."""
+    table.catalog = once
+    with table.transaction() as transaction:
+        transaction.set_properties({STATE_KEY: state})
+        transaction.add_files(paths, snapshot_properties={STATE_KEY: state}, check_duplicate_files=False)
+
+
+def _after(before: State, work: _Work, run: str) -> State:
+    last: dict[int, int] = dict(before.last)
+    for each in work.files:
+        last[each.partition] = max(last.get(each.partition, -1), each.last)
+    offsets: Mapping[int, int] = {**before.offsets, **work.offsets}
+    return State(dict(sorted(offsets.items())), dict(sorted(last.items())), uuid.uuid4().hex, run)

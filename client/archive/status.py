@@ -1,0 +1,73 @@
+"""How far an archive is: what each partition has, what its log has, and how old the first record in between is."""
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..arrow.brokers import Brokers
+from ..arrow.connection import IsolationLevel, ReadOptions
+from ..arrow.fetch import OffsetRange, RangeFetch
+from ..core.clock import wall_clock_ms
+from ..record import EARLIEST, LATEST, TopicPartition
+from .layout import table_name
+from .places import open_table
+from .state import TopicOf, check_topic, hex_id, state_of
+
+_WAIT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """How far a partition is archived."""
+
+    topic: str
+    partition: int
+    # The next offset that the table lacks.
+    archived: int
+    # Where the committed records of the log end.
+    end: int
+    # The age of the first batch that is not archived, None where all are and where that is not known.
+    oldest_ms: int | None
+
+    @property
+    def lag(self) -> int:
+        """Return how many offsets are not archived."""
+        return max(self.end - self.archived, 0)
+
+
+def partitions_of(
+    catalog: Any, topic: str, name: tuple[str, ...] | None, reading: ReadOptions
+) -> Iterator[PartitionStatus]:
+    """Yield the partitions of a topic. Raises ArchiveError, KafkaError."""
+    client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
+    reading = replace(reading, client=client, fail_on_data_loss=False, poll_timeout_ms=_WAIT_MS)
+    brokers = Brokers(client)
+    view = brokers.retry(lambda: brokers.view([topic]))
+    view.check_topic(topic)
+    table = open_table(catalog, name or table_name(topic))
+    check_topic(table.metadata, TopicOf(topic, hex_id(view.topic_id(topic)), view.cluster_id or ""))
+    state = state_of(table)
+    places = [TopicPartition(topic, each.partition) for each in view.topics[topic].partitions]
+    first, last = (brokers.retry(lambda at=at: brokers.offsets(places, at)) for at in (EARLIEST, LATEST))
+    for each in places:
+        archived = state.offsets.get(each.partition, first[each])
+        wanted = OffsetRange(topic, view.topic_id(topic), each.partition, max(archived, first[each]), last[each])
+        age = _age_ms(wanted, reading, brokers) if wanted.size > 0 else None
+        yield PartitionStatus(topic, each.partition, archived, last[each], age)
+
+
+def _age_ms(wanted: OffsetRange, reading: ReadOptions, brokers: Brokers) -> int | None:
+    """Return the age of the first batch of a range, by its earliest time; None where there is no batch."""
+    from ..arrow.batches import BASE_TIMESTAMP
+
+    sections = RangeFetch(wanted, reading, brokers).sections()
+    try:
+        for section in sections:
+            if len(section.table):
+                return max(wall_clock_ms() - int(section.table[0, BASE_TIMESTAMP]), 0)
+    finally:
+        sections.close()
+    return None

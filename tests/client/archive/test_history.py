@@ -1,0 +1,43 @@
+"""Random histories of an archive by seed, and kills at each step of a round."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
+
+from odradek.tests.support.clients.archive_world import World, offsets_in, whole
+from odradek.tests.support.histories.archive_history import ArchiveHistory, Killed, killed_at
+
+# `make soak` tries more.
+SEEDS = int(os.environ.get("ODRADEK_EXAMPLES", "8"))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_each_offset_is_there_once_whatever_happens(
+    world: World, catalog: Any, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("odradek.client.archive.once._FIRST_PAUSE_S", 0.0)
+    ArchiveHistory(world, catalog, f"history-{seed}", seed).run(20)
+
+
+def test_a_kill_at_each_step_of_a_round_loses_and_doubles_nothing(world: World, catalog: Any) -> None:
+    world.fill("killed", 6, partitions=2)
+    step, kills, written = 1, 0, 6
+    while True:
+        archiver = world.archiver(catalog, "killed")
+        try:
+            with killed_at(step):
+                archiver.round()
+            break
+        except Killed:
+            kills += 1
+        assert not world.archiver(catalog, "killed").round().lag
+        assert offsets_in(catalog.load_table(archiver.name)) == whole(2, written // 2)
+        world.fill("killed", 2, partitions=2, new=False)
+        written += 2
+        step += 1
+    assert kills > 20

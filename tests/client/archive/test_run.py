@@ -1,0 +1,138 @@
+"""An archiver over a broker: each committed record once, and words where a table and a topic do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
+
+import pyarrow.parquet as pq
+from odradek.client.archive import ArchiveError
+from odradek.client.archive.parquet_files import parsed_name
+from odradek.client.archive.places import catalog_of
+from odradek.client.archive.state import state_of
+from odradek.client.errors import UnknownTopic
+from odradek.client.record import LATEST, TopicPartition
+from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
+
+
+def test_rounds_take_what_is_new(world: World, catalog: Any) -> None:
+    world.fill("rounds", 30, partitions=3)
+    archiver = world.archiver(catalog, "rounds")
+    first = archiver.round()
+    assert (first.rows, first.files, first.lag, first.is_committed) == (30, 3, 0, True)
+    assert not archiver.round().is_committed, "an empty round writes no snapshot"
+    world.fill("rounds", 6, partitions=3, new=False)
+    assert archiver.round().rows == 6
+    table = catalog.load_table(archiver.name)
+    assert offsets_in(table) == whole(3, 12)
+    assert state_of(table).offsets == dict.fromkeys(range(3), 12)
+    assert [each.summary["added-records"] for each in table.metadata.snapshots] == ["30", "6"]
+
+
+def test_a_file_holds_one_partition_and_says_what_it_goes_on_from(world: World, catalog: Any) -> None:
+    world.fill("named", 8, partitions=2)
+    archiver = world.archiver(catalog, "named")
+    archiver.round()
+    for path in files_in(catalog.load_table(archiver.name)):
+        name = parsed_name(path)
+        assert name is not None and name.begin == 0
+        rows = pq.read_table(path.removeprefix("file://"), columns=["partition", "offset"]).to_pydict()
+        assert set(rows["partition"]) == {name.partition}
+        assert rows["offset"] == sorted(rows["offset"])
+
+
+def test_a_backlog_comes_in_several_commits(world: World, catalog: Any) -> None:
+    world.fill("backlog", 40, partitions=4)
+    archiver = world.archiver(catalog, "backlog", commit_bytes=1)
+    lags = [archiver.round().lag for _ in range(4)]
+    assert lags == [30, 20, 10, 0]
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(4, 10)
+
+
+def test_a_stopped_round_commits_what_it_has_read(world: World, catalog: Any) -> None:
+    world.fill("stopped", 40, partitions=4)
+    archiver = world.archiver(catalog, "stopped")
+    done: list[int] = []
+
+    def stop(at: int, _: int) -> None:
+        done.append(at)
+        archiver.stop()
+
+    assert archiver.round(stop).is_committed
+    assert len(offsets_in(catalog.load_table(archiver.name))) == 1
+    assert world.archiver(catalog, "stopped").round().lag == 0
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(4, 10)
+
+
+def test_another_topic_of_the_same_name_is_rejected(world: World, catalog: Any) -> None:
+    world.fill("again", 3)
+    world.archiver(catalog, "again").round()
+    world.admin(lambda admin: admin.delete_topics("again"))
+    world.fill("again", 5)
+    with pytest.raises(ArchiveError, match="an earlier topic 'again'"):
+        world.archiver(catalog, "again").round()
+    assert world.archiver(catalog, "again", table=("odradek", "again_2")).round().rows == 5
+
+
+def test_two_topics_that_meet_in_one_table_name_are_rejected(world: World, catalog: Any) -> None:
+    world.fill("a.b", 3)
+    world.fill("a-b", 3)
+    world.archiver(catalog, "a.b").round()
+    with pytest.raises(ArchiveError, match=r"holds the topic 'a\.b', not 'a-b'"):
+        world.archiver(catalog, "a-b").round()
+
+
+def test_a_table_of_others_is_rejected(world: World, catalog: Any) -> None:
+    from odradek.client.archive.layout import SCHEMA
+
+    world.fill("foreign", 1)
+    catalog.create_namespace_if_not_exists(("odradek",))
+    catalog.create_table(("odradek", "foreign"), SCHEMA)
+    with pytest.raises(ArchiveError, match="is no archive of a topic"):
+        world.archiver(catalog, "foreign").round()
+
+
+def test_a_state_ahead_of_the_log_is_rejected(world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.fill("ahead", 5)
+    archiver = world.archiver(catalog, "ahead")
+    archiver.round()
+    brokers = archiver._brokers
+    monkeypatch.setattr(brokers, "offsets", lambda places, at: dict.fromkeys(places, 3 if at == LATEST else 0))
+    with pytest.raises(ArchiveError, match=r"has ahead-0 up to 5, but its log ends at 3"):
+        archiver.round()
+
+
+def test_records_that_retention_removed_first_are_an_error_or_a_warning(world: World, catalog: Any) -> None:
+    world.fill("lost", 5)
+    world.archiver(catalog, "lost").round()
+    world.fill("lost", 10, new=False)
+    world.admin(lambda admin: admin.delete_records({TopicPartition("lost", 0): 9}))
+    with pytest.raises(ArchiveError, match="begins at 9, and the archive ends at 5"):
+        world.archiver(catalog, "lost").round()
+    assert world.archiver(catalog, "lost", fail_on_data_loss=False).round().rows == 6
+    assert offsets_in(catalog.load_table(("odradek", "lost"))) == {0: [*range(5), *range(9, 15)]}
+
+
+def test_a_topic_that_is_not_there_makes_no_table(world: World, catalog: Any) -> None:
+    with pytest.raises(UnknownTopic):
+        world.archiver(catalog, "missing").round()
+    assert not catalog.table_exists(("odradek", "missing"))
+
+
+def test_a_directory_without_an_archive_is_said_and_not_made(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="there is no archive"):
+        catalog_of(str(tmp_path / "nothing"))
+    assert not (tmp_path / "nothing").exists() and not data_files(tmp_path)
+
+
+def test_large_values_and_an_archive_that_begins_at_the_end(world: World, catalog: Any) -> None:
+    world.fill("large", 3, size=900_000)
+    archiver = world.archiver(catalog, "large", start=LATEST)
+    assert not archiver.round().rows, "the table begins behind what is there"
+    world.fill("large", 2, new=False, size=900_000)
+    assert archiver.round().rows == 2
+    assert offsets_in(catalog.load_table(archiver.name)) == {0: [3, 4]}

@@ -1,0 +1,108 @@
+"""Upkeep of an archive: what a check finds, what compaction keeps, and which files expiry may delete."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
+
+from odradek.client.archive import upkeep
+from odradek.client.archive.run import Archiver
+from odradek.client.archive.state import state_of
+from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
+from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog, compact
+
+
+def archived(world: World, catalog: Any, topic: str, commits: int) -> Archiver:
+    """Archive a topic of two partitions in so many commits, of one record a partition each."""
+    archiver = world.archiver(catalog, topic)
+    for number in range(commits):
+        world.fill(topic, 2, partitions=2, new=number == 0)
+        assert archiver.round().is_committed
+    return archiver
+
+
+def test_a_check_of_a_whole_archive_finds_nothing(world: World, catalog: Any) -> None:
+    archiver = archived(world, catalog, "whole", 3)
+    assert list(upkeep.check(catalog.load_table(archiver.name))) == []
+    assert compact(catalog.load_table(archiver.name))
+    assert list(upkeep.check(catalog.load_table(archiver.name))) == []
+
+
+def test_a_check_names_offsets_that_are_there_twice(world: World, catalog: Any) -> None:
+    archiver = archived(world, catalog, "twice", 2)
+    table = catalog.load_table(archiver.name)
+    table.add_files([min(files_in(table))], check_duplicate_files=False)
+    assert any("is there 2 times" in each for each in upkeep.check(catalog.load_table(archiver.name)))
+
+
+def test_compaction_keeps_rows_and_state(world: World, catalog: Any) -> None:
+    archiver = archived(world, catalog, "small", 5)
+    state = state_of(catalog.load_table(archiver.name))
+    assert upkeep.compact(catalog, archiver.name, min_files=3) == 10
+    table = catalog.load_table(archiver.name)
+    assert len(files_in(table)) == 2 and offsets_in(table) == whole(2, 5)
+    assert state_of(table) == state
+    assert list(upkeep.check(table)) == []
+    assert upkeep.compact(catalog, archiver.name, min_files=3) == 0
+    world.fill("small", 2, partitions=2, new=False)
+    assert archiver.round().rows == 2
+    assert upkeep.compact(catalog, archiver.name, min_files=2) == 4, "compacted files are compacted again"
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 6)
+
+
+def test_a_compaction_that_comes_second_changes_nothing(world: World, catalog: Any) -> None:
+    archiver = archived(world, catalog, "second", 3)
+    world.fill("second", 2, partitions=2, new=False)
+    faulty = FaultyCatalog(catalog)
+    faulty.before = archiver.round
+    assert upkeep.compact(faulty, archiver.name, min_files=2) == 0
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 4)
+
+
+def test_expiry_deletes_what_no_snapshot_names(world: World, catalog: Any, tmp_path: Path) -> None:
+    archiver = archived(world, catalog, "expired", 4)
+    upkeep.compact(catalog, archiver.name, min_files=2)
+    assert len(data_files(tmp_path)) == 10
+    assert upkeep.expire(catalog, archiver.name, keep_ms=-1, keep_snapshots=1)[0] == 4
+    table = catalog.load_table(archiver.name)
+    assert {str(each) for each in data_files(tmp_path)} == {each.removeprefix("file://") for each in files_in(table)}
+    assert len(table.metadata.snapshots) == 1 and offsets_in(table) == whole(2, 4)
+    assert len(list(tmp_path.rglob("snap-*.avro"))) == 1, "metadata stay flat"
+    world.fill("expired", 2, partitions=2, new=False)
+    assert archiver.round().rows == 2
+    assert upkeep.expire(catalog, archiver.name, keep_snapshots=1) == (0, 0), "readers of the last day stay"
+
+
+def test_expiry_deletes_left_over_files_only_once_no_commit_can_name_them(
+    world: World, catalog: Any, tmp_path: Path
+) -> None:
+    world.fill("left-over", 4, partitions=2)
+    faulty = FaultyCatalog(catalog)
+    first, second = world.archiver(catalog, "left-over"), world.archiver(faulty, "left-over")
+
+    def beside() -> None:
+        first.round()
+        assert len(data_files(tmp_path)) == 4
+
+    faulty.before = beside
+    assert second.round().is_overtaken
+    foreign = data_files(tmp_path)[0].parent / "of-another-engine.parquet"
+    foreign.write_bytes(b"")
+    assert upkeep.expire(catalog, first.name) == (0, 2)
+    table = catalog.load_table(first.name)
+    assert len(files_in(table)) == 2 and offsets_in(table) == whole(2, 2)
+    assert len(data_files(tmp_path)) == 3 and foreign.exists()
+
+
+def test_files_of_a_commit_that_is_under_way_stay(world: World, catalog: Any, tmp_path: Path) -> None:
+    archiver = archived(world, catalog, "under-way", 1)
+    world.fill("under-way", 2, partitions=2, new=False)
+    faulty = FaultyCatalog(catalog)
+    faulty.before = lambda: upkeep.expire(catalog, archiver.name, keep_ms=-1, keep_snapshots=1)
+    assert world.archiver(faulty, "under-way").round().is_committed
+    assert offsets_in(catalog.load_table(archiver.name)) == whole(2, 2)
+    assert len(data_files(tmp_path)) == 4
