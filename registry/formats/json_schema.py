@@ -50,7 +50,7 @@ _SINCE = {"const": 6, "contains": 6, "propertyNames": 6, "if": 7, "then": 7, "el
     dict.fromkeys(("dependentRequired", "dependentSchemas", "minContains", "maxContains"), 2019)
     | dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), 2019)
 )
-_DRAFT = re.compile(r"draft[-/](?:0?)(\d+)")
+_DRAFT = re.compile(r"draft[-/](?:0?)(\d{1,4})(?!\d)")
 _LAST_WITH_DEPENDENCIES, _LATEST = 7, 2020
 
 

@@ -107,6 +107,11 @@ def test_a_text_means_what_its_draft_says(schema: dict[str, Any], drafts: tuple[
     assert not kinds(TEXT | {"pattern": "a", "$schema": reader["$schema"]}, TEXT | {"pattern": "a"})
 
 
+def test_a_draft_of_thousands_of_digits_is_none() -> None:
+    named = TEXT | {"$schema": "http://json-schema.org/draft-" + "7" * 5000}
+    assert kinds(named, named) == []
+
+
 def test_references_are_followed_and_recursion_ends() -> None:
     tree = {"$ref": "#/definitions/T", "definitions": {"T": thing({"next": {"$ref": "#/definitions/T"}, "a": INT})}}
     assert kinds(tree, tree) == []
