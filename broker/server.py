@@ -52,7 +52,6 @@ from .topics.disk_reads import ColdReads
 from .topics.internal_topics import restore_cleanup_policies
 from .topics.metadata_journal import Metadata, UnknownMetadata
 from .topics.partition_state import PartitionState
-from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 from .turns import keeper
 
@@ -358,15 +357,7 @@ class Broker:
             asyncio.get_running_loop().call_soon(_note_offline, self._running.services, partition)
 
     def _start_services(self, services: Services, leftovers: list[Path]) -> None:
-        # In a cluster a coordinator loads what this broker leads, once it leads it.
-        is_alone = services.replicas is None
-        services.groups.start(load=is_alone)
-        if is_alone:
-            services.groups.drop_lost_topics()
-        services.share_states.start(load=is_alone)
-        if is_alone:
-            services.share_states.drop_lost_topics()
-        services.transactions.start(load=is_alone)
+        services.coordinators.start()
         services.background.start()
         if services.replicas is not None:
             services.replicas.start()
@@ -409,12 +400,10 @@ class Broker:
         # 2. Requests that wait get a response with what there is.
         services.purgatory.expire_all()
         services.topics.abandon_creations()
-        services.transactions.stop()
-        services.groups.stop()
+        services.coordinators.stop()
         # 3. Responses are written, by a deadline. Members of share groups give back what they hold.
         await acceptor.close(STOP_DEADLINE_S)
-        await services.share_leader.close(STOP_DEADLINE_S)
-        services.share_states.stop()
+        await services.coordinators.close_shares(STOP_DEADLINE_S)
         # 4. Nothing is fetched from other brokers any more, and high watermarks are written.
         if services.replicas is not None:
             await services.replicas.stop()
@@ -493,12 +482,7 @@ def _note_offline(services: Services, partition: PartitionState) -> None:
     """Unload what a coordinator has of a partition that went offline; in a cluster another replica is to lead."""
     if services.cluster is not None:
         services.cluster.note_offline()
-    if partition.topic == OFFSETS_TOPIC:
-        services.groups.unload(partition.index)
-    elif partition.topic == TRANSACTIONS_TOPIC:
-        services.transactions.shards.unload(partition.index)
-    elif partition.topic == SHARE_STATE_TOPIC:
-        services.share_states.shards.unload(partition.index)
+    services.coordinators.unload(partition.topic, partition.index)
 
 
 async def _close_data(services: Services) -> None:

@@ -1,16 +1,15 @@
 """Services: the parts of a running broker that its request handlers use, and how they are made.
 
-They are complete when made, and never replaced. `Assembly` makes each part after those that it needs.
+They are complete when made, and never replaced; only coordinators come when they are needed (late_coordinators.py).
+`Assembly` makes each part after those that it needs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ..protocol.schema import Message
 from ..storage.files import Disk
@@ -18,22 +17,12 @@ from .background.tasks import BackgroundTasks
 from .clock import Clock
 from .configs.broker_config import BrokerConfig
 from .configs.reconfiguration import Reconfiguration
-from .coordination.coordinator_log import CoordinatorLog
-from .coordination.features import GROUP_VERSION, SHARE_VERSION, TRANSACTION_VERSION, Features
-from .coordination.groups.coordinator import GroupCoordinator
-from .coordination.partition_hash import partition_for
-from .coordination.share_states.coordinator import ShareCoordinator
-from .coordination.share_states.persister import Persister
-from .coordination.share_states.routed_persister import RoutedPersister
-from .coordination.transactions.coordinator import TransactionCoordinator
-from .coordination.transactions.markers import MarkerWriter
-from .coordination.transactions.verification import Verification
+from .late_coordinators import Coordinators, PartsOfCoordinators, Remote
 from .log_dirs.log_dirs import LogDirs
 from .metrics.request_counts import ApiCounts
 from .purgatory import Purgatory
 from .quotas.client_quotas import ClientQuotas
 from .security.authorizer import Authorizer
-from .share_partitions.leader import ShareLeader
 from .threads import DiskThreads
 from .timers import Timers
 from .topics.conversion import Conversions
@@ -47,21 +36,21 @@ from .topics.segment_leases import SegmentLeases
 from .topics.single_replica import SingleReplica
 from .topics.staging import Staging
 from .topics.topic import Topic
-from .topics.topic_names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from .topics.topics import Topics
 
 if TYPE_CHECKING:
-    # A broker that is alone imports nothing that only brokers of a cluster need.
+    # A broker that is alone imports nothing that only brokers of a cluster need, and coordinators when it needs them.
     from .cluster.admin import ClusterAdmin
     from .cluster.member import Member
-    from .replication.coordinator_moves import CoordinatorMoves
-    from .replication.inter_broker import InterBroker
+    from .coordination.features import Features
+    from .coordination.groups.coordinator import GroupCoordinator
+    from .coordination.share_states.coordinator import ShareCoordinator
+    from .coordination.transactions.coordinator import TransactionCoordinator
+    from .coordination.transactions.markers import MarkerWriter
+    from .coordination.transactions.verification import Verification
     from .replication.metadata_cache import MetadataCache
-    from .replication.remote_end_offsets import RemoteEndOffsets
-    from .replication.remote_markers import RemoteMarkers
-    from .replication.remote_share_states import RemoteShareStates
-    from .replication.remote_verification import RemoteVerification
     from .replication.replicas import Replicas
+    from .share_partitions.leader import ShareLeader
 
 _log = logging.getLogger(__name__)
 
@@ -91,16 +80,8 @@ class Services:
     security: SecurityStore
     quotas: ClientQuotas
     segment_leases: SegmentLeases
-    share_leader: ShareLeader
     # -- Coordination
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    verification: Verification
-    markers: MarkerWriter
-    features: Features
-    share_states: ShareCoordinator
-    # The share coordinator of each key, wherever it is.
-    persister: Persister
+    coordinators: Coordinators
     # -- The rest
     reconfiguration: Reconfiguration
     background: BackgroundTasks
@@ -110,6 +91,41 @@ class Services:
     cluster: Member | None = None
     # Finds the end of a partition that another broker leads; None: a broker that is alone.
     remote_end_offset: Callable[[str, int], Awaitable[int]] | None = None
+
+    @property
+    def features(self) -> Features:
+        """What the brokers of a cluster agree on."""
+        return self.coordinators.features
+
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of groups."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> TransactionCoordinator:
+        """The coordinator of transactions."""
+        return self.coordinators.transactions
+
+    @property
+    def share_states(self) -> ShareCoordinator:
+        """The coordinator of the states of share groups."""
+        return self.coordinators.share_states
+
+    @property
+    def share_leader(self) -> ShareLeader:
+        """The share partitions that this broker leads."""
+        return self.coordinators.share_leader
+
+    @property
+    def markers(self) -> MarkerWriter:
+        """What writes the markers of transactions."""
+        return self.coordinators.markers
+
+    @property
+    def verification(self) -> Verification:
+        """What asks the coordinator of a transaction before something is written in it."""
+        return self.coordinators.verification
 
     @property
     def replica_admin(self) -> ClusterAdmin | SingleReplica:
@@ -127,20 +143,8 @@ class Services:
     def delete_topic(self, topic: Topic) -> None:
         """Delete a topic: clients no longer see it when this returns. Its files are removed later."""
         self.topics.delete(topic, lambda logs: self.background.file_removal.remove_topic(topic, logs))
-        self.groups.forget_topic(topic.name, topic.id)
-        self.share_states.forget_topic(topic.id)
+        self.coordinators.forget_topic(topic)
         self.background.cleaner.forget(topic)
-
-
-class _Remote(NamedTuple):
-    """What asks other brokers of a cluster on behalf of the coordinators."""
-
-    view: MetadataCache
-    inter_broker: InterBroker
-    markers: RemoteMarkers
-    verification: RemoteVerification
-    share_states: RemoteShareStates
-    end_offsets: RemoteEndOffsets
 
 
 class Assembly:
@@ -193,35 +197,16 @@ class Assembly:
         """Return the services; `topics` must be open."""
         config, clock, topics, threads = self._config, self._clock, self.topics, self._threads
         internal_topics = InternalTopics(config, topics)
-
-        def log_of(topic: str) -> CoordinatorLog:
-            count = internal_topics.partition_count(topic)
-            delete_records = background.record_deletion.delete_records
-            return CoordinatorLog(topic, topics, self._flusher, clock, count, internal_topics.create, delete_records)
-
         background = self._background()
-        offsets_log, transactions_log = log_of(OFFSETS_TOPIC), log_of(TRANSACTIONS_TOPIC)
-        share_states = ShareCoordinator(config, log_of(SHARE_STATE_TOPIC), self._timers, clock, topics)
-        remote = None if self._view is None else self._remote(self._view, transactions_log, share_states)
-        persister = RoutedPersister(share_states, *(() if remote is None else (remote.share_states.ask,)))
-        groups = GroupCoordinator(
-            *(config, offsets_log, self._timers, clock, topics, persister),
-            aside=partial(_aside, threads),
-            own_configs=self._metadata.group_configs,
-        )
-        markers = MarkerWriter(
-            *(topics, self._flusher, threads, groups.end_transaction, groups.shards.loading.__contains__),
-            None if remote is None else remote.markers.write,
-        )
-        transactions = TransactionCoordinator(
-            *(config, transactions_log, self._timers, clock, topics, groups.shards.partition_of),
-            self._metadata.new_producer_id if self._member is None else self._member.producer_ids.new_id,
-            *(markers.write, topics.requires_fsync),
+        coordinators = Coordinators(
+            PartsOfCoordinators(
+                *(config, clock, self._timers, threads, self._purgatory, self._metadata, topics, internal_topics),
+                *(self._flusher, background.record_deletion, self._member, self._view),
+            )
         )
         staging = Staging(threads, background.work)
         authorizer, quotas = self._guards()
-        moves = remote and self._moves(groups, transactions, share_states)
-        ask_remotely = None if remote is None else remote.verification.ask
+        remote = coordinators.remote
         return Services(
             config=config,
             clock=clock,
@@ -241,17 +226,10 @@ class Assembly:
             security=self._security(authorizer, quotas),
             quotas=quotas,
             segment_leases=self._segment_leases(background),
-            share_leader=self._share_leader(persister),
-            groups=groups,
-            transactions=transactions,
-            verification=Verification(config, transactions, offsets_log, ask_remotely),
-            markers=markers,
-            features=self._features(groups, transactions),
-            share_states=share_states,
-            persister=persister,
+            coordinators=coordinators,
             reconfiguration=self._reconfiguration(background),
             background=background,
-            replicas=None if moves is None or remote is None else self._replicas(background, staging, moves, remote),
+            replicas=None if remote is None else self._replicas(background, staging, coordinators, remote),
             cluster=self._member,
             remote_end_offset=None if remote is None else remote.end_offsets.find,
         )
@@ -266,58 +244,15 @@ class Assembly:
         quotas = ClientQuotas({} if own is None else own.quotas, self._config, self._clock)
         return _authorizer(self._config, own), quotas
 
-    def _share_leader(self, persister: Persister) -> ShareLeader:
-        parts = self._config, self._metadata.group_configs, persister, self.topics, self._clock
-        return ShareLeader(*parts, self._timers, self._purgatory, self._threads)
-
-    def _features(self, groups: GroupCoordinator, transactions: TransactionCoordinator) -> Features:
-        on_change = {
-            TRANSACTION_VERSION: transactions.set_version,
-            GROUP_VERSION: groups.set_version,
-            SHARE_VERSION: groups.set_share_version,
-        }
-        return Features(self._metadata, on_change)
-
     def _background(self) -> BackgroundTasks:
         parts = self._config, self._log_dirs, self.topics, self._timers, self._clock
         return BackgroundTasks(*parts, self._disk, self._flusher, self._threads)
 
-    def _remote(self, view: MetadataCache, transactions_log: CoordinatorLog, share_states: ShareCoordinator) -> _Remote:
-        from .replication.inter_broker import InterBroker
-        from .replication.remote_end_offsets import RemoteEndOffsets
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_share_states import RemoteShareStates
-        from .replication.remote_verification import RemoteVerification
-
-        def partition_of(transactional_id: str) -> int:
-            return partition_for(transactional_id, transactions_log.partition_count())
-
-        def create(topic: str) -> None:
-            if self._member is not None:
-                self._member.auto_creation.begin(topic)
-
-        inter_broker = InterBroker(self._config)
-        parts = self._config, view, inter_broker
-        return _Remote(
-            view,
-            inter_broker,
-            RemoteMarkers(*parts),
-            RemoteVerification(*parts, partition_of),
-            RemoteShareStates(*parts, share_states.shards.partition_of, create),
-            RemoteEndOffsets(*parts),
-        )
-
-    def _moves(
-        self, groups: GroupCoordinator, transactions: TransactionCoordinator, share_states: ShareCoordinator
-    ) -> CoordinatorMoves:
-        from .replication.coordinator_moves import CoordinatorMoves
-
-        return CoordinatorMoves(groups, transactions, share_states)
-
     def _replicas(
-        self, background: BackgroundTasks, staging: Staging, moves: CoordinatorMoves, remote: _Remote
+        self, background: BackgroundTasks, staging: Staging, coordinators: Coordinators, remote: Remote
     ) -> Replicas:
         from .replication.controller_door import OwnBroker
+        from .replication.coordinator_moves import CoordinatorMoves
         from .replication.full_disks import FullDisks
         from .replication.replicas import Replicas
         from .topics.cluster_topics import ClusterTopics
@@ -325,7 +260,7 @@ class Assembly:
         assert isinstance(self.topics, ClusterTopics)
         return Replicas(
             *(self._config, self.topics, self._flusher, background, staging, self._clock, self._timers, self._threads),
-            moves,
+            CoordinatorMoves(coordinators.groups, coordinators.transactions, coordinators.share_states),
             remote.view,
             remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
@@ -360,15 +295,3 @@ def _metadata_cache() -> MetadataCache:
     from .replication.metadata_cache import MetadataCache
 
     return MetadataCache()
-
-
-def _aside(threads: DiskThreads, work: Callable[[], None], done: Callable[[], None]) -> None:
-    """Run work that takes its time in a thread of its own, then `done` on the event loop."""
-
-    def finished(future: asyncio.Future[None]) -> None:
-        error = future.exception()
-        if error is not None:
-            _log.error("regular expressions or the target of a consumer group could not be worked out: %s", error)
-        done()
-
-    threads.alone(work, "odradek-matching").add_done_callback(finished)

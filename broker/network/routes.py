@@ -9,7 +9,7 @@ them, so that a start does not wait for them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -21,6 +21,7 @@ from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ...protocol.shapes.portions import Weights
 from ...protocol.shapes.table import lists_in
+from ..late_coordinators import MODULES
 from ..security.acls import Operation
 from ..services import Services
 from .access import configs, groups, metadata, security, share_groups, topics, transactions
@@ -386,16 +387,22 @@ def routes_of(services: Services) -> tuple[Route, ...]:
 
 
 def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:
-    """Import the messages of every route, one a turn of the loop.
+    """Import the messages of every route, and then the coordinators, one module a turn of the loop.
 
-    The first ApiVersions request of a process needs them all, and would take 26 ms to import them.
+    The first ApiVersions request of a process needs all messages, and would take 26 ms to import them. The first
+    request of a group would take as long.
     """
-    rest = iter(routes)
+
+    def steps() -> Iterator[object]:
+        for route in routes:
+            yield route.versions
+        for name in MODULES:
+            yield import_module(f"..coordination.{name}", __package__)
+
+    rest = steps()
 
     def load_next() -> None:
-        route = next(rest, None)
-        if route is not None:
-            _ = route.versions
+        if next(rest, None) is not None:
             loop.call_soon(load_next)
 
     loop.call_soon(load_next)

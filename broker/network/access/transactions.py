@@ -8,7 +8,6 @@ from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
-from ...coordination.transactions.requests import additions, none_added, rejected_partitions
 from ...security.acls import Operation, ResourceType
 from .access import Access, Result, amending, both, each, keep_allowed, only_seen, refuse, whole
 from .caller import Caller, Proceed
@@ -68,6 +67,9 @@ def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     denied = {each for each in topics if not caller.may(Operation.WRITE, ResourceType.TOPIC, each)}
     if not denied:
         return proceed(request)
+    # Not before it is asked: a start imports no coordinator.
+    from ...coordination.transactions.requests import additions, none_added, rejected_partitions
+
     (addition,) = additions(request, caller.api_version)
     errors = rejected_partitions(addition, caller.services.topics, caller.api_version)
     errors |= {each: ErrorCode.TOPIC_AUTHORIZATION_FAILED for each in addition.partitions if each.topic in denied}

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from odradek.broker import BrokerConfig, services
+from odradek.broker import BrokerConfig
+from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_acknowledge
 from odradek.protocol.apis import ApiKey
@@ -27,7 +28,7 @@ from odradek.tests.support.simulations.share_world import LOCK_MS, ShareWorld, s
 @pytest.fixture
 def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)
+    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)
     return kept
 
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from odradek.broker import BrokerConfig, services
+from odradek.broker import BrokerConfig
+from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.handlers import share_fetch
 from odradek.broker.share_partitions.sessions import FINAL_EPOCH
@@ -37,7 +38,7 @@ RECORD_LIMIT = 1
 @pytest.fixture
 def persister(monkeypatch: pytest.MonkeyPatch) -> MemoryPersister:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)
+    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)
     return kept
 
 

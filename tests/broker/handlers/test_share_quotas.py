@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from odradek.broker import BrokerConfig, services
+from odradek.broker import BrokerConfig
+from odradek.broker.coordination.share_states import routed_persister
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from odradek.tests.support.clients.raw import Raw, batch_of
@@ -19,7 +20,7 @@ from odradek.tests.support.simulations.share_world import ShareWorld, share_worl
 @pytest.fixture
 async def world(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ShareWorld]:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)  # pyright: ignore
+    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)  # pyright: ignore
     async with share_world(config, kept, partitions=1) as made:
         for _ in range(4):
             await made.raw.produce("t", batch_of(b"x" * 700))

@@ -398,14 +398,14 @@ async def test_requests_that_waited_for_their_turn_learn_that_the_group_has_move
 ) -> None:
     services = shares.broker.services
     assert (await shares.alter({"t": {0: 1}})).error_code == 0
-    begun, may_go_on, initialize = asyncio.Event(), asyncio.Event(), services.persister.initialize
+    begun, may_go_on, initialize = asyncio.Event(), asyncio.Event(), services.coordinators.persister.initialize
 
     async def held(*arguments: Any) -> None:
         begun.set()
         await may_go_on.wait()
         await initialize(*arguments)
 
-    monkeypatch.setattr(services.persister, "initialize", held)
+    monkeypatch.setattr(services.coordinators.persister, "initialize", held)
     first = asyncio.ensure_future(shares.alter({"t": {0: 2}}))
     await begun.wait()
     one = alter_api.AlterShareGroupOffsetsRequestPartition(0, 3)
@@ -455,7 +455,7 @@ async def test_a_deletion_that_fails_as_nobody_foresaw_ends(shares: Shares, monk
     async def fail(*arguments: Any) -> None:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr(shares.broker.services.persister, "delete", fail)
+    monkeypatch.setattr(shares.broker.services.coordinators.persister, "delete", fail)
     shares.raw.send(ApiKey.DELETE_GROUPS, 2, DeleteGroupsRequest(["g"]))
     # Its response has no field for an error of the whole request.
     assert await shares.raw.is_closed()

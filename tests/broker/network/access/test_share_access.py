@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from odradek.broker import BrokerConfig, services
+from odradek.broker import BrokerConfig
+from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.security.acls import Operation, ResourceType
 from odradek.broker.security.principals import user
 from odradek.protocol.errors import ErrorCode
@@ -25,7 +26,7 @@ READ = Operation.READ
 @pytest.fixture
 async def world(config: BrokerConfig, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ShareWorld]:
     kept = MemoryPersister()
-    monkeypatch.setattr(services, "RoutedPersister", lambda *_: kept)  # pyright: ignore
+    monkeypatch.setattr(routed_persister, "RoutedPersister", lambda *_: kept)  # pyright: ignore
     # Who has not said who he is may do everything, and so makes the topic.
     config = replace(secured(config), super_users="User:ANONYMOUS")
     async with share_world(config, kept, partitions=1) as made:
