@@ -61,6 +61,7 @@ BROKER_FLOORS = (
     ("handlers",),
     ("network",),
     ("services.py",),
+    ("late_coordinators.py",),
     ("cluster",),
     ("replication",),
     ("background",),
