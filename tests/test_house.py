@@ -61,7 +61,6 @@ BROKER_FLOORS = (
     ("handlers",),
     ("network",),
     ("services.py",),
-    ("late_coordinators.py",),
     ("cluster",),
     ("replication",),
     ("background",),

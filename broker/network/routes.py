@@ -21,7 +21,6 @@ from ...protocol.apis import FIRST_OWN_KEY, AnyKey, ApiKey, OwnApiKey, message
 from ...protocol.messages.odradek_end_query_batch import MAX_PARTICIPANTS
 from ...protocol.shapes.portions import Weights
 from ...protocol.shapes.table import lists_in
-from ..late_coordinators import MODULES
 from ..security.acls import Operation
 from ..services import Services
 from .access import configs, groups, metadata, security, share_groups, topics, transactions
@@ -386,6 +385,27 @@ def routes_of(services: Services) -> tuple[Route, ...]:
     return (*kafkas, *OWN_ROUTES)
 
 
+# What a process imports in turns after its start, so that no first request waits for all of it. Each brings what the
+# next ones need.
+_COORDINATORS: tuple[str, ...] = (
+    "groups.records",
+    "groups.events",
+    "groups.history",
+    "groups.group",
+    "consumer.migration",
+    "consumer.classic_members",
+    "classic.machine",
+    "modern.responses",
+    "groups.coordinator",
+    "transactions.events",
+    "transactions.machine",
+    "transactions.markers",
+    "transactions.coordinator",
+    "transactions.verification",
+    "share_states.coordinator",
+)
+
+
 def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALONE_ROUTES) -> None:
     """Import the messages of every route, and then the coordinators, one module a turn of the loop.
 
@@ -396,7 +416,7 @@ def load_messages(loop: asyncio.AbstractEventLoop, routes: Iterable[Route] = ALO
     def steps() -> Iterator[object]:
         for route in routes:
             yield route.versions
-        for name in MODULES:
+        for name in _COORDINATORS:
             yield import_module(f"..coordination.{name}", __package__)
 
     rest = steps()
