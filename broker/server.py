@@ -13,9 +13,9 @@ import logging
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from .. import how_to_install
 from ..protocol.errors import DecodeError, KafkaError
@@ -78,8 +78,7 @@ R = TypeVar("R")
 Door = Callable[[Dispatch], Dispatch]
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
+class _Running(NamedTuple):
     """The parts of a broker that exist while it runs."""
 
     services: Services

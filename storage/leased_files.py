@@ -8,8 +8,8 @@ deleted partition, so that the next start, of this broker or of Kafka, removes i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from .deleted_directory import DELETED_DIR_SUFFIX, MAX_FILE_NAME_BYTES, remove_directory
 from .errors import OffsetOutOfRange, StaleView, StorageError
@@ -23,8 +23,7 @@ from .segments.transaction_index import AbortedTransaction
 MAX_ABORTED = 4_000
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
+class FilePart(NamedTuple):
     """Whole batches in a file, from `position` up to `end`, in bytes."""
 
     file: File
@@ -36,8 +35,7 @@ class FilePart:
     next_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """A range of a log as parts of its files, in order. It keeps them open."""
 
     parts: tuple[FilePart, ...]
@@ -64,7 +62,7 @@ def find_extent(view: LogView, start: int, end: int, up_to: int, *, with_aborted
         cut = max(sorted(each.last_offset for each in aborted)[MAX_ABORTED], start + 1)
         extent = _extent(view, start, cut, up_to, max_files)
         aborted = [each for each in _aborted(view, start, extent, up_to) if each.first_offset < extent.next_offset]
-    return replace(extent, aborted=tuple(aborted))
+    return extent._replace(aborted=tuple(aborted))
 
 
 def _extent(view: LogView, start: int, end: int, up_to: int, max_files: int) -> Extent:

@@ -15,7 +15,6 @@ transaction needs), and the log never begins earlier than it did.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple, cast
 
@@ -29,8 +28,7 @@ class PolicyError(Exception):
     """A policy that cannot be loaded; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(NamedTuple):
     """One segment: offsets [base_offset, end_offset), its bytes, and when its newest record was written."""
 
     base_offset: int

@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..clock import Clock
@@ -20,22 +20,25 @@ from ..configs.listener_config import ListenerConfig, listener_of
 from ..configs.reconfiguration import UnreadStores
 from ..log_dirs.data_dir import StartError
 from ..quotas.connection_rates import ConnectionRates
-from ..security.listener_tls import ListenerTls
 from ..security.pem import StoreError
 from ..security.principals import user
-from ..security.sasl.logins import FindCredential, Logins
-from ..security.sasl.scram import Strangers
 from ..threads import Workers
 from ..timers import Timers
 from .connection import Bounds, Connection, Dispatch, Listener
 from .connection_limits import ConnectionLimits
 from .connection_memory import ConnectionMemory
 from .dispatcher import Dispatcher
-from .login import LoginDoor
 from .processor import Processor
 from .send_queue import ReadPiece
 from .stranger_memory import StrangerMemory, TokenChecks
-from .tls_door import TlsDoor
+
+if TYPE_CHECKING:
+    # A listener without TLS and SASL needs none of these.
+    from ..security.listener_tls import ListenerTls
+    from ..security.sasl.logins import FindCredential
+    from ..security.sasl.scram import Strangers
+    from .login import LoginDoor
+    from .tls_door import TlsDoor
 
 # What is said of a listener that others can reach and that asks nobody who they are.
 _OPEN = (
@@ -139,6 +142,8 @@ class Acceptor:
         protocol, identify, log_in = config.protocol, None, None
         try:
             if protocol.has_tls:
+                from ..security.listener_tls import ListenerTls
+
                 tls = self._tls[name] = ListenerTls(config, self._clock, self._workers)
                 # Where clients log in by SASL, a certificate does not say who they are.
                 identify = None if protocol.has_sasl else tls.principal_of
@@ -148,12 +153,17 @@ class Acceptor:
             raise StartError(f"listener {name}: {error}") from error
         listener = Listener(name, advertised, host, protocol, log_in, identify)
         if protocol.has_tls:
+            from .tls_door import TlsDoor
+
             connect, delay_ms = partial(self._connect, listener), self._config.connection_failed_authentication_delay_ms
             door = TlsDoor(name, self._tls[name], connect, self._limits, self._clock, self._timers, delay_ms)
             self._doors[name] = door
         return listener
 
     def _login_door(self, config: ListenerConfig) -> LoginDoor:
+        from ..security.sasl.logins import Logins
+        from .login import LoginDoor
+
         logins, dispatch = Logins(config, self._find_credential, self._strangers, self._clock), self._dispatch
         delay_ms = self._config.connection_failed_authentication_delay_ms
         return LoginDoor(logins, dispatch, self._dispatcher.reject, self._workers, self._clock, self._timers, delay_ms)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from operator import methodcaller
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -23,7 +22,6 @@ from ..clock import Clock
 from ..configs.endpoint import SecurityProtocol
 from ..purgatory import Parked
 from ..quotas.connection_rates import Entry
-from ..security.listener_tls import Unmapped
 from ..security.principals import ANONYMOUS, Principal, address_text
 from ..timers import Timers
 from ..turns import Keeper
@@ -58,8 +56,7 @@ class Pending(NamedTuple):
     finish: Callable[[asyncio.Future[Any]], EncodedResponse | Pending] = methodcaller("result")
 
 
-@dataclass(slots=True, frozen=True)
-class Bounds:
+class Bounds(NamedTuple):
     """How large a request may be, and how long a connection may be idle."""
 
     max_request_bytes: int  # socket.request.max.bytes
@@ -246,6 +243,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _identify(self, transport: asyncio.BaseTransport) -> bool:
         """Take the principal of the client's certificate. False: no rule makes one of it."""
+        from ..security.listener_tls import Unmapped  # where there is TLS
+
         if self.listener.identify is None:
             return True
         try:

@@ -15,7 +15,6 @@ Nothing here has a clock or a log, so that a thread may validate a large batch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -56,8 +55,7 @@ MAX_RECORD_ERRORS = 1000
 _UNKNOWN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationRules:
+class ValidationRules(NamedTuple):
     """What a topic requires of every batch. The defaults require nothing."""
 
     # None: the producer's codec stays.

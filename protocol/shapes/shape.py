@@ -8,7 +8,7 @@ makes responses that are errors, and `portions.py` cuts requests and joins the r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..schema import Struct
 
@@ -58,8 +58,7 @@ class Items:
         return values[0] if len(values) == 1 else values
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """The shape of an API."""
 
     # The lists of its requests. A version has one of them, or several whose results are one list.

@@ -7,8 +7,8 @@ damage_end.py tells where the next sound batch begins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import UNREADABLE, CorruptBatch, UnreadableBatch
 
@@ -19,8 +19,7 @@ CHANGED = "the log does not end as the last stop has left it"
 MISPLACED = "its offset does not fit between those around it"
 
 
-@dataclass(slots=True, frozen=True)
-class Damage:
+class Damage(NamedTuple):
     """The bytes [position, end) of the log file `path`, in which no batch can be read."""
 
     path: Path

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from ....protocol.apis import key_of, message
 from ....protocol.errors import ErrorCode
@@ -43,8 +42,7 @@ Deny = Callable[[Any], Any]
 NameOf = Callable[[Caller, Items, Any], str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """What an API requires of its client."""
 
     # In words, for the documentation.

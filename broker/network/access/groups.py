@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -83,9 +82,8 @@ def _hide(caller: Caller, request: Any, response: Any) -> Iterator[int]:
 
 
 # Access to ConsumerGroupDescribe and ShareGroupDescribe. A group with a topic that is denied is denied as a whole.
-describe_members = replace(
-    amending(each_group(Operation.DESCRIBE), _hide, "; DESCRIBE on each TOPIC of its members"),
-    denials=(_DENIED, _TOPIC_DENIED),
+describe_members = amending(each_group(Operation.DESCRIBE), _hide, "; DESCRIBE on each TOPIC of its members")._replace(
+    denials=(_DENIED, _TOPIC_DENIED)
 )
 
 

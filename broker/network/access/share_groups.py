@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ....protocol.errors import ErrorCode
@@ -38,9 +37,8 @@ def _hide_offsets(caller: Caller, request: Any, response: Any) -> Iterator[int]:
 
 
 # Access to DescribeShareGroupOffsets. Where all topics are asked for, others are left out.
-describe_offsets = replace(
-    amending(each_group(Operation.DESCRIBE), _hide_offsets, "; DESCRIBE on each TOPIC"),
-    denials=(_DENIED, _TOPIC_DENIED),
+describe_offsets = amending(each_group(Operation.DESCRIBE), _hide_offsets, "; DESCRIBE on each TOPIC")._replace(
+    denials=(_DENIED, _TOPIC_DENIED)
 )
 
 
