@@ -52,8 +52,8 @@ class Machine(Generic[StateT, EventT, OutcomeT]):
     locks: Callable[[OutcomeT], bool] = lambda _: True
     # Whether this event must wait for all appends, even for one that does not lock.
     waits: Callable[[EventT], bool] = lambda _: False
-    # How many milliseconds a request with this outcome may be put off before it is answered so.
-    patience_ms: Callable[[StateT, OutcomeT], int] = lambda state, outcome: 0
+    # How many milliseconds a request with this outcome may be put off before it is answered so. None: not at all.
+    patience_ms: Callable[[StateT, OutcomeT], int] | None = None
 
 
 class Runtime(NamedTuple):
@@ -184,12 +184,13 @@ class Actor(Generic[StateT, EventT, OutcomeT]):
             return
         if outcome.records:
             self._append(outcome)
-        elif not self._may_put_off(event, outcome):
+        elif self._machine.patience_ms is None or not self._may_put_off(
+            event, outcome, self._machine.patience_ms(self.state, outcome)
+        ):
             self._release(outcome)
 
-    def _may_put_off(self, event: EventT, outcome: OutcomeT) -> bool:
+    def _may_put_off(self, event: EventT, outcome: OutcomeT, patience_ms: int) -> bool:
         """Keep a request that came too early, if the machine has patience with it."""
-        patience_ms = self._machine.patience_ms(self.state, outcome)
         if patience_ms <= 0:
             return False
         early = PutOff[EventT, OutcomeT](event, outcome)

@@ -47,7 +47,7 @@ async def _heartbeat(broker: Broker, raw: Raw) -> bytes:
 
 @pytest.mark.parametrize(
     ("prepare", "most"),
-    [(_produce, 36), (_metadata, 25), (_heartbeat, 32.5)],
+    [(_produce, 37), (_metadata, 25.5), (_heartbeat, 33)],
     ids=["Produce", "Metadata", "Heartbeat"],
 )
 def test_a_request_in_a_burst_calls_few_functions(config: BrokerConfig, prepare: object, most: float) -> None:
@@ -68,7 +68,7 @@ def _fetch(offset: int) -> Callable[[Broker, Raw], Awaitable[bytes]]:
     return prepare
 
 
-@pytest.mark.parametrize(("offset", "most"), [(99, 44.5), (30, 55.5)], ids=["newest", "middle"])
+@pytest.mark.parametrize(("offset", "most"), [(99, 45), (30, 56.5)], ids=["newest", "middle"])
 def test_a_fetch_in_a_burst_calls_few_functions(config: BrokerConfig, offset: int, most: float) -> None:
     """From the middle of a segment it walks a dozen batches from an index entry on, in one call."""
     calls = count_calls(config, _fetch(offset))
@@ -85,7 +85,7 @@ def _lives(address: str, rounds: range) -> None:
 def test_a_life_in_a_group_calls_few_functions(config: BrokerConfig) -> None:
     """Seven requests, of which four write a record: find, join, sync, heartbeat, commit, fetch, leave."""
     calls = count_client(config, _lives, 50)
-    assert calls.per_request <= 658, calls.table()
+    assert calls.per_request <= 672, calls.table()
 
 
 async def _parting(raw: Raw) -> tuple[Callable[[int], bytes], bytes]:

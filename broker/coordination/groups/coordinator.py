@@ -224,6 +224,8 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else error)
         call = Call(requests.heartbeat_response)
         actor.feed(events.Heartbeat(call, request.member_id, request.group_instance_id, request.generation_id))
+        if actor.state.consumer is None:
+            return call.result()
         return call.result(lambda: self.compute_target(actor, CONSUMER_TARGET))
 
     def leave(self, context: Context, request: LeaveGroupRequest) -> Eventual[LeaveGroupResponse]:

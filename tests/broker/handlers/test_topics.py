@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
+from odradek.broker.turns import SLICE_NS, keeper
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import (
@@ -284,8 +286,12 @@ async def test_auto_creation_can_be_forbidden_by_the_client(config: BrokerConfig
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION  # type: ignore[attr-defined]
 
 
-async def test_metadata_creates_topics_of_many_partitions_one_a_turn(config: BrokerConfig) -> None:
+async def test_metadata_creates_topics_of_many_partitions_in_slices(
+    config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Broker(replace(config, num_partitions=12)) as broker, await Raw.connect(broker.address) as raw:
+        # Each slice ends behind its first step.
+        monkeypatch.setattr(keeper(), "clock", count(1 << 60, SLICE_NS).__next__)
         asked = asyncio.ensure_future(metadata(raw, *(f"t{number}" for number in range(5)), create=True))
         while not asked.done():
             before = len(broker.topics)
