@@ -296,7 +296,7 @@ async def test_metadata_creates_topics_of_many_partitions_in_slices(
         while not asked.done():
             before = len(broker.topics)
             await asyncio.sleep(0)
-            assert len(broker.topics) - before <= 1
+            assert len(broker.topics) - before < 5
         assert len(broker.topics) == len(await asked) == 5
 
 
