@@ -115,7 +115,13 @@ def test_the_commands_with_clients_of_their_own_are_known() -> None:
     """Every other command takes what `topics list` takes."""
     of_admin = taken_by("topics list")
     others = {name for name in TAKE_CONFIGS if taken_by(name) != of_admin}
-    assert others == LINES_WITH_CLIENTS.keys() - {"topics list"} | {"sql", "registry", "console"}
+    assert others == LINES_WITH_CLIENTS.keys() - {"topics list"} | {
+        "archive run",
+        "archive status",
+        "sql",
+        "registry",
+        "console",
+    }
 
 
 @pytest.mark.parametrize("command", LINES_WITH_CLIENTS, ids=lambda name: name.replace(" ", "-"))
@@ -317,7 +323,10 @@ def test_configs_of_a_member_are_on_the_wire(
 def test_a_static_member_is_one_on_the_wire(brokers: tuple[Broker, Broker], monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["consume", "t", "--until-end", "-b", brokers[0].address]
     with requests(monkeypatch) as found:
-        assert run_here([*words, "-g", "wire-static", *given("group.instance.id=one")], b"")[0] == 0
+        assert (
+            run_here([*words, "-g", "wire-static", *given("group.instance.id=one", "group.protocol=classic")], b"")[0]
+            == 0
+        )
     assert of(found, ApiKey.JOIN_GROUP)[0].group_instance_id == "one"
     with requests(monkeypatch) as found:
         newer = given("group.instance.id=two", "group.protocol=consumer")
