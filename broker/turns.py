@@ -135,8 +135,11 @@ _keepers: WeakKeyDictionary[asyncio.AbstractEventLoop, Keeper] = WeakKeyDictiona
 
 
 def keeper() -> Keeper:
-    """Return the keeper of the running event loop."""
-    loop = asyncio.get_running_loop()
+    """Return the keeper of the running event loop. Without one nobody waits, and work is done at once."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return Keeper()
     found = _keepers.get(loop)
     if found is None:
         found = _keepers[loop] = Keeper()

@@ -225,8 +225,12 @@ def test_values_of_any_batch_are_printed_whole(broker: str) -> None:
     assert printed(broker, "consume", "mixed", "-o", "100-199", "--null", "NULL") == wanted[100:200]
 
 
+# A member of the classic protocol.
+_CLASSIC = ("consume", "-X", "group.protocol=classic")
+
+
 def test_records_of_internal_topics_are_printed_in_words(broker: str, numbers: str) -> None:
-    assert len(printed(broker, "consume", numbers, "--group", "words", "--max", "3")) == 3
+    assert len(printed(broker, *_CLASSIC, numbers, "--group", "words", "--max", "3")) == 3
     producer = Producer({"bootstrap.servers": broker, "transactional.id": "paying"})
     producer.init_transactions(10)
     producer.begin_transaction()

@@ -109,7 +109,8 @@ def test_wrong_usage_has_status_2(broker: str, args: tuple[str, ...]) -> None:
 
 
 def test_a_live_group_is_refused_what_would_pull_the_rug_and_explains_itself(broker: str, numbers: str) -> None:
-    with subprocess.Popen(command(broker, "consume", numbers, "--group", "live"), stdout=subprocess.PIPE) as run:
+    consume = command(broker, "consume", numbers, "--group", "live", "-X", "group.protocol=classic")
+    with subprocess.Popen(consume, stdout=subprocess.PIPE) as run:
         try:
             assert run.stdout is not None
             run.stdout.readline()

@@ -48,7 +48,7 @@ async def test_every_broker_reaches_every_state_and_states_move_with_their_leade
     keys = [ShareKey("g", topic.id, index) for index in range(4)]
     brokers = (first, second, first, second)
     for number, (broker, key) in enumerate(zip(brokers, keys, strict=True)):
-        persister = broker.services.persister
+        persister = broker.services.coordinators.persister
         await in_time(lambda persister=persister, key=key: persister.initialize(key, 1, 0))
         await in_time(lambda persister=persister, key=key: persister.read(key, 3))
         await persister.write(key, 1, 3, lambda number=number: Progress(number, 5), BATCHES)
@@ -56,11 +56,11 @@ async def test_every_broker_reaches_every_state_and_states_move_with_their_leade
     assert leaders == {1, 2}
     for broker in (first, second):
         for number, key in enumerate(keys):
-            state = await in_time(lambda key=key, broker=broker: broker.services.persister.read(key, 3))
+            state = await in_time(lambda key=key, broker=broker: broker.services.coordinators.persister.read(key, 3))
             assert (state.state_epoch, state.start_offset, state.batches[-1]) == (1, number, BATCHES[1])
     await first.stop()
     for number, key in enumerate(keys):
-        summary = await in_time(lambda key=key: second.services.persister.read_summary(key))
+        summary = await in_time(lambda key=key: second.services.coordinators.persister.read_summary(key))
         assert (summary.leader_epoch, summary.start_offset, summary.delivery_complete_count) == (3, number, 5)
 
 

@@ -32,11 +32,3 @@ def test_without_re2_every_pattern_is_refused_in_words(monkeypatch: pytest.Monke
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION
     with pytest.raises(InvalidPattern, match="it needs google-re2"):
         read_pattern("a.*")
-
-
-def test_an_expression_that_only_another_broker_takes_has_no_topics_and_leaves_others_theirs() -> None:
-    refused: set[str] = set()
-    found = regexes.match([r"a\é", "t.*"], ["t1", "u"], 7, 5, refused)
-    assert {regex: sorted(one.topics) for regex, one in found.items()} == {r"a\é": [], "t.*": ["t1"]}
-    assert refused == {r"a\é"}
-    assert {one.version for one in found.values()} == {7}

@@ -389,7 +389,7 @@ async def test_a_group_begins_beyond_the_end_where_an_administrator_says_so(shar
     assert acquired(await reader.fetch()) == [(5, 6, 1)]
     await reader.acknowledge(0, (5, 5, [ACCEPT]))
     # What a log loses now is torn off: the group goes on where it ends.
-    kept = await shares.broker.services.persister.read(ShareKey("g", *place), 0)
+    kept = await shares.broker.services.coordinators.persister.read(ShareKey("g", *place), 0)
     assert not kept.is_chosen
 
 

@@ -204,7 +204,7 @@ async def test_states_are_there_after_a_restart(config: BrokerConfig) -> None:
         await states.delete(1)
     async with Broker(config) as broker, await Raw.connect(broker.address) as raw:
         states = await states_of(broker, raw)
-        kept = await broker.services.persister.read(ShareKey(GROUP, states.topic_id, 0), 1)
+        kept = await broker.services.coordinators.persister.read(ShareKey(GROUP, states.topic_id, 0), 1)
         assert kept == ShareState(3, 1, 2, 1, [StateBatch(2, 2, 0, 1), StateBatch(3, 5, 2, 2)])
         assert (await states.summary(1)).start_offset == -1
 

@@ -15,7 +15,7 @@ async def test_each_call_returns(broker: Broker, raw: Raw) -> None:
     await raw.create_topic("t")
     topic = broker.topics.get("t")
     assert topic is not None
-    persister, key = broker.services.persister, ShareKey("g", topic.id, 0)
+    persister, key = broker.services.coordinators.persister, ShareKey("g", topic.id, 0)
     await persister.initialize(key, 1, 0)
     await persister.write(key, 1, 0, lambda: Progress(5, 1), [StateBatch(6, 6, 2, 1)])
     state = await persister.read(key, 0)
