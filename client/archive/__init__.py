@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from ... import how_to_install
 from ..errors import ClientError, InvalidOption
 
 
@@ -23,4 +24,4 @@ def check_packages() -> None:
     missing = [name for name in ("pyiceberg", "sqlalchemy", "pyarrow", "numpy") if find_spec(name) is None]
     if missing:
         why = f"archives need {' and '.join(missing)}"
-        raise InvalidOption(f"{why}: pip install 'odradek[archive]' ('.[archive]' in a clone)")
+        raise InvalidOption(f"{why}: {how_to_install('archive')}")
