@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -47,6 +49,7 @@ def command() -> None:
       odradek archive status --to /archive flights
       odradek archive check --to /archive flights
       odradek archive expire --to iceberg://lake flights
+      odradek archive restore --to /archive flights --data-dir new-data
     """
 
 
@@ -67,19 +70,20 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--every", metavar="TIME", default="60s", show_default=True, help="The time from a commit to the next.")
 @click.option("--once", is_flag=True, help="Archive what there is, and end.")
 @click.option(
-    "--from", "start", metavar="OFFSET", default="earliest", show_default=True,
-    help="Where partitions begin that the table has nothing of: earliest, latest or an offset.",
+    "--from", "start", metavar="WHERE", default="earliest", show_default=True,
+    help="Where partitions begin that the table has nothing of: earliest, latest, an offset, or a time in ISO 8601.",
 )  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Go on where retention has removed records before they were archived.")
 @click.option(
     "--path", type=OneOf(("auto", "direct", "fetch")), default="auto", show_default=True,
     help="Read the broker's files where that is possible, or only so, or fetch.",
 )  # fmt: skip
+@click.option("--metrics", metavar="HOST:PORT", help="Answer Prometheus there: commits, rows, bytes and lag.")
 @row_options
 @connection_options("sql")
 def run_(
     topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, every: str, once: bool,
-    start: str, skip_lost: bool, path: str, bootstrap_server: str,
+    start: str, skip_lost: bool, path: str, metrics: str | None, bootstrap_server: str,
 ) -> None:  # fmt: skip
     """Archive TOPIC... in tables at TARGET, and print a row for each commit.
 
@@ -102,9 +106,10 @@ def run_(
         reading = read_options(_reading(bootstrap_server, path), "archives")
         archivers: list[Archiver] = []
         for topic in topics:
-            options = ArchiveOptions(table=names[topic], start=begin, fail_on_data_loss=not skip_lost)
+            options = ArchiveOptions(table=names[topic], fail_on_data_loss=not skip_lost, **begin)
             archivers.append(Archiver(catalog, topic, reading, options))
-        _run(archivers, None if once else every_s)
+        with _metrics(archivers, metrics):
+            _run(archivers, None if once else every_s)
 
 
 def _run(archivers: Sequence[Archiver], every_s: float | None) -> None:
@@ -158,6 +163,35 @@ def _round(archiver: Archiver) -> Round:
 
 
 @contextmanager
+def _metrics(archivers: Sequence[Archiver], place: str | None) -> Generator[None]:
+    """Answer Prometheus at HOST:PORT meanwhile."""
+    if place is None:
+        yield
+        return
+    from ..client.core.metrics import PrometheusBridge
+    from ..client.core.option_values import bootstrap_addresses
+
+    bridge = PrometheusBridge()
+    for each in archivers:
+        bridge.add(each)
+    import prometheus_client
+
+    registry = prometheus_client.CollectorRegistry()
+    registry.register(cast("Any", bridge))
+    ((host, port),) = bootstrap_addresses(place)
+    try:
+        server, thread = prometheus_client.start_http_server(port, host, registry)
+    except OSError as error:
+        raise CliError(f"--metrics {place}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
 def _on_sigterm(stop: Callable[..., None]) -> Generator[None]:
     before = signal.signal(signal.SIGTERM, stop)
     try:
@@ -187,7 +221,7 @@ def status(
     """
     names = _table_names(topics, table)
     late: list[str] = []
-    retention = {topic: _retention_ms(topic) for topic in topics}
+    retention = {topic: int(_config(topic, "retention.ms") or -1) for topic in topics}
     with _errors(), _catalog(target, catalog_db) as catalog:
         from ..client.archive.status import partitions_of
         from ..client.arrow.read_options import read_options
@@ -206,43 +240,80 @@ def status(
         raise CliError(f"half of the retention has passed, and records are not archived: {names_of}")
 
 
-def _retention_ms(topic: str) -> int:
+def _config(topic: str, name: str) -> str:
     from ..client import ConfigResource
 
-    async def work(admin: Admin) -> int:
+    async def work(admin: Admin) -> str:
         resource = ConfigResource.topic(topic)
-        configs = await admin.describe_configs([resource], names=["retention.ms"])
-        return int(configs[resource]["retention.ms"].value or -1)
+        configs = await admin.describe_configs([resource], names=[name])
+        return configs[resource][name].value or ""
 
     return with_admin(work)
 
 
 @command.command(short_help="Check that each offset is in its table once.")
 @_place_options
-def check(topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None) -> None:
+@click.option("--deep", is_flag=True, help="Compare each row with the topic's record, as far as the log has it.")
+@connection_options("sql")
+def check(
+    topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, deep: bool, bootstrap_server: str
+) -> None:
     """Check that each offset of TOPIC... is in its table once, and none beyond the table's state. Status 1 if not.
 
-    The bounds in the table's manifests are enough for most files. Rows are read where these meet.
+    The bounds in the table's manifests are enough for most files. Rows are read where these meet. Brokers are asked for
+    --deep alone.
 
     \b
     Examples:
       odradek archive check --to /archive flights
+      odradek archive check --to /archive flights --deep
     """
-    from ..client.archive import check_packages
-
     count = 0
-    for topic, name in _table_names(topics, table).items():
-        with _errors(), _catalog(target, catalog_db) as catalog:
-            check_packages()
-            from ..client.archive import places, upkeep
+    with _errors(), _catalog(target, catalog_db) as catalog:
+        from ..client.archive import check as checks
+        from ..client.archive.places import open_table
+        from ..client.arrow.read_options import read_options
 
+        for topic, name in _table_names(topics, table).items():
+            compacted = deep and "compact" in _config(topic, "cleanup.policy")
             with _errors_of_place():
-                found = list(upkeep.check(places.open_table(catalog, _name_of(topic, name))))
-        for text in found:
-            click.echo(f"{topic}: {text}")
-        count += len(found)
+                opened = open_table(catalog, _name_of(topic, name))
+                found = list(checks.check(opened))
+                if deep:
+                    reading = read_options(_reading(bootstrap_server, "auto"), "archives")
+                    found += checks.check_rows(opened, topic, reading, is_compacted=compacted)
+            for text in found:
+                click.echo(f"{topic}: {text}")
+            count += len(found)
     if count:
         raise CliError(f"{count} findings: see above")
+
+
+@command.command(short_help="Restore topics into a data directory.")
+@_place_options
+@click.option("--data-dir", metavar="DIR", type=click.Path(path_type=Path), default=Path("./odradek-data"),
+              show_default=True, help="The data directory, which no broker uses; made if missing.")  # fmt: skip
+@row_options
+def restore(topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, data_dir: Path) -> None:
+    """Restore TOPIC... from tables into a data directory: records with their offsets, times, keys, values and headers.
+
+    What archives do not have does not come back: batches, producers, transaction markers, aborted records, configs.
+
+    \b
+    Examples:
+      odradek archive restore --to /archive flights --data-dir new-data
+    """
+    from .archive_restore import COLUMNS
+    from .archive_restore import restore as restored
+
+    with _errors(), _catalog(target, catalog_db) as catalog, _errors_of_place():
+        from ..client.archive.places import open_table
+
+        names = _table_names(topics, table).items()
+        done = restored([(topic, open_table(catalog, _name_of(topic, name))) for topic, name in names], data_dir)
+    with Rows(COLUMNS) as rows:
+        for each in done:
+            rows.add(each)
 
 
 @command.command(short_help="Make large files of small ones.")
@@ -295,14 +366,19 @@ def _seconds(text: str) -> float:
     return int(value) / 1000
 
 
-def _start(text: str) -> int:
+def _start(text: str) -> dict[str, int]:
+    """Return the options of an archiver that say where it begins."""
     from ..client.record import EARLIEST, LATEST
 
     if text.isascii() and text.isdigit():
-        return int(text)
-    if text not in ("earliest", "latest"):
-        raise click.UsageError(f"--from takes earliest, latest or an offset, not {text!r}")
-    return EARLIEST if text == "earliest" else LATEST
+        return {"start": int(text)}
+    if text in ("earliest", "latest"):
+        return {"start": EARLIEST if text == "earliest" else LATEST}
+    try:
+        return {"start_ms": round(datetime.fromisoformat(text.removeprefix("@")).timestamp() * 1000)}
+    except ValueError:
+        why = f"--from takes earliest, latest, an offset or a time as 2026-11-21T08:00:00+01:00, not {text!r}"
+        raise click.UsageError(why) from None
 
 
 def _table_names(topics: tuple[str, ...], table: str | None) -> dict[str, tuple[str, ...] | None]:

@@ -7,7 +7,7 @@ belong to no topic yet, so that a start would set them aside. The journal gets t
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...protocol.errors import KafkaError
@@ -32,11 +32,13 @@ class Plan:
     name: str
     folders: dict[int, Path]
     log_starts: dict[int, int]
+    configs: dict[str, str] = field(default_factory=dict[str, str])
+    least_partitions: int = 0
 
     @property
     def partitions(self) -> int:
         """The number of partitions, by the highest index: those without a folder begin empty."""
-        return max(self.folders) + 1
+        return max(*self.folders, self.least_partitions - 1) + 1
 
     @property
     def size_bytes(self) -> int:
@@ -156,7 +158,7 @@ class Importer:
             metadata.raise_leader_epoch(epoch)
         metadata.skip_producer_ids(max(imported.producer_id for _, _, imported in copies))
         for each in plans:
-            metadata.put_topic(TopicRecord(each.name, ids[each.name], each.partitions, {}))
+            metadata.put_topic(TopicRecord(each.name, ids[each.name], each.partitions, each.configs))
 
     def _topic_id(self, plan: Plan) -> bytes:
         """Return the id that all folders agree on, if it is free; otherwise a new one."""

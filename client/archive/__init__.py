@@ -3,7 +3,7 @@
 layout         columns, partitions and properties of a table      places    where tables and their catalog are
 state          the offsets that a table holds                     once      a commit whose fate is known
 rows           fetched batches -> rows of the table               parquet_files   rows -> files of one day each
-run            from the topic to the table, commit by commit      upkeep    check, compact, expire
+run            from the topic to the table, commit by commit      upkeep    compact, expire
 status         how far a topic is archived
 """
 

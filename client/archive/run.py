@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..arrow.connection import IsolationLevel, ReadOptions
 from ..arrow.direct_read import range_reader
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
+from ..core.metrics import Metric
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import arrow_schema, table_name
@@ -46,6 +47,8 @@ class ArchiveOptions:
     table: tuple[str, ...] | None = None
     # For partitions that the table has nothing of: EARLIEST, LATEST, or an offset from 0 on.
     start: int = EARLIEST
+    # Instead: the first record at or after this time.
+    start_ms: int | None = None
     # Whether offsets that retention has removed before they were archived end the archiver.
     fail_on_data_loss: bool = True
     target_bytes: int = TARGET_BYTES
@@ -94,6 +97,8 @@ class Archiver:
         self.commits = 0
         # Answers of the catalog that left the fate of a commit open.
         self.uncertain_answers = 0
+        # Of all rounds, and of the last one.
+        self._rows = self._bytes = self._lag = 0
 
     @property
     def catalog(self) -> Any:
@@ -104,8 +109,27 @@ class Archiver:
         """Have the round end with what it has read, which it commits."""
         self._is_stopped = True
 
+    def metrics(self) -> Iterator[Metric]:
+        """Yield what this run has done, for a bridge to Prometheus. Other threads may ask."""
+        values = {
+            "commits-total": self.commits,
+            "rows-total": self._rows,
+            "bytes-total": self._bytes,
+            "uncertain-answers-total": self.uncertain_answers,
+            "lag-offsets": self._lag,
+        }
+        for name, value in values.items():
+            yield Metric("archive-metrics", name, value, {"topic": self.topic})
+
     def round(self, progress: Progress | None = None) -> Round:
         """Archive what is new. Raises ArchiveError, KafkaError, RecordError."""
+        done = self._round(progress)
+        self._rows += done.rows
+        self._bytes += done.size_bytes
+        self._lag = done.lag
+        return done
+
+    def _round(self, progress: Progress | None) -> Round:
         view = self._brokers.retry(self._view)
         topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
         table = open_or_create(self._catalog, self.name, topic)
@@ -140,17 +164,26 @@ class Archiver:
             self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)
         )
         topic_id = view.topic_id(self.topic)
+        starts = self._starts([each for each in places if each.partition not in state.offsets], first, last)
         ranges: list[OffsetRange] = []
         for each in places:
-            begin = self._begin(each, state, first[each], last[each])
+            begin = starts[each] if each in starts else self._begin(each, state, first[each], last[each])
             ranges.append(OffsetRange(self.topic, topic_id, each.partition, begin, max(last[each], begin)))
         return ranges
 
+    def _starts(
+        self, places: Sequence[TopicPartition], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return where partitions begin that the table has nothing of."""
+        start, time_ms = self.options.start, self.options.start_ms
+        if time_ms is not None and places:
+            found = self._brokers.retry(lambda: self._brokers.offsets_at(dict.fromkeys(places, time_ms)))
+            return {each: last[each] if found[each] < 0 else found[each] for each in places}
+        named = {EARLIEST: first, LATEST: last}.get(start)
+        return {each: named[each] if named else min(max(start, first[each]), last[each]) for each in places}
+
     def _begin(self, of: TopicPartition, state: State, first: int, last: int) -> int:
-        known = state.offsets.get(of.partition)
-        if known is None:
-            start = self.options.start
-            return first if start == EARLIEST else last if start == LATEST else min(max(start, first), last)
+        known = state.offsets[of.partition]
         if known > last:
             raise ArchiveError(f"the archive has {of.topic}-{of.partition} up to {known}, but its log ends at {last}")
         if known < first:

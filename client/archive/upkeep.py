@@ -1,6 +1,5 @@
-"""The upkeep of an archive: check its offsets, make large files of small ones, and expire old snapshots.
+"""The upkeep of an archive: make large files of small ones, and expire old snapshots.
 
-    check     each offset once and none beyond the state, by the bounds in the manifests; rows are read where these meet
     compact   small files of one partition and day, next to each other in offsets -> one file; the state goes along
     expire    old snapshots go, then the files that only they named, then files that no commit can name any more
 
@@ -16,20 +15,18 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute
 import pyarrow.fs
 import pyarrow.parquet
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 
-from . import ArchiveError
+from .data_files import DataFile, files_of
 from .layout import DAY_FIELD, arrow_schema
 from .once import COMMIT_TIMEOUT_S, Moved, Once
 from .parquet_files import TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .run import Archiver
-from .state import STATE_KEY, Bounds, State, bounds_of, state_of
+from .state import STATE_KEY, State, state_of
 
 log = logging.getLogger(__name__)
 
@@ -40,33 +37,6 @@ _COMPACTED_BYTES = 512 << 20
 # Snapshots that stay: readers of an older one have this time, and so many commits.
 KEEP_MS, KEEP_SNAPSHOTS = 24 * 3_600_000, 10
 _PARQUET: Any = pyarrow.parquet
-_COMPUTE: Any = pyarrow.compute
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """A data file of the head, with its bounds and its day."""
-
-    entry: Any
-    bounds: Bounds
-    day: int
-
-    @property
-    def path(self) -> str:
-        return self.entry.file_path
-
-
-def files_of(table: Any) -> list[_File]:
-    """Return the files of a table's head. Raises ArchiveError where rows of them are deleted."""
-    found: list[_File] = []
-    for task in table.scan().plan_files():
-        if task.delete_files:
-            why = "another engine has deleted rows by delete files, which are not understood here"
-            raise ArchiveError(f"the table at {table.metadata.location}: {why}")
-        found.append(_File(task.file, bounds_of(task.file, table.metadata), task.file.partition[0]))
-    return found
-
-
 # Commits of an archiver from one upkeep to the next.
 _COMMITS = 25
 
@@ -76,51 +46,6 @@ def keep_up(archiver: Archiver) -> None:
     if archiver.commits % _COMMITS == 0:
         compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
         expire(archiver.catalog, archiver.name)
-
-
-# -- Check
-
-
-def check(table: Any) -> Iterator[str]:
-    """Yield what is wrong with the offsets of a table. Raises ArchiveError where it cannot be looked at."""
-    state = state_of(table)
-    files = files_of(table)
-    for each in files:
-        bounds = each.bounds
-        for partition in range(bounds.partition, bounds.last_partition + 1):
-            if bounds.last >= state.offsets.get(partition, 0) and bounds.partition == bounds.last_partition:
-                yield f"{each.path} has offset {bounds.last} of partition {partition}, beyond the state of the table"
-    for group in _meeting(files):
-        yield from _doubles(table, group)
-
-
-def _meeting(files: Sequence[_File]) -> Iterator[list[_File]]:
-    """Yield files whose bounds of partition and offset meet: their rows may, too."""
-    mixed = any(each.bounds.partition != each.bounds.last_partition for each in files)
-    group: list[_File] = []
-    place, end = -1, -1
-    for each in sorted(files, key=lambda file: (0 if mixed else file.bounds.partition, file.bounds.first)):
-        at = 0 if mixed else each.bounds.partition
-        if at != place or each.bounds.first > end:
-            if len(group) > 1:
-                yield group
-            group, place, end = [], at, -1
-        group.append(each)
-        end = max(end, each.bounds.last)
-    if len(group) > 1:
-        yield group
-
-
-def _doubles(table: Any, group: Sequence[_File]) -> Iterator[str]:
-    parts = [_read(table, each.path, ["partition", "offset"]) for each in group]
-    rows = pyarrow.concat_tables(parts).group_by(["partition", "offset"]).aggregate([([], "count_all")])
-    for row in rows.filter(_COMPUTE.greater(rows["count_all"], 1)).slice(0, 10).to_pylist():
-        yield f"offset {row['offset']} of partition {row['partition']} is there {row['count_all']} times"
-
-
-def _read(table: Any, path: str, columns: list[str]) -> Any:
-    with table.io.new_input(path).open() as source:
-        return _PARQUET.read_table(source, columns=columns)
 
 
 # -- Compaction
@@ -152,9 +77,9 @@ def compact(
     return sum(map(len, groups))
 
 
-def _small(files: Sequence[_File], min_files: int, target_bytes: int) -> Iterator[list[_File]]:
+def _small(files: Sequence[DataFile], min_files: int, target_bytes: int) -> Iterator[list[DataFile]]:
     """Yield small files of one partition and day that are next to each other in the order of offsets."""
-    group: list[_File] = []
+    group: list[DataFile] = []
     size = 0
     for each in sorted(files, key=lambda file: (file.bounds.partition, file.day, file.bounds.first)):
         is_next = bool(group) and _follows(group[-1], each) and size + each.entry.file_size_in_bytes <= target_bytes
@@ -169,17 +94,17 @@ def _small(files: Sequence[_File], min_files: int, target_bytes: int) -> Iterato
         yield group
 
 
-def _follows(before: _File, after: _File) -> bool:
+def _follows(before: DataFile, after: DataFile) -> bool:
     is_same = (before.bounds.partition, before.day) == (after.bounds.partition, after.day)
     return is_same and before.bounds.last < after.bounds.first
 
 
-def _is_ours(file: _File) -> bool:
+def _is_ours(file: DataFile) -> bool:
     return parsed_name(file.path) is not None or base_of(file.path) is not None
 
 
-def _bounded(groups: Iterator[list[_File]]) -> list[list[_File]]:
-    taken: list[list[_File]] = []
+def _bounded(groups: Iterator[list[DataFile]]) -> list[list[DataFile]]:
+    taken: list[list[DataFile]] = []
     size = 0
     for group in groups:
         size += sum(each.entry.file_size_in_bytes for each in group)
@@ -189,7 +114,7 @@ def _bounded(groups: Iterator[list[_File]]) -> list[list[_File]]:
     return taken
 
 
-def _merged(table: Any, group: Sequence[_File], base: int) -> str:
+def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
     """Return the path of a new file with the rows of these, a row group at a time."""
     folder = group[0].path.rpartition("/")[0]
     assert f"/{DAY_FIELD}=" in folder

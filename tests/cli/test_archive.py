@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -41,6 +43,8 @@ def test_a_topic_is_archived_once_and_looked_at(world: World, tmp_path: Path) ->
     assert [(each["archived"], each["end"], each["lag"]) for each in rows] == [(3, 4, 1)] * 2
     assert all(0 <= each["oldest_ms"] < 600_000 for each in rows)
     assert run("archive", "check", "flights", *place).exit_code == 0
+    deep = run("archive", "check", "flights", *place, "--deep", "-b", world.address)
+    assert (deep.exit_code, deep.output) == (0, "")
     for name in ("compact", "expire"):
         assert run("archive", name, "flights", *place).exit_code == 0
 
@@ -64,7 +68,9 @@ def test_wrong_usage_and_what_is_not_there(world: World, tmp_path: Path) -> None
     assert many.exit_code == 2 and "--table names the table of one topic" in many.output
     assert run("archive", "run", "a", *place, "--every", "soon", "-b", world.address).exit_code == 2
     assert run("archive", "run", "a", *place, "--from", "noon", "-b", world.address).exit_code == 2
-    missing = run("archive", "check", "a", *place)
+    timed = run("archive", "run", "a", *place, "--from", "2026-11-21T08:00", "--once", "-b", world.address)
+    assert timed.exit_code == 1 and "'a' does not exist" in timed.output
+    missing = run("archive", "check", "a", "--to", str(tmp_path / "nothing"))
     assert missing.exit_code == 1 and "there is no archive" in missing.output
     bucket = run("archive", "check", "a", "--to", "s3://bucket/place")
     assert bucket.exit_code == 1 and "needs a file for its catalog" in bucket.output
@@ -76,12 +82,17 @@ def test_sigterm_ends_a_running_archiver_whole(world: World, tmp_path: Path) -> 
     world.fill("running", 4)
     files = [tmp_path / name for name in ("stdin", "stdout", "stderr")]
     files[0].write_bytes(b"")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        metrics = f"127.0.0.1:{free.getsockname()[1]}"
     words = ["archive", "run", "running", "--to", str(tmp_path / "archive"), "--every", "100ms", "-b", world.address]
+    words += ["--metrics", metrics]
     process = start(words, files)
     deadline = time.monotonic() + 20
     while not files[1].exists() or not files[1].read_text():
         assert time.monotonic() < deadline, files[2].read_text()
         time.sleep(0.05)
+    with urlopen(f"http://{metrics}/metrics") as answer:
+        assert 'kafka_archive_commits_total{topic="running"} 1.0' in answer.read().decode()
     assert process.pid is not None
     os.kill(process.pid, signal.SIGTERM)
     assert ended(process, files[2]) == 0, files[2].read_text()

@@ -116,6 +116,7 @@ def test_the_commands_with_clients_of_their_own_are_known() -> None:
     of_admin = taken_by("topics list")
     others = {name for name in TAKE_CONFIGS if taken_by(name) != of_admin}
     assert others == LINES_WITH_CLIENTS.keys() - {"topics list"} | {
+        "archive check",
         "archive run",
         "archive status",
         "sql",

@@ -39,6 +39,7 @@ LINES = {
     "archive check": "t --to archive",
     "archive compact": "t --to archive",
     "archive expire": "t --to archive",
+    "archive restore": "t --to archive --data-dir restored",
     "archive run": "t --to archive --once",
     "archive status": "t --to archive",
     "groups delete": "gone --yes",
@@ -96,12 +97,15 @@ LINES = {
 SERVERS = {"serve", "cluster start", "registry", "console"}
 # What a command needs to have run before it.
 BEFORE = {"profile show": "profile set", "restore": "backup", "topics delete": "topics create"}
-BEFORE |= dict.fromkeys((f"archive {name}" for name in ("check", "compact", "expire", "status")), "archive run")
+BEFORE |= dict.fromkeys(
+    (f"archive {name}" for name in ("check", "compact", "expire", "restore", "status")), "archive run"
+)
 BEFORE |= dict.fromkeys(("certs client", "certs server", "certs show"), "certs ca")
 BROKERLESS = {"certs ca", "certs client", "certs server", "certs show"} | {
     "archive check",
     "archive compact",
     "archive expire",
+    "archive restore",
     "config list",
     "completion",
     "man",

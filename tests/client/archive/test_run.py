@@ -129,6 +129,19 @@ def test_a_directory_without_an_archive_is_said_and_not_made(tmp_path: Path) -> 
     assert not (tmp_path / "nothing").exists() and not data_files(tmp_path)
 
 
+def test_an_archive_begins_at_a_time(world: World, catalog: Any) -> None:
+    world.fill("timed", 4, partitions=2)
+    archiver = world.archiver(catalog, "timed", start_ms=2**42)
+    assert not archiver.round().rows, "no record is so late"
+    world.fill("timed", 4, partitions=2, new=False)
+    assert archiver.round().rows == 4
+    earlier = world.archiver(catalog, "timed", start_ms=1, table=("odradek", "all"))
+    assert earlier.round().rows == 8
+    values = {each.name: each.value for each in earlier.metrics() if each.tags == {"topic": "timed"}}
+    assert values.pop("bytes-total") > 0
+    assert values == {"commits-total": 1, "rows-total": 8, "uncertain-answers-total": 0, "lag-offsets": 0}
+
+
 def test_large_values_and_an_archive_that_begins_at_the_end(world: World, catalog: Any) -> None:
     world.fill("large", 3, size=900_000)
     archiver = world.archiver(catalog, "large", start=LATEST)

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 from odradek.client.archive import upkeep
+from odradek.client.archive.check import check
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
@@ -27,16 +28,16 @@ def archived(world: World, catalog: Any, topic: str, commits: int) -> Archiver:
 
 def test_a_check_of_a_whole_archive_finds_nothing(world: World, catalog: Any) -> None:
     archiver = archived(world, catalog, "whole", 3)
-    assert list(upkeep.check(catalog.load_table(archiver.name))) == []
+    assert list(check(catalog.load_table(archiver.name))) == []
     assert compact(catalog.load_table(archiver.name))
-    assert list(upkeep.check(catalog.load_table(archiver.name))) == []
+    assert list(check(catalog.load_table(archiver.name))) == []
 
 
 def test_a_check_names_offsets_that_are_there_twice(world: World, catalog: Any) -> None:
     archiver = archived(world, catalog, "twice", 2)
     table = catalog.load_table(archiver.name)
     table.add_files([min(files_in(table))], check_duplicate_files=False)
-    assert any("is there 2 times" in each for each in upkeep.check(catalog.load_table(archiver.name)))
+    assert any("is there 2 times" in each for each in check(catalog.load_table(archiver.name)))
 
 
 def test_compaction_keeps_rows_and_state(world: World, catalog: Any) -> None:
@@ -46,7 +47,7 @@ def test_compaction_keeps_rows_and_state(world: World, catalog: Any) -> None:
     table = catalog.load_table(archiver.name)
     assert len(files_in(table)) == 2 and offsets_in(table) == whole(2, 5)
     assert state_of(table) == state
-    assert list(upkeep.check(table)) == []
+    assert list(check(table)) == []
     assert upkeep.compact(catalog, archiver.name, min_files=3) == 0
     world.fill("small", 2, partitions=2, new=False)
     assert archiver.round().rows == 2
