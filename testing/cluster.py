@@ -100,6 +100,19 @@ class KafkaCluster(ControlledKafka):
 
     # -- What there is
 
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        *,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> str:
+        """Create a topic, and return its name when each broker that the controller reaches knows its leaders."""
+        super().create_topic(name, partitions, replication_factor=replication_factor, config=config)
+        self._settle(lambda: self._all_know(name), f"a topic {name!r} that all brokers know")
+        return name
+
     @property
     def _node_ids(self) -> Sequence[int]:
         return NODES
@@ -293,14 +306,14 @@ class KafkaCluster(ControlledKafka):
 
     def _partition(self, topic: str, partition: int) -> PartitionView:
         """Return what the controller says of a partition."""
-        if topic not in INTERNAL_TOPICS:
-            self._check_topic(topic)
 
         async def find() -> PartitionView | None:
             return next((found for each in self._views() if (found := each.partition(topic, partition))), None)
 
         found = self._call(find)
         if found is None:
+            if topic not in INTERNAL_TOPICS:
+                self._check_topic(topic)
             raise Unavailable(f"topic {topic!r} has no partition {partition}")
         return found
 
@@ -322,6 +335,11 @@ class KafkaCluster(ControlledKafka):
         """Return what each broker was told that the controller reaches."""
         told = [each for node, each in self._brokers.items() if node not in self._links.isolated]
         return [each.services.replicas.view for each in told if each.services.replicas is not None]
+
+    def _all_know(self, topic: str) -> bool:
+        """Tell whether every broker was told of a topic, and of a leader for each of its partitions."""
+        found = [view.topics.get(topic) for view in self._views()]
+        return all(each is not None and all(one.leader >= 0 for one in each.partitions.values()) for each in found)
 
     def _all_say(self, topic: str, partition: int, holds: Callable[[PartitionView], bool]) -> bool:
         """Tell whether every broker was told so of a partition."""

@@ -347,8 +347,9 @@ class HttpDoor:
         try:
             data = None if body is None else json.dumps(body).encode()
             connection.request(method, address.path.rstrip("/") + path, data, self._headers(address))
-            answer = connection.getresponse()
-            content = _content(answer, until_s)
+            # One that says "connection: close" outlives its connection.
+            with connection.getresponse() as answer:
+                content = _content(answer, until_s)
         finally:
             connection.close()
         return _result(answer.status, content, f"{method} {path}")

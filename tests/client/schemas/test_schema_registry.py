@@ -140,6 +140,9 @@ async def test_a_login_and_tls_are_those_of_the_registry(broker: Broker, tmp_pat
     config = RegistryConfig(LogOptions(broker.address), host="localhost", port=0, login="ann:s:cret", tls=context)
     async with Registry(config) as registry:
         url = f"https://localhost:{registry.address.rpartition(':')[2]}"
+        # The requests after it show that the registry has noticed the end of this handshake before it stops.
+        with pytest.raises(SchemaRegistryUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
+            await asyncio.to_thread(SchemaRegistry(url, login="ann:s:cret", timeout_ms=200).schema, 1)
         right = SchemaRegistry(url, login="ann:s:cret", ca_file=str(trusted))
         assert await asyncio.to_thread(Avro(right, '"int"').encode, 1, "t") == b"\0\0\0\0\1\2"
         again = pickle.loads(pickle.dumps(right))
@@ -148,8 +151,6 @@ async def test_a_login_and_tls_are_those_of_the_registry(broker: Broker, tmp_pat
         with pytest.raises(SchemaRegistryRefused) as refused:
             await asyncio.to_thread(wrong.schema, 1)
         assert refused.value.status == 401
-        with pytest.raises(SchemaRegistryUnavailable, match="CERTIFICATE_VERIFY_FAILED"):
-            await asyncio.to_thread(SchemaRegistry(url, login="ann:s:cret", timeout_ms=200).schema, 1)
 
 
 def test_a_password_is_not_shown() -> None:
