@@ -11,9 +11,10 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,22 +118,42 @@ class Chaos:
 
     def run(self, seeds: Iterable[int], faults: int) -> None:
         """Do so many faults of each seed under one load and check what is left. Raises AssertionError."""
+        with self._load() as wait_until_acknowledged:
+            for seed in seeds:
+                self.random.seed(seed)
+                for _ in range(faults):
+                    wait_until_acknowledged()
+                    self._do_fault()
+                    self._wait_until_whole()
+
+    def roll(self, how: str, rounds: int) -> None:
+        """Stop or kill each broker in turn under the load and check what is left. Raises AssertionError."""
+        with self._load(writers=8) as wait_until_acknowledged:
+            for number in [*self.cluster.brokers] * rounds:
+                wait_until_acknowledged()
+                self.faults.append(f"{how} {number}")
+                broker = self.cluster.brokers[number]
+                broker.kill() if how == "kill" else broker.stop()
+                broker.start()
+                self._wait_until_whole()
+
+    @contextmanager
+    def _load(self, writers: int = 1) -> Iterator[Callable[[], None]]:
+        """Have clients at work, and check what is left after them. Yield what waits until more is acknowledged."""
         for topic in (TOPIC, WHOLE):
             self._wait(f"{topic} cannot be created", lambda topic=topic: self._has_created(topic))
         addresses = self.cluster.addresses
-        load, transactions = Load(addresses), Transactions(addresses, PARTITIONS)
+        load = Load(addresses)
+        transactions = [Transactions(addresses, PARTITIONS, each, writers) for each in range(writers)]
         watchers = [Watcher(addresses, TOPIC) for _ in range(2)]
-        for each in (load, transactions, *watchers):
+        for each in (load, *transactions, *watchers):
             each.start()
         self._wait_until_shared(watchers)
-        for seed in seeds:
-            self.random.seed(seed)
-            for _ in range(faults):
-                self._wait_until_acknowledged(load.history, transactions, watchers)
-                self._do_fault()
-                self._wait_until_whole()
-        self._wait_until_acknowledged(load.history, transactions, watchers)
-        history, outcomes = load.finish(), transactions.finish()
+        wait_until_acknowledged = partial(self._wait_until_acknowledged, load.history, transactions, watchers)
+        yield wait_until_acknowledged
+        wait_until_acknowledged()
+        history = load.finish()
+        outcomes = {number: end for each in transactions for number, end in each.finish().items()}
         self._wait_until_whole()
         check_watchers(watchers, lambda: committed_offsets(addresses, TOPIC, PARTITIONS))
         for each in watchers:
@@ -233,18 +254,20 @@ class Chaos:
             del each.assignments[:-1]
             each.failures.clear()
 
-    def _wait_until_acknowledged(self, history: History, transactions: Transactions, watchers: list[Watcher]) -> None:
+    def _wait_until_acknowledged(
+        self, history: History, transactions: list[Transactions], watchers: list[Watcher]
+    ) -> None:
         """Wait until more records of every partition, transactions and offsets are acknowledged than now."""
 
         def counts() -> list[int]:
             offsets = sum(sum(each.committed.values()) for each in watchers)
-            return [*map(len, history.acknowledged), transactions.committed, offsets]
+            return [*map(len, history.acknowledged), sum(each.committed for each in transactions), offsets]
 
         before = counts()
         self._wait(
             lambda: (
                 f"some of partitions, transactions and offsets stand still: {before} and {counts()} acknowledged, "
-                f"{history.errors[:3]}, {transactions.failure}"
+                f"{history.errors[:3]}, {[each.failure for each in transactions]}"
             ),
             lambda: all(now > then for now, then in zip(counts(), before, strict=True)),
         )

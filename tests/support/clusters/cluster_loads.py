@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -23,20 +24,22 @@ QUIET = {"log_level": 0, "reconnect.backoff.max.ms": 500}
 class Transactions(threading.Thread):
     """Commits and aborts transactions over every partition of a topic, until `finish`."""
 
-    def __init__(self, addresses: str, partitions: int) -> None:
+    def __init__(self, addresses: str, partitions: int, writer: int = 0, writers: int = 1) -> None:
+        """It is one of so many writers, which share the numbers between them."""
         super().__init__(daemon=True)
         # Number -> whether the producer was told that it is committed; None where it was told nothing.
         self.outcomes: dict[int, bool | None] = {}
         self.failure: Exception | None = None
         self._settings = {
             "bootstrap.servers": addresses,
-            "transactional.id": "writer",
+            "transactional.id": f"writer-{writer}",
             "transaction.timeout.ms": 60_000,
             "message.timeout.ms": 60_000,
             "linger.ms": 2,
             **QUIET,
         }
         self._partitions = partitions
+        self._numbers = count(writer + 1, writers)
         self._over = threading.Event()
 
     @property
@@ -47,10 +50,8 @@ class Transactions(threading.Thread):
     def run(self) -> None:
         try:
             producer = self._new_producer()
-            number = 0
             while not self._over.is_set():
-                number += 1
-                if not self._try(producer, number):
+                if not self._try(producer, next(self._numbers)):
                     producer = self._new_producer()
         except (KafkaException, AssertionError) as error:
             self.failure = error
@@ -67,7 +68,7 @@ class Transactions(threading.Thread):
 
     def _try(self, producer: Producer, number: int) -> bool:
         """Carry a transaction out; False where the producer is of no use any more."""
-        commits = bool(number % 4)
+        commits = bool(number % 7)
         self.outcomes[number] = None
         try:
             producer.begin_transaction()
