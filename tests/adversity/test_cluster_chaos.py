@@ -20,8 +20,8 @@ from odradek.tests.support.clusters.zookeeper import why_missing
 
 # What each seed does first.
 SEEDS = {
-    6: "kill leader",
-    10: "kill coordinator",
+    2: "kill leader",
+    0: "kill coordinator",
     19: "kill zookeeper",
     5: "pause controller",
     3: "cut ZooKeeper 1 2 for 3.0 s",
