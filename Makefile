@@ -42,9 +42,9 @@ test: env  ## all tests (ARGS="tests/broker -x" for some)
 	@$(BIN)/python -m pytest -q -rs --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
-	@ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 ODRADEK_BACKUP_SEEDS=20 ODRADEK_STRANGERS=many $(BIN)/python -m pytest -q \
-	    tests/soak tests/adversity/test_loop_turns.py tests/adversity/test_live_backup.py tests/adversity/test_strangers.py \
-	    tests/adversity/test_security_kills.py tests/broker/security tests/protocol tests/storage $(ARGS)
+	@ODRADEK_SOAK=1 ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 $(BIN)/python -m pytest -q tests/soak \
+	    $$(grep -rlE 'import (IS_SOAK|seeds|LIMIT_MS)' tests --include='test_*.py' --exclude-dir=soak) \
+	    tests/broker/security tests/protocol tests/storage $(ARGS)
 
 SEEDS ?= 40
 simulate: env  ## a whole cluster in a simulated world, by seed (SEEDS=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,7 @@ from odradek.tests.support.clusters.cluster_chaos import (
 )
 from odradek.tests.support.clusters.cluster_loads import check_transactions
 from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.seeds import IS_SOAK
 
 # What each seed does first.
 SEEDS = {
@@ -35,6 +37,22 @@ def test_records_transactions_and_groups_outlive_faults(tmp_path: Path) -> None:
         chaos = Chaos(cluster)
         chaos.run(SEEDS, faults=1)
     assert chaos.faults == list(SEEDS.values())
+
+
+@pytest.mark.skipif(bool(why_missing()) or not IS_SOAK, reason=why_missing() or "each seed takes a minute: make soak")
+@pytest.mark.parametrize("seed", range(100, 150))
+def test_so_they_do_by_any_seed_with_clocks_that_differ(tmp_path: Path, seed: int) -> None:
+    # Half a second and more, ahead and behind; less than the time-out of a transaction.
+    skews = random.Random(seed).choices((0, 500, 20_000, -500, -20_000), k=3)
+    with linked_processes(tmp_path, skews_ms=dict(enumerate(skews, 1))) as cluster:
+        Chaos(cluster).run([seed], faults=5)
+
+
+@pytest.mark.skipif(bool(why_missing()) or not IS_SOAK, reason=why_missing() or "it takes minutes: make soak")
+@pytest.mark.parametrize("how", ("stop", "kill"))
+def test_commits_outlive_restarts_in_turn_where_clocks_differ(tmp_path: Path, how: str) -> None:
+    with linked_processes(tmp_path, skews_ms={1: 500, 3: -500}) as cluster:
+        Chaos(cluster).roll(how, rounds=3)
 
 
 def history() -> History:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.tests.support.documents import fuzzing
+from odradek.tests.support.seeds import IS_SOAK
 
-RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50_000 if IS_SOAK else 100)
 chunk_sizes = st.lists(st.integers(1, 5_000), max_size=12)
 
 
@@ -42,7 +43,7 @@ def test_a_changed_request_is_a_value_or_an_error(data: bytes) -> None:
     check_decoders(data)
 
 
-@settings(RELAXED, max_examples=40)
+@settings(RELAXED, max_examples=50_000 if IS_SOAK else 25)
 @given(st.lists(fuzzing.requests(), max_size=6), st.binary(max_size=20), chunk_sizes)
 def test_a_connection_does_the_same_however_the_bytes_arrive(
     requests: list[bytes], tail: bytes, chunks: list[int]

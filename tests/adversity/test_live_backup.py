@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -15,9 +14,9 @@ from odradek.storage.backup import restore
 from odradek.storage.backup_places import BackupError
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.histories.backup_load import Load, back_up, check, config_of
+from odradek.tests.support.seeds import seeds
 
-# `make soak` tries twenty.
-SEEDS = range(int(os.environ.get("ODRADEK_BACKUP_SEEDS", "1")))
+SEEDS = seeds([0], range(20))
 KILLS = 3
 # A backup copies some thirty pieces; beyond them it is not disturbed.
 MOST_CHUNKS = 40

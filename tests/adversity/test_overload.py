@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.brokers.loop_turns import measured_broker
 from odradek.tests.support.brokers.overload import PATIENCE_S, TOPIC, Overload, SlowDisk, forget_peak, peak_bytes
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.seeds import IS_SOAK
 
 MIB = 1024 * 1024
 # Errors that tell a member to join again.
@@ -66,3 +68,20 @@ async def overload(folder: Path, load: Overload, fsync_s: float, memory_bytes: i
 async def test_ten_times_more_than_the_disk_takes(tmp_path: Path) -> None:
     load = Overload(connections=300, producers=40, joins=60, rounds=4, seed=1)
     await overload(tmp_path, load, fsync_s=0.02, memory_bytes=100 * MIB)
+
+
+@pytest.mark.skipif(not IS_SOAK, reason="minutes: make soak")
+@pytest.mark.parametrize("seed", range(5))
+async def test_much_more_than_a_broker_can_take(tmp_path: Path, seed: int) -> None:
+    load = Overload(connections=5_000, producers=400, joins=1_000, rounds=10, seed=seed)
+    await overload(tmp_path, load, fsync_s=0.05, memory_bytes=1_000 * MIB)
+
+
+@pytest.mark.skipif(not IS_SOAK, reason="minutes: make soak")
+async def test_a_hundred_thousand_joins(tmp_path: Path) -> None:
+    """ODRADEK_SOAK_JOINS says how many, 100,000 by default."""
+    members = 500
+    joins = int(os.environ.get("ODRADEK_SOAK_JOINS", "100000"))
+    load = Overload(connections=5_000, producers=50, joins=members, rounds=10, seed=9, rejoins=joins // members - 2)
+    await overload(tmp_path, load, fsync_s=0.05, memory_bytes=500 * MIB)
+    assert load.joined.total() == joins

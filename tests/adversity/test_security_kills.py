@@ -1,6 +1,6 @@
 """kill -9 between a change of users, ACLs, quotas or certificates and its use: what was acknowledged counts afterwards.
 
-A change that was under way at the kill counts wholly or not at all. `make soak` tries more seeds.
+A change that was under way at the kill counts wholly or not at all.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from odradek.client import Acl, AclFilter, ConfigChange, ConfigResource, KafkaEr
 from odradek.client.blocking import Admin
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from odradek.tests.adversity.test_strangers import IS_SOAK, Guarded
 from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.security.strangers import Guarded
+from odradek.tests.support.seeds import seeds
 
 KILLS = 4
 USERS = ("alice", "bob")
-SEEDS = 20 if IS_SOAK else 2
 
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
@@ -140,7 +140,7 @@ class Changes:
         return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERT") :].partition(end)[0] + end)
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(range(2), range(20)))
 async def test_what_was_acknowledged_counts_after_a_kill(tmp_path: Path, seed: int) -> None:
     broker = Guarded(tmp_path)
     changes = Changes(broker, seed)

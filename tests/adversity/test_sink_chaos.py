@@ -1,4 +1,4 @@
-"""Kills while Spark copies a topic exactly once, at steps of a batch. tests/soak has 20 seeds, also for drivers."""
+"""Kills while Spark copies a topic exactly once, at steps of a batch; bugs that are planted into the sink are found."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import pytest
 pytest.importorskip("pyspark", reason="the sink needs pyspark (extra `spark`)")
 
 from odradek.tests.support.clients.java import require_spark_java
-from odradek.tests.support.spark.sink_chaos import Chaos, Fault
+from odradek.tests.support.seeds import IS_SOAK
+from odradek.tests.support.spark.sink_chaos import Chaos, Fault, faults_of
 
 # Starts of a JVM are what this test costs, so it has one second driver. It plays a batch again that was committed, as
-# after a kill of the first one, which lives on and must fail. Drivers are killed in tests/soak.
+# after a kill of the first one, which lives on and must fail. `make soak` kills drivers too.
 FAULTS = [
     Fault(0, "rows", "worker"),
     Fault(1, "written", "broker"),
@@ -24,3 +25,20 @@ FAULTS = [
 def test_a_topic_is_copied_exactly_once_whatever_is_killed(tmp_path: Path) -> None:
     require_spark_java()
     Chaos(tmp_path, FAULTS).run()
+
+
+@pytest.mark.skipif(not IS_SOAK, reason="each seed starts many JVMs: make soak")
+@pytest.mark.parametrize("seed", range(20))
+def test_drivers_too(tmp_path: Path, seed: int) -> None:
+    require_spark_java()
+    Chaos(tmp_path, faults_of(seed)).run()
+
+
+@pytest.mark.skipif(not IS_SOAK, reason="each bug starts many JVMs: make soak")
+@pytest.mark.parametrize("bug", ["skip-the-fence", "commit-twice", "write-again"])
+def test_a_bug_that_is_planted_into_the_sink_is_found(tmp_path: Path, bug: str) -> None:
+    require_spark_java()
+    # With this fault alone a correct sink passes: see the seeds.
+    chaos = Chaos(tmp_path, [Fault(1, "committed", "driver")], bug)
+    with pytest.raises(AssertionError, match=r"where batch .* ends at"):
+        chaos.run()

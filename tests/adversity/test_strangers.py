@@ -1,12 +1,11 @@
 """Strangers at the doors of a secure broker: bounded memory, no long turn, few lines in the log, others are served.
 
-`make soak` does each a hundred times as often (`ODRADEK_STRANGERS=many`).
+`make soak` does each a hundred times as often.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +21,8 @@ from odradek.tests.support.brokers.loop_turns import LIMIT_MS, measured_broker
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.security.sasl import set_password
 from odradek.tests.support.security.strangers import ATTACKS, METADATA, WAIT_S, Doors, Guarded
+from odradek.tests.support.seeds import IS_SOAK
 
-IS_SOAK = os.environ.get("ODRADEK_STRANGERS") == "many"
 MIB = 1024 * 1024
 LARGE = batch_of(bytes(MIB))
 UNKNOWN_TOPIC_OR_PARTITION = 3

@@ -10,6 +10,7 @@ from odradek.tests.support.brokers.process import KafkaProcess
 from odradek.tests.support.clients.others import require
 from odradek.tests.support.histories import share_killing
 from odradek.tests.support.histories.share_comparison import compare
+from odradek.tests.support.seeds import seeds
 
 STEPS = 60
 # Kafka wants three brokers for the topic of share groups otherwise.
@@ -20,8 +21,9 @@ SETTINGS = {
 }
 
 
-def test_no_record_of_a_share_group_is_lost_by_kill_9(tmp_path: Path) -> None:
-    share_killing.run(tmp_path, 1)
+@pytest.mark.parametrize("seed", seeds([1], range(200, 220)))
+def test_no_record_of_a_share_group_is_lost_by_kill_9(tmp_path: Path, seed: int) -> None:
+    share_killing.run(tmp_path, seed)
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,11 @@
 
 The checker knows what each handler finished and what is committed. At any time, every offset below the committed one
 was processed. In the end every record was processed. Within one assignment, records of a key come in order.
-
-ODRADEK_SOAK_SEEDS="1 2 3" chooses the seeds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -28,8 +25,8 @@ from odradek.client import (
     RangeAssignor,
     TopicPartition,
 )
+from odradek.tests.support.seeds import seeds
 
-SEEDS = [int(seed) for seed in os.environ.get("ODRADEK_SOAK_SEEDS", " ".join(map(str, range(1, 21)))).split()]
 PARTITIONS, RECORDS = 4, 2_000
 PLACES = [TopicPartition("t", number) for number in range(PARTITIONS)]
 
@@ -109,7 +106,7 @@ class Member:
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(range(1, 21)))
 async def test_members_in_chaos_process_everything_and_commit_nothing_else(
     tmp_path: Path, seed: int, cooperative: bool
 ) -> None:

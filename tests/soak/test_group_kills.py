@@ -1,17 +1,18 @@
-"""kill -9 of brokers of a cluster under a consumer group (KIP-848), twenty rounds. A failure names its seed."""
+"""kill -9 of the leader or the coordinator of a group in a cluster, twenty rounds. A failure names its seed."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from odradek.tests.support.clusters import group_cluster_killing
+from odradek.tests.support.clusters import group_cluster_killing, share_cluster_killing
 from odradek.tests.support.clusters.zookeeper import why_missing
+from odradek.tests.support.seeds import seeds
 
 
 @pytest.mark.skipif(bool(why_missing()), reason=why_missing() or "ZooKeeper is here")
-@pytest.mark.parametrize("seed", range(20))
-def test_no_commit_of_a_consumer_group_is_lost_by_kill_9_of_its_leader_or_coordinator(
-    tmp_path: Path, seed: int
-) -> None:
-    group_cluster_killing.run(tmp_path, seed)
+@pytest.mark.parametrize("kind", [group_cluster_killing, share_cluster_killing], ids=["consumer group", "share group"])
+@pytest.mark.parametrize("seed", seeds(range(20)))
+def test_a_group_loses_nothing(tmp_path: Path, seed: int, kind: ModuleType) -> None:
+    kind.run(tmp_path, seed)

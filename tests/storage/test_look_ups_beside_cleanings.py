@@ -13,9 +13,10 @@ from odradek.storage.producers import ProducerStates
 from odradek.tests.storage.batches import append, batch, roll
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.disks import beside_cleanings
+from odradek.tests.support.seeds import seeds
 
 
-@pytest.mark.parametrize("first", range(0, 30, 10))
+@pytest.mark.parametrize("first", seeds([0], range(10, 1_000, 10)))
 def test_a_look_up_beside_cleanings_finds_what_the_log_held(tmp_path: Path, first: int) -> None:
     cleanings = sum(beside_cleanings.run(tmp_path / str(seed), seed) for seed in range(first, first + 10))
     assert cleanings > 50

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from odradek.tests.support.seeds import IS_SOAK, seeds
 from odradek.tests.support.simulations.replica_simulation import BUGS, Broken, Simulation
 
 SEEDS = 60
 
 
-@pytest.mark.parametrize("min_isr", [1, 2])
-def test_acknowledged_records_stay_and_replicas_agree(min_isr: int) -> None:
+@pytest.mark.parametrize("nodes", [2, 3, 5] if IS_SOAK else [3])
+def test_acknowledged_records_stay_and_replicas_agree(nodes: int) -> None:
     acknowledged = 0
-    for seed in range(SEEDS):
-        simulation = Simulation(seed, min_isr=min_isr)
+    for seed in seeds(range(SEEDS), range(1_000, 3_000)):
+        simulation = Simulation(seed, nodes=nodes, min_isr=1 + seed % 2)
         try:
             simulation.run()
         except Broken as broken:

@@ -43,9 +43,9 @@ from odradek.storage.segments import swap
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.disks.acting_disk import ActingDisk
+from odradek.tests.support.seeds import seeds
 
-# `make soak` tries twenty.
-SEEDS = range(int(os.environ.get("ODRADEK_BACKUP_SEEDS", "1")))
+SEEDS = seeds([0], range(20))
 BACKUPS = 12
 # Steps of the thread that links a few segments.
 STEPS = 12

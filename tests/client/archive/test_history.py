@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -11,12 +10,10 @@ pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 from odradek.tests.support.clients.archive_world import World, offsets_in, whole
 from odradek.tests.support.histories.archive_history import ArchiveHistory, Killed, killed_at
-
-# `make soak` tries more.
-SEEDS = int(os.environ.get("ODRADEK_EXAMPLES", "8"))
+from odradek.tests.support.seeds import seeds
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(range(4), range(2_000)))
 def test_each_offset_is_there_once_whatever_happens(
     world: World, catalog: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

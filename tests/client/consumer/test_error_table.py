@@ -2,7 +2,7 @@
 
 A member reads 20 records of two partitions, commits after each poll, and goes through an election, while the broker
 answers with errors. A retriable one is met twice in a row. Here are the codes that Kafka's handlers answer with, and a
-sample of the others; `tests/soak` has all of them.
+sample of the others; `make soak` has all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from odradek.protocol.records.record import Record
 from odradek.protocol.schema import Struct
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.fakes.wire import Call, Step, do_and_drop, do_it, drop
+from odradek.tests.support.seeds import IS_SOAK
 
 PARTITIONS = [TopicPartition("t", number) for number in range(2)]
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
@@ -98,7 +99,7 @@ REJOINS = {"UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"}
 
 def sample(key: ApiKey) -> list[ErrorCode]:
     """The codes that Kafka answers a request with, and every eighth of the others."""
-    return [code for number, code in enumerate(CODES) if number % 8 == 0 or code.name in ANSWERS[key]]
+    return [code for number, code in enumerate(CODES) if IS_SOAK or number % 8 == 0 or code.name in ANSWERS[key]]
 
 
 def is_survived(key: ApiKey, code: ErrorCode) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
@@ -16,11 +15,12 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from odradek.client.errors import CommitFailed
 from odradek.tests.support.brokers.proxy import Proxy
+from odradek.tests.support.seeds import seeds
 
 PARTITIONS = 6
 EVERYTHING = {TopicPartition("t", number) for number in range(PARTITIONS)}
 PATIENCE_S = 60
-SEEDS = [int(seed) for seed in os.environ.get("ODRADEK_GROUP_SEEDS", "0 1 2").split()]
+SEEDS = seeds([0, 1], range(2, 20))
 
 
 @pytest.fixture(params=["classic", "consumer"])

@@ -2,7 +2,7 @@
 
 After each error the producer goes on, or says that it cannot; then another one takes its transactional id over. In the
 end the logs hold what was acknowledged and committed, once and in order. Here is a sample of the codes, with those that
-have a verdict of their own; `tests/soak` has all of them.
+have a verdict of their own; `make soak` has all of them.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from odradek.protocol.messages.txn_offset_commit import (
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.fake_transactions import committed
 from odradek.tests.support.fakes.wire import Call, Step, answer
+from odradek.tests.support.seeds import IS_SOAK
 
 CODES = [code for code in ErrorCode if code is not ErrorCode.NONE]
 _NAMED = {code for table in (FATAL, ABORTABLE) for codes in table.values() for code in codes}
-SAMPLE = [code for number, code in enumerate(CODES) if number % 8 == 0 or code in _NAMED]
+SAMPLE = [code for number, code in enumerate(CODES) if IS_SOAK or number % 8 == 0 or code in _NAMED]
 # The batch is in the log already: the broker says so after it has written it.
 WRITTEN = {ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
 QUICK: dict[str, Any] = {"retry_backoff_ms": 0.1, "retry_backoff_max_ms": 0.5, "linger_ms": 0, "batch_size": 1}

@@ -10,18 +10,19 @@ pytest.importorskip("pyspark", reason="the Spark source needs pyspark (extra `sp
 
 from odradek.tests.support.brokers.process import broker_process
 from odradek.tests.support.clients.java import require_spark_java
+from odradek.tests.support.seeds import seeds
 from odradek.tests.support.spark.spark_kills import KilledQueries
 
-# The driver dies while a task reads the first batch of the stream that begins at a time. tests/soak has more seeds.
-SEED = 67
 
-
-def test_queries_lose_and_repeat_nothing_whatever_dies(tmp_path: Path) -> None:
+# With 67 the driver dies while a task reads the first batch of the stream that begins at a time. Twenty kill it at each
+# of the five steps, in each of the three queries.
+@pytest.mark.parametrize("seed", seeds([67], range(20)))
+def test_queries_lose_and_repeat_nothing_whatever_dies(tmp_path: Path, seed: int) -> None:
     require_spark_java()
     broker = broker_process(tmp_path)
     try:
         broker.start()
-        killed = KilledQueries(broker.address, tmp_path / "queries", SEED)
+        killed = KilledQueries(broker.address, tmp_path / "queries", seed)
         killed.run()
         killed.check()
     finally:

@@ -6,13 +6,11 @@ import pytest
 from odradek.client import TopicPartition
 from odradek.client.zookeeper.offsets import store_offsets
 from odradek.client.zookeeper.registry import Subscription
+from odradek.tests.support.seeds import seeds
 from odradek.tests.support.simulations.registry_simulation import begin, live_through_faults
 
-# tests/soak has more.
-SEEDS = range(8)
 
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(range(6), range(1_000, 3_000)))
 def test_no_partition_has_two_owners_and_no_record_is_skipped_whatever_happens(seed: int) -> None:
     live_through_faults(seed)
 

@@ -32,6 +32,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.seeds import seeds
 from odradek.tests.support.simulations.query_simulation import Context, SimulatedLog, Simulation
 
 # The seeds that look for a planted fault; the first ones find it.
@@ -47,7 +48,7 @@ def simulate(seed: int) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(range(6), range(1_000, 2_000)))
 def test_each_batch_is_written_once_whatever_crashes(seed: int) -> None:
     simulate(seed)
 
