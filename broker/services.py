@@ -53,12 +53,8 @@ if TYPE_CHECKING:
     from .coordination.transactions.coordinator import TransactionCoordinator
     from .coordination.transactions.markers import MarkerWriter
     from .coordination.transactions.verification import Verification
-    from .replication.inter_broker import InterBroker
     from .replication.metadata_cache import MetadataCache
-    from .replication.remote_end_offsets import RemoteEndOffsets
-    from .replication.remote_markers import RemoteMarkers
-    from .replication.remote_share_states import RemoteShareStates
-    from .replication.remote_verification import RemoteVerification
+    from .replication.remote import Remote
     from .replication.replicas import Replicas
     from .share_partitions.leader import ShareLeader
 
@@ -82,17 +78,9 @@ class PartsOfCoordinators(NamedTuple):
     member: Member | None
     # What the controller tells of the cluster; None: a broker that is alone.
     view: MetadataCache | None
-
-
-class Remote(NamedTuple):
-    """What asks other brokers of a cluster on behalf of the coordinators."""
-
-    view: MetadataCache
-    inter_broker: InterBroker
-    markers: RemoteMarkers
-    verification: RemoteVerification
-    share_states: RemoteShareStates
-    end_offsets: RemoteEndOffsets
+    disk: Disk
+    # Carries out a request of this broker to itself.
+    ask_self: Callable[[Message, int], Awaitable[Message]]
 
 
 class Coordinators:
@@ -193,12 +181,16 @@ class Coordinators:
     @cached_property
     def share_leader(self) -> ShareLeader:
         """The share partitions that this broker leads."""
+        from .share_partitions.dead_letter_topics import OwnWire
         from .share_partitions.leader import ShareLeader
 
         parts = self._parts
+        wire = OwnWire(parts.ask_self) if self.remote is None else self.remote.dead_letters
         return ShareLeader(
             *(parts.config, parts.metadata.group_configs, self.persister, parts.topics, parts.clock),
-            *(parts.timers, parts.purgatory, parts.threads),
+            *(parts.timers, parts.purgatory, parts.threads, parts.disk),
+            lambda: self.features.levels[SHARE_VERSION],
+            wire,
         )
 
     @cached_property
@@ -207,28 +199,17 @@ class Coordinators:
         if self._parts.view is None:
             return None
         from .coordination.partition_hash import partition_for
-        from .replication.inter_broker import InterBroker
-        from .replication.remote_end_offsets import RemoteEndOffsets
-        from .replication.remote_markers import RemoteMarkers
-        from .replication.remote_share_states import RemoteShareStates
-        from .replication.remote_verification import RemoteVerification
+        from .replication.remote import Remote
+
+        parts, member = self._parts, self._parts.member
 
         def partition_of(transactional_id: str) -> int:
             return partition_for(transactional_id, self._transactions_log.partition_count())
 
-        def create(topic: str) -> None:
-            if self._parts.member is not None:
-                self._parts.member.auto_creation.begin(topic)
-
-        inter_broker = InterBroker(self._parts.config)
-        parts = self._parts.config, self._parts.view, inter_broker
-        return Remote(
-            self._parts.view,
-            inter_broker,
-            RemoteMarkers(*parts),
-            RemoteVerification(*parts, partition_of),
-            RemoteShareStates(*parts, self.share_states.shards.partition_of, create),
-            RemoteEndOffsets(*parts),
+        return Remote.make(
+            *(parts.config, self._parts.view, partition_of, self.share_states.shards.partition_of),
+            None if member is None else member.auto_creation,
+            parts.ask_self,
         )
 
     @cached_property
@@ -472,7 +453,7 @@ class Assembly:
         coordinators = Coordinators(
             PartsOfCoordinators(
                 *(config, clock, self._timers, threads, self._purgatory, self._metadata, topics, internal_topics),
-                *(self._flusher, background.record_deletion, self._member, self._view),
+                *(self._flusher, background.record_deletion, self._member, self._view, self._disk, self._ask_self),
             )
         )
         staging = Staging(threads, background.work)
@@ -536,7 +517,7 @@ class Assembly:
             remote.inter_broker,
             OwnBroker(self._ask_self) if self._member is not None else None,
             FullDisks(self._disk, self._clock, self._timers, self._threads),
-            (remote.markers.close, remote.verification.close, remote.share_states.close, remote.end_offsets.close),
+            remote.close,
         )
 
     def _security(self, authorizer: Authorizer | None, quotas: ClientQuotas) -> SecurityStore:

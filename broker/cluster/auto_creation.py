@@ -62,15 +62,21 @@ class AutoCreation:
             each.cancel()
 
     async def _ask(self, topic: CreatableTopic) -> None:
-        request = CreateTopicsRequest([topic], self._config.controller_socket_timeout_ms)
         try:
-            response = await self._door.request(request, VERSION, CreateTopicsResponse)
+            await self.create(topic)
         except PeerLost as error:
             _log.warning("topic %s is not created yet: %s", topic.name, error.message)
-            return
-        code = ErrorCode.of(response.topics[0].error_code)
-        if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            _log.warning("topic %s is not created: %s", topic.name, response.topics[0].error_message or code.name)
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                _log.warning("topic %s is not created: %s", topic.name, error.message)
+
+    async def create(self, topic: CreatableTopic) -> None:
+        """Have the controller create a topic. Raises KafkaError."""
+        request = CreateTopicsRequest([topic], self._config.controller_socket_timeout_ms)
+        result = (await self._door.request(request, VERSION, CreateTopicsResponse)).topics[0]
+        if result.error_code:
+            code = ErrorCode.of(result.error_code)
+            raise KafkaError(code, result.error_message or code.name)
 
     def _topic(self, name: str) -> CreatableTopic:
         config = self._config

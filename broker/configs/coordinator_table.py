@@ -176,6 +176,12 @@ class ShareTable:
     group_share_max_partition_max_record_locks: int = define(INT, 4000, low=2000, high=10_000,
         doc="The highest share.partition.max.record.locks of a group.")
 
+    # -- Dead letters
+    errors_deadletterqueue_auto_create_topics_enable: bool = define(BOOLEAN, False, dynamic=True,
+        doc="Whether the topic of a share group's dead letters is created with the first of them.")
+    errors_deadletterqueue_topic_name_prefix: str = define(STRING, "dlq.", dynamic=True,
+        doc="What the name of a topic of dead letters begins with; empty: every name will do.")
+
     # -- The share coordinator
     share_coordinator_state_topic_num_partitions: int = define(INT, 50, low=1,
         doc="Partitions of __share_group_state; fixed once the topic exists.")

@@ -48,6 +48,10 @@ def _check_reset(value: str) -> str | None:
     return "must be earliest, latest, or by_duration: with an ISO 8601 duration such as PT1H30M"
 
 
+def _check_dead_letters(topic: str) -> str | None:
+    return "DLQ topic name must not start with '__'" if topic.startswith("__") else None
+
+
 # Never made: only the rows are read.
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ShareGroupTable:
@@ -60,6 +64,10 @@ class ShareGroupTable:
         doc="Whether a share group gets records of transactions that are open or aborted.")
     share_renew_acknowledge_enable: bool = define(BOOLEAN, True,
         doc="Whether members of a share group may renew the lock of a record.")
+    errors_deadletterqueue_topic_name: str = define(STRING, "", check=_check_dead_letters,
+        doc="The topic of a share group's dead letters: records that it rejects, or was given too often. Empty: none.")
+    errors_deadletterqueue_copy_record_enable: bool = define(BOOLEAN, False,
+        doc="Whether a dead letter has key and value of its record.")
     # fmt: on
 
 

@@ -65,6 +65,8 @@ OWN_TOPIC_CONFIGS: Mapping[str, ConfigDef] = {
         INTERNAL_SEGMENT_BYTES,
         ConfigDef("follower.replication.throttled.replicas", LIST, (), check=_check_replicas,
             doc="Replicas that follower.replication.throttled.rate bounds: PARTITION:BROKER,... or * for all."),
+        ConfigDef("errors.deadletterqueue.group.enable", BOOLEAN, False,
+            doc="Whether brokers may write the dead letters of share groups to the topic."),
         ConfigDef("leader.replication.throttled.replicas", LIST, (), check=_check_replicas,
             doc="Replicas that leader.replication.throttled.rate bounds: PARTITION:BROKER,... or * for all."),
     )
@@ -93,6 +95,7 @@ class TopicConfig:
     unclean_leader_election_enable: bool
     leader_replication_throttled_replicas: tuple[str, ...]
     follower_replication_throttled_replicas: tuple[str, ...]
+    errors_deadletterqueue_group_enable: bool
     flush_messages: int
     flush_ms: int
     message_timestamp_type: str

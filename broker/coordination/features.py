@@ -8,8 +8,8 @@ served at either level.
 At level 1 of `group.version`, where a new cluster begins, clients may join consumer groups of KIP-848. At level 0 their
 heartbeats and descriptions are UNSUPPORTED_VERSION.
 
-At level 1 of `share.version`, where a new cluster begins, there may be share groups. At level 0 the requests about them
-are UNSUPPORTED_VERSION.
+At level 2 of `share.version`, where a new cluster begins, share groups may have dead letters (KIP-1191). At level 1
+there are none. At level 0 there are no share groups: the requests about them are UNSUPPORTED_VERSION.
 
 A change is in the metadata journal before it takes effect. Its epoch is higher than the last one, so clients know which
 levels are newer.
@@ -41,7 +41,7 @@ class Levels(NamedTuple):
 
 
 # Kafka also has level 0 of `transaction.version`: an older format of records, for software that cannot read the newer.
-SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2), GROUP_VERSION: Levels(0, 1, 1), SHARE_VERSION: Levels(0, 1, 1)}
+SUPPORTED = {TRANSACTION_VERSION: Levels(1, 2, 2), GROUP_VERSION: Levels(0, 1, 1), SHARE_VERSION: Levels(0, 2, 2)}
 
 
 class UpgradeType(IntEnum):

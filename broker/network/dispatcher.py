@@ -28,6 +28,7 @@ from ..turns import LargeResponse
 from .connection import CloseConnection, Connection, Pending
 from .connection_memory import ConnectionMemory
 from .large_messages import MAX_VALUES, Handled, LargeMessages
+from .own_connection import OwnConnection
 from .request import RequestContext
 from .routes import Handler, Route, routes_of
 from .send_queue import EncodedResponse
@@ -44,6 +45,9 @@ MAX_FRAME_BYTES = 2**31
 
 # The low bits of the number of requests of an API before this one: they are 0 where it is timed.
 _COUNTED = TIMED_ONE_IN - 1
+
+# The client id of requests of this broker to itself.
+OWN_CLIENT_ID = "this-broker"
 
 _key_and_version = cast("Callable[[Buffer], tuple[int, int]]", Struct(">hh").unpack_from)
 
@@ -91,6 +95,7 @@ class Dispatcher:
         self._watchdog = watchdog
         self._guard = guard
         self._new_context = new_context
+        self._own = OwnConnection(services.config, services.authorizer is not None)
         self._routes = {int(route.key): route for route in routes_of(services)}
         # By (key, version), filled at the first such request; bounded by the routes' versions.
         self._served: dict[tuple[int, int], _Served] = {}
@@ -197,13 +202,15 @@ class Dispatcher:
     async def ask_self(self, request: Message, version: int) -> Message:
         """Carry out a request of this broker to itself, which came by no connection. Its response may have an error.
 
-        Only for requests of a cluster's brokers: their handlers look at the version alone. Raises CloseConnection
-        where the API's response has no field for an error.
+        The guard is asked as if the broker had connected to itself. Raises CloseConnection where the API's response
+        has no field for an error.
         """
         assert request.KEY is not None
-        context = RequestContext(request.KEY, version, 0, "", cast("Connection", None))
+        context = self._new_context(request.KEY, version, 0, OWN_CLIENT_ID, cast("Connection", self._own), 0)
         try:
-            response = self._routes[int(request.KEY)].handler(self._services)(context, request)
+            route = self._routes[int(request.KEY)]
+            handle = route.handler(self._services)
+            response = (handle if self._guard is None else self._guard(route, handle))(context, request)
             return await response if isinstance(response, asyncio.Future) else cast(Message, response)
         except Exception as error:  # noqa: BLE001 - becomes a response, and is logged
             return _error_response(context, error, self._services.requests.of(key_of(int(request.KEY))), request)
@@ -382,7 +389,7 @@ def _error_response(
         response = None if _expects_none(request) else rejection(request, context.api_version, int(code), text)
     if response is None:
         raise CloseConnection(f"{_name_of(context)} failed: {error}") from error
-    if context.connection is not None and context.connection.muted_ms:  # pyright: ignore[reportUnnecessaryComparison]
+    if context.connection.muted_ms:
         context.throttle(response, context.connection.muted_ms)
     return response
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -92,7 +92,7 @@ class Replicas:
         inter_broker: InterBroker,
         own: OwnBroker | None,
         full_disks: FullDisks,
-        at_stop: Sequence[Callable[[], None]],
+        at_stop: Callable[[], None],
     ) -> None:
         """`own` is this broker as a place to send requests to; None where a test plays the controller.
 
@@ -167,8 +167,7 @@ class Replicas:
             if timer is not None:
                 timer.cancel()
         self.full_disks.close()
-        for close in self._at_stop:
-            close()
+        self._at_stop()
         await self._isr_changes.close()
         await self._fetchers.close()
         await asyncio.gather(*self._saving, return_exceptions=True)

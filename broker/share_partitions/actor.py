@@ -3,6 +3,9 @@
 A change is kept once the share coordinator has written it, and only then is it answered. Where the coordinator says
 that another leader or another state has come, the actor is `fenced`: it answers nobody any more, and the next request
 loads the state again.
+
+Dead letters are ARCHIVING in the state before they are written, and ARCHIVED afterwards, whether they could be written
+or not. A load writes those again that it finds ARCHIVING: after a crash they may come twice.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ from ..coordination.share_states.persister import Persister, Progress, ShareKey,
 from ..purgatory import Purgatory
 from ..timers import TimerHandle, Timers
 from ..topics.partition import Partition
-from .machine import Acknowledgement, Acquired, Change, SharePartition, Span, Wish
+from .dead_letters import DeadLetterWriter
+from .machine import Acknowledgement, Acquired, Change, DeadLetters, SharePartition, Span, Wish
 from .settings import Settings
 
 # Errors of the share coordinator: another leader or another state has come; the client is told them as they are.
@@ -39,6 +43,7 @@ class Surroundings(NamedTuple):
     settings_of: Callable[[str], Settings]
     # Returns where a group begins that has not read the partition yet.
     first_offset: Callable[[Partition, Settings], Awaitable[int]]
+    dead_letters: DeadLetterWriter
 
 
 class Actor:
@@ -55,7 +60,8 @@ class Actor:
         self._state_epoch = 0
         self._leader_epoch = partition.leader_epoch
         self._reign = partition.reign
-        self._persister, self._clock, self._timers, self._purgatory, self._settings_of, self._first = surroundings
+        self._persister, self._clock, self._timers, self._purgatory, self._settings_of, self._first, _ = surroundings
+        self._dead_letters = surroundings.dead_letters
         # Whether the group begins beyond the end of the log, as an administrator has said.
         self._is_ahead = False
         self._timer: TimerHandle | None = None
@@ -92,6 +98,7 @@ class Actor:
                 state = state if state.is_chosen else await self._set_back(state, end)
             self._state_epoch = state.state_epoch
             self._machine = self._restored(state)
+            self._bury_again(self._machine)
         except KafkaError as error:
             self.failure = self._told(error)
         finally:
@@ -120,6 +127,13 @@ class Actor:
         machine = SharePartition(state.start_offset, kept)
         machine.advance_start(self.partition.log.log_start_offset)
         return machine
+
+    def _bury_again(self, machine: SharePartition) -> None:
+        """Write the dead letters that were under way when the last leader ended. The count tells why they are such."""
+        limit = self.settings.limits.max_deliveries
+        found = [each._replace(is_rejected=each.delivery_count < limit) for each in machine.dead_letters()]
+        if found:
+            self._begin(self._bury(machine, found))
 
     # -- Deliver -----------------------------------------------------------------------------------------
 
@@ -181,6 +195,16 @@ class Actor:
             (machine.keep if is_kept else machine.undo)(change)
             self._set_timer()
             self._purgatory.wake(self)
+            letters = machine.dead_letters(change.stretches) if is_kept and not self.is_fenced else []
+            if letters:
+                self._begin(self._bury(machine, letters))
+
+    async def _bury(self, machine: SharePartition, letters: Sequence[DeadLetters]) -> None:
+        """Have dead letters written, and archive them however that ends: the writer has logged it."""
+        await self._dead_letters.write(self.key.group_id, self.partition, letters, self.settings)
+        change = machine.archive(letters)
+        if change.stretches:
+            await self._settle(machine, change, is_certain=True)
 
     def _told(self, error: KafkaError) -> KafkaError:
         """Return what a client is told of an error of the share coordinator. Fences the actor if another has come."""

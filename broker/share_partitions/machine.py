@@ -5,6 +5,8 @@
     ACQUIRED -> ARCHIVED        it rejects, or says that there is no such record
     ACQUIRED -> AVAILABLE       it releases, its lock ends (`expire`), or its session does (`release`);
                                 ARCHIVED once the records were delivered as often as is allowed
+    ACQUIRED -> ARCHIVING       the same, but for a gap, in a group that has dead letters (KIP-1191)
+    ARCHIVING -> ARCHIVED       they were written, or given up: `archive`
     AVAILABLE -> ARCHIVED       the log does not have the record any more, or its transaction was aborted
 
 A change goes in two steps. The first marks the records, and nobody else gets at them. The share coordinator then writes
@@ -45,7 +47,7 @@ _STATES = {
     AcknowledgeType.GAP: RecordState.ARCHIVED,
     AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
     AcknowledgeType.RELEASE: RecordState.AVAILABLE,
-    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+    AcknowledgeType.REJECT: RecordState.ARCHIVING,
 }
 
 
@@ -56,6 +58,8 @@ class Limits(NamedTuple):
     max_deliveries: int
     max_locks: int
     may_renew: bool
+    # Whether records that nobody can process become dead letters.
+    has_dead_letters: bool = False
 
     @property
     def suspect_deliveries(self) -> int:
@@ -100,6 +104,15 @@ class Acknowledgement(NamedTuple):
     first: int
     last: int
     types: Sequence[int]
+
+
+class DeadLetters(NamedTuple):
+    """Neighbouring records that are delivered no more, both offsets included, and why."""
+
+    first: int
+    last: int
+    delivery_count: int
+    is_rejected: bool
 
 
 @dataclass(slots=True)
@@ -153,6 +166,14 @@ class SharePartition:
         """How many records behind the start offset are done with, changes under way included."""
         done = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
         return sum(stretch.size for stretch in self._stretches if stretch.state in done)
+
+    def dead_letters(self, stretches: Iterable[Stretch] | None = None) -> list[DeadLetters]:
+        """Return what is to be written as dead letters: all of it, or what of these stretches a change has left."""
+        return [
+            DeadLetters(each.first, each.last, each.delivery_count, each.is_rejected)
+            for each in sorted(self._stretches if stretches is None else stretches, key=lambda each: each.first)
+            if each.state is RecordState.ARCHIVING and each.before is None and each.last >= self.start_offset
+        ]
 
     def stretches(self) -> Iterable[Stretch]:
         """Return the stretches, in order of their offsets."""
@@ -300,6 +321,17 @@ class SharePartition:
         self._begin(change, ended, RecordState.AVAILABLE, limits)
         return change
 
+    def archive(self, letters: Iterable[DeadLetters]) -> Change:
+        """Begin to archive dead letters: they are written, or given up."""
+        change = Change()
+        for letter in letters:
+            for stretch in self._stretches.over(letter.first, letter.last):
+                if stretch.state is RecordState.ARCHIVING and stretch.before is None:
+                    stretch.before = Before(stretch.state, stretch.member)
+                    stretch.state = RecordState.ARCHIVED
+                    change.stretches.append(stretch)
+        return change
+
     def next_deadline_ms(self) -> int | None:
         """Return when the next lock ends; None where nobody holds a record."""
         return min((stretch.deadline_ms for stretch in self._stretches if stretch.is_held), default=None)
@@ -327,10 +359,14 @@ class SharePartition:
 
     def _begin(self, change: Change, stretches: Iterable[Stretch], state: RecordState, limits: Limits) -> None:
         for stretch in stretches:
-            is_last = stretch.delivery_count >= limits.max_deliveries
             stretch.before = Before(stretch.state, stretch.member)
-            stretch.state = RecordState.ARCHIVED if state is RecordState.AVAILABLE and is_last else state
-            stretch.member = ""
+            stretch.is_rejected = state is RecordState.ARCHIVING
+            is_last = state is RecordState.AVAILABLE and stretch.delivery_count >= limits.max_deliveries
+            if stretch.is_rejected or is_last:
+                state_now = RecordState.ARCHIVING if limits.has_dead_letters else RecordState.ARCHIVED
+            else:
+                state_now = state
+            stretch.state, stretch.member = state_now, ""
             change.stretches.append(stretch)
 
     # -- The second step ---------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from .machine import Limits
 
 LATEST: Final = -1
 EARLIEST: Final = -2
+# The level of the feature `share.version`.
+FIRST_WITH_DEAD_LETTERS: Final = 2
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -24,22 +26,32 @@ class Settings(NamedTuple):
     isolation_level: int
     # LATEST, EARLIEST, or how long ago, in milliseconds.
     begins: int
+    # The topic of its dead letters; empty: it has none.
+    dead_letter_topic: str = ""
+    # Whether a dead letter has key and value of its record.
+    copies_records: bool = False
 
 
-def finder(config: object, own_configs: Mapping[str, Mapping[str, str]]) -> Callable[[str], Settings]:
+def finder(
+    config: object, own_configs: Mapping[str, Mapping[str, str]], share_version: Callable[[], int]
+) -> Callable[[str], Settings]:
     """Return what finds the settings of a group. `own_configs` has those of groups, by group id."""
 
     def find(group_id: str) -> Settings:
         own = own_configs.get(group_id, _NONE)
+        topic = str(effective_value(config, own, "errors.deadletterqueue.topic.name"))
         limits = Limits(
             effective(config, own, RECORD_LOCK_DURATION),
             effective(config, own, DELIVERY_COUNT_LIMIT),
             effective(config, own, MAX_RECORD_LOCKS),
             bool(effective_value(config, own, "share.renew.acknowledge.enable")),
+            has_dead_letters=bool(topic) and share_version() >= FIRST_WITH_DEAD_LETTERS,
         )
         isolation = effective_value(config, own, "share.isolation.level")
         reset = str(effective_value(config, own, "share.auto.offset.reset"))
-        return Settings(limits, READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED, _begins(reset))
+        level = READ_COMMITTED if isolation == "read_committed" else READ_UNCOMMITTED
+        copies = bool(effective_value(config, own, "errors.deadletterqueue.copy.record.enable"))
+        return Settings(limits, level, _begins(reset), topic, copies)
 
     return find
 

@@ -23,6 +23,8 @@ class RecordState(IntEnum):
     ACQUIRED = 1
     # A member has accepted it.
     ACKNOWLEDGED = 2
+    # It is delivered no more, and is being written to the topic of dead letters.
+    ARCHIVING = 3
     # It is delivered no more: rejected, a gap in the log, or delivered as often as is allowed.
     ARCHIVED = 4
 
@@ -67,6 +69,9 @@ class Stretch:
     deadline_ms: int = 0
     # None: no change is under way.
     before: Before | None = None
+    # Whether a member has rejected them; otherwise they were delivered as often as is allowed. It counts while they are
+    # ARCHIVING.
+    is_rejected: bool = False
 
     @property
     def size(self) -> int:

@@ -25,6 +25,7 @@ class DeliveryState(IntEnum):
 
     AVAILABLE = 0
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 

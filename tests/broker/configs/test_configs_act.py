@@ -36,7 +36,12 @@ INTER_BROKER = "broker/configs/test_broker_config.py::test_brokers_reach_each_ot
 QUOTAS = "broker/quotas/test_client_quotas.py::"
 LIMITS = "broker/network/test_connection_limits.py::"
 SHARE_STATES = "broker/coordination/share_states/test_on_the_wire.py::"
+DEAD_LETTERS = "broker/share_partitions/test_dead_letters.py::"
 ELSEWHERE = {
+    "errors.deadletterqueue.auto.create.topics.enable": (
+        DEAD_LETTERS + "test_the_topic_is_created_with_the_first_dead_letter"
+    ),
+    "errors.deadletterqueue.topic.name.prefix": DEAD_LETTERS + "test_any_name_will_do_where_the_prefix_is_empty",
     "group.share.max.share.sessions": "broker/handlers/test_share_fetch.py::test_there_are_at_most_so_many_sessions",
     "max.connections.per.ip.overrides": LIMITS + "test_an_address_may_have_a_limit_of_its_own",
     "max.connection.creation.rate": LIMITS + "test_a_connection_over_the_rate_is_served_later",

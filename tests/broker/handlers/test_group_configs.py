@@ -37,6 +37,8 @@ DEFAULTS = {
     RESET: ("latest", 5),
     "share.isolation.level": ("read_uncommitted", 5),
     "share.renew.acknowledge.enable": ("true", 5),
+    "errors.deadletterqueue.topic.name": ("", 5),
+    "errors.deadletterqueue.copy.record.enable": ("false", 5),
 }
 
 
@@ -127,6 +129,6 @@ async def test_a_value_that_the_bounds_have_left_behind_is_the_nearest_one(confi
 async def test_the_settings_of_a_share_group_are_those_of_its_configs(raw: Raw, broker: Broker) -> None:
     await alter(raw, AlterableConfig(RESET, SET, "by_duration:PT1H"), AlterableConfig(LOCK, SET, "20000"))
     reconfiguration = broker.services.reconfiguration
-    settings = finder(reconfiguration.config, reconfiguration.groups)("g")
+    settings = finder(reconfiguration.config, reconfiguration.groups, lambda: 2)("g")
     assert settings == Settings(Limits(20_000, 5, 2000, may_renew=True), READ_UNCOMMITTED, begins=3_600_000)
     assert await described(raw) == {**DEFAULTS, RESET: ("by_duration:PT1H", 8), LOCK: ("20000", 8)}

@@ -209,6 +209,6 @@ async def test_transactions_of_version_2_are_offered(raw: Raw) -> None:
     assert [(each.name, each.min_version, each.max_version) for each in response.supported_features] == [
         ("transaction.version", 1, 2),
         ("group.version", 0, 1),
-        ("share.version", 0, 1),
+        ("share.version", 0, 2),
     ]
-    assert [each.max_version_level for each in response.finalized_features] == [2, 1, 1]
+    assert [each.max_version_level for each in response.finalized_features] == [2, 1, 2]
