@@ -16,7 +16,7 @@ LINK   := .cache/path/odradek
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo serve test soak simulate planted lint bench bench-spark conformance wheel clean
+.PHONY: help env demo serve test soak simulate planted lint bench bench-spark conformance wheel release docs clean
 
 help:  ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -72,6 +72,14 @@ wheel: $(BIN)/python  ## build the wheel into dist/
 	rm -rf dist
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist
+
+release: $(BIN)/python  ## build a release into dist/, and try it in empty environments
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[release]'
+	@$(BIN)/python tools/release.py
+
+docs: $(BIN)/python  ## the documents as a site, in site/ (ARGS=serve shows it at http://127.0.0.1:8000)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/python tools/site.py $(ARGS)
 
 clean:  ## remove what was generated (not .venv, not data)
 	rm -rf build dist odradek.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

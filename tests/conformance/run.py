@@ -69,6 +69,7 @@ def main() -> None:
         trace = Path(folder) / "trace"
         trace.touch()
         os.environ["ODRADEK_TEST_TRACE"] = str(trace)
+        os.environ["ODRADEK_LANGUAGES"] = "all"
         process = broker_process(Path(folder), **SETTINGS).start()
         try:
             for name in chosen:
