@@ -21,7 +21,7 @@ from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.documents.mutations import Imagination, framed, mutated, requests
 
 WAIT_S = 30
-COUNT = int(os.environ.get("ODRADEK_FUZZ", "600"))
+COUNT = int(os.environ.get("ODRADEK_FUZZ", "300"))
 SEED = int(os.environ.get("ODRADEK_SEED", "1"))
 AT_A_TIME = 20
 # On one connection, one behind the other: what the first ones leave is what the next ones meet.

@@ -29,7 +29,7 @@ from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.documents.mutations import framed, mutated
 
-COUNT = int(os.environ.get("ODRADEK_FUZZ", "300"))
+COUNT = int(os.environ.get("ODRADEK_FUZZ", "120"))
 SEED = int(os.environ.get("ODRADEK_SEED", "1"))
 AT_A_TIME = 20
 WAIT_S = 30

@@ -16,7 +16,7 @@ from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, m
 from odradek.tests.support.clients.raw import Raw
 
 # More than a response that is made at once, of each kind. Soak has more.
-STATE = LargeState(topics=22, partitions_each=100, groups=2_200, transactions=2_200, producers=2_200)
+STATE = LargeState(topics=22, partitions_each=50, groups=1_100, transactions=1_100, producers=1_100)
 # The broker's loop is its own, in a thread; which loop the client runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 

@@ -14,10 +14,10 @@ from odradek.storage.backup import restore
 from odradek.storage.backup_places import BackupError
 from odradek.tests.support.brokers.process import BrokerProcess
 from odradek.tests.support.histories.backup_load import Load, back_up, check, config_of
-from odradek.tests.support.seeds import seeds
+from odradek.tests.support.seeds import IS_SOAK, seeds
 
 SEEDS = seeds([0], range(20))
-KILLS = 3
+TIMES = 3 if IS_SOAK else 2
 # A backup copies some thirty pieces; beyond them it is not disturbed.
 MOST_CHUNKS = 40
 # What the broker of the load has other than by default.
@@ -35,8 +35,8 @@ async def test_a_backup_under_load_is_of_one_moment(seed: int, tmp_path: Path) -
         writing = asyncio.ensure_future(load.run())
         turns: list[tuple[int, int]] = []
         try:
-            for number in range(3):
-                await _until(load, load.done + random.randrange(20, 80), writing)
+            for number in range(TIMES):
+                await _until(load, load.done + random.randrange(10, 40), writing)
                 before = load.done
                 await back_up(broker.address, tmp_path / f"backup-{number}")
                 turns.append((before, load.done + 1))
@@ -59,8 +59,8 @@ async def test_a_kill_under_a_backup_leaves_it_whole_or_none(seed: int, tmp_path
     writing = asyncio.ensure_future(load.run())
     turns: list[tuple[int, int, int]] = []
     try:
-        for number in range(KILLS):
-            await _until(load, load.done + random.randrange(20, 80), writing)
+        for number in range(TIMES):
+            await _until(load, load.done + random.randrange(10, 40), writing)
             before, fatal = load.done, random.randrange(MOST_CHUNKS)
             try:
                 await back_up(process.address, tmp_path / f"backup-{number}", _KillAt(process, fatal))

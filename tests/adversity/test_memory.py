@@ -141,7 +141,7 @@ async def test_clients_that_come_and_go_leave_nothing(served: BrokerProcess) -> 
                 if at % 2:
                     raw.send_bytes(b"\0\0\1\0half a frame")
 
-    await come_and_go(500)
+    await come_and_go(300)
     before = resident_bytes(served)
-    await come_and_go(2000)
-    assert resident_bytes(served) - before < 8 * MIB
+    await come_and_go(1000)
+    assert resident_bytes(served) - before < 4 * MIB

@@ -18,7 +18,7 @@ from odradek.tests.support.documents.mutations import framed, mutated
 # It starts a process and looks at it from outside: which loop the test itself runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
-FRAMES = 1500
+FRAMES = 600
 # A request takes a millisecond; a garbage collection, a slow disk and a busy machine are allowed for.
 PATIENCE_S = 5
 

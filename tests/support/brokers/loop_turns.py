@@ -15,9 +15,14 @@ from typing import TypeVar
 
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.clock import Clock
+from odradek.protocol.apis import AnyKey, message
+from odradek.protocol.schema import Message
 from odradek.storage.files import DISK, Disk
+from odradek.tests.support.clients.raw import Raw
 
 Result = TypeVar("Result")
+# A bound for a response that never comes: how long one takes depends on what else the machine does.
+WAIT_S = 300
 # The keeper of slices believes that the machine is so many times slower.
 SLOWER = 3
 # `make soak`, on a machine of its own, holds every turn to the 50 ms that are promised, on the slower machine. Beside
@@ -86,6 +91,24 @@ class MeasuredBroker:
         done: Future[Result] = Future()
         self._loop.call_soon_threadsafe(lambda: done.set_result(work()))
         return done.result()
+
+    async def exchange(self, key: AnyKey, version: int, request: Message) -> bool:
+        """Begin, send a request and return whether it was answered; otherwise the connection was closed."""
+        async with await Raw.connect(self.address, WAIT_S) as raw:
+            self.begin()
+            raw.send(key, version, request)
+            try:
+                await raw.receive(key, version)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return False
+            return True
+
+    async def warm_up(self, key: AnyKey, version: int) -> None:
+        """Send a small request: the first one of an API makes its codecs and imports its handler."""
+        request = message(key, "request")()
+        if hasattr(request, "acks"):
+            request.acks = 1
+        await self.exchange(key, version, request)
 
     @property
     def longest_turn_ms(self) -> int:
