@@ -13,7 +13,6 @@ from odradek.tests.cli.test_backup import values
 from odradek.tests.support.documents.command import run, threaded_broker
 
 pytest.importorskip("obstore", reason="the extra `objects` is not installed")
-moto = pytest.importorskip("moto.server", reason="moto's server is not installed (moto[server,s3])")
 
 URL = "s3://bucket/monday"
 
@@ -21,6 +20,8 @@ URL = "s3://bucket/monday"
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """A server with a bucket; the environment names it, and credentials."""
+    # It imports hundreds of modules, which no other test needs.
+    moto = pytest.importorskip("moto.server", reason="moto's server is not installed (moto[server,s3])")
     server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
