@@ -76,8 +76,9 @@ class Disk:
     Positions and sizes in bytes; every failure is a DiskError that names operation and path.
     """
 
-    # Tests replace it.
+    # Tests replace these.
     now_s: Callable[[], float] = staticmethod(time.monotonic)
+    pid: Callable[[], int] = staticmethod(os.getpid)
 
     def open(self, path: Path, *, create: bool = False, writable: bool = True) -> File:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
@@ -413,7 +414,7 @@ class DirectoryLock:
             raise DiskError("lock", self.path, error) from error
         self._file: File | None = file
         disk.truncate(file, 0)
-        disk.write(file, b"pid %d\n" % os.getpid(), 0)
+        disk.write(file, b"pid %d\n" % disk.pid(), 0)
 
     def fsync_all(self) -> bool:
         """Force the whole file system to disk, as Disk.fsync_all does: its file is open while the lock is held."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -128,16 +130,17 @@ class Node:
         self._cluster.expire_later(self.number)
 
 
-def _is_of_this_run(path: Path) -> bool:
-    """Return whether a file holds what differs between runs: a process id, the folder of the run and a secret."""
-    return path.name == ".lock" or path.suffix == ".journal"
+# Where the disks are: in memory, if the system has such a place. The path has the same length in every run, because
+# journals hold it.
+_MEMORY = Path("/dev/shm")
 
 
 class Cluster:
-    """The machines with brokers of a world. `with Cluster(world, folder, 3) as cluster:`."""
+    """The machines with brokers of a world. `with Cluster(world, 3) as cluster:`."""
 
-    def __init__(self, world: World, folder: Path, nodes: int, configs: Mapping[str, str] | None = None) -> None:
-        self.world, self.folder = world, folder
+    def __init__(self, world: World, nodes: int, configs: Mapping[str, str] | None = None) -> None:
+        self.world = world
+        self.folder = Path(tempfile.mkdtemp(prefix="simulation", dir=_MEMORY if _MEMORY.is_dir() else None))
         self.network = Network(world)
         self.is_replicated = nodes > 1
         self.ensemble = Ensemble()
@@ -194,10 +197,13 @@ class Cluster:
         for path in sorted(self.folder.rglob("*")):
             digest.update(str(path.relative_to(self.folder)).encode())
             if path.is_file():
-                digest.update(str(path.stat().st_size).encode() if _is_of_this_run(path) else path.read_bytes())
+                # Journals hold the folder of this run.
+                digest.update(b"%d" % path.stat().st_size if path.suffix == ".journal" else path.read_bytes())
         return digest.hexdigest()
 
     def __enter__(self) -> Cluster:
+        self._collects = gc.isenabled()
+        gc.disable()
         for node in self.nodes.values():
             node.start()
         return self
@@ -208,3 +214,5 @@ class Cluster:
         for process in self.processes:
             process.discard()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self._collects:
+            gc.enable()

@@ -24,6 +24,7 @@ class SimulatedDisk(LossyDisk):
         super().__init__()
         self._root, self._clocks, self._chance = root, clocks, chance
         self.now_s = lambda: clocks.monotonic_ms() / 1000
+        self.pid = lambda: 1
         self.is_gone = False
         # So many bytes still fit (ENOSPC); None: all.
         self.room_bytes: int | None = None

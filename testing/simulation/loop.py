@@ -60,7 +60,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._world = world
         self.process = process
-        self.is_paused = False
+        self.is_paused = self.is_busy = False
         self._due: deque[events.Handle] = deque()
         self.tasks: list[asyncio.Task[Any]] = []
 
@@ -79,19 +79,22 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._due.append(handle)
         self._world.note_busy(self)
 
-    def turn(self) -> bool:
-        """Run one callback. Return whether there are more."""
+    def turn(self, callbacks: int) -> int:
+        """Run so many callbacks, if there are so many, and the process lives. Return how many."""
+        due, done = self._due, 0
+        events._set_running_loop(self)
+        try:
+            while due and done < callbacks and self.process.is_alive and not self.is_paused:
+                handle = due.popleft()
+                done += 1
+                if not handle.cancelled():
+                    handle._run()  # pyright: ignore[reportPrivateUsage]
+        finally:
+            events._set_running_loop(None)
         if not self.process.is_alive:
-            self._due.clear()
-            return False
-        handle = self._due.popleft()
-        if not handle.cancelled():
-            events._set_running_loop(self)
-            try:
-                handle._run()  # pyright: ignore[reportPrivateUsage]
-            finally:
-                events._set_running_loop(None)
-        return bool(self._due)
+            due.clear()
+        self.is_busy = bool(due)
+        return done
 
     def outside(self, work: Callable[[], Any]) -> Any:
         """Run a step of a thread: no loop runs in it."""

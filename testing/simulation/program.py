@@ -10,13 +10,10 @@ the world: they run in real time, and must not be used.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Coroutine, Mapping
-from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from .cluster import Cluster
+from .cluster import Cluster, Node
 from .process import Process
 from .world import World
 
@@ -30,21 +27,20 @@ class Simulation:
     def __init__(self, seed: int, nodes: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """`configs`: those of the brokers, by Kafka's names."""
         self.seed = seed
-        memory = Path("/dev/shm")
-        self._folder = Path(tempfile.mkdtemp(prefix="simulation", dir=memory if memory.is_dir() else None))
         self.world = World(seed)
-        self.cluster = Cluster(self.world, self._folder, nodes, configs)
+        self.cluster = Cluster(self.world, nodes, configs)
         self._program = self.process("10.1.0.1")
 
     def __enter__(self) -> Self:
         self.cluster.__enter__()
-        nodes = self.cluster.nodes.values()
-        self.world.run_until(lambda: all(each.serves for each in nodes), _START_S)
+        self._until_served(*self.cluster.nodes.values())
         return self
+
+    def _until_served(self, *nodes: Node) -> None:
+        self.world.run_until(lambda: all(each.serves for each in nodes), _START_S)
 
     def __exit__(self, *raised: Any) -> None:
         self.cluster.__exit__(*raised)
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     @property
     def address(self) -> str:
@@ -78,8 +74,9 @@ class Simulation:
         self.cluster.nodes[node].cut_power(self.seed)
 
     def start(self, node: int = 1) -> None:
-        """Start a broker again."""
+        """Start a broker again, and run the world until it serves. Not in the service itself."""
         self.cluster.nodes[node].boot()
+        self._until_served(self.cluster.nodes[node])
 
 
 def simulate(seed: int, *, nodes: int = 1, configs: Mapping[str, str] | None = None) -> Simulation:

@@ -11,6 +11,7 @@ A callback takes some microseconds of virtual time, so that no loop of work with
 
 from __future__ import annotations
 
+import gc
 import heapq
 from collections.abc import Callable
 from random import Random
@@ -21,16 +22,25 @@ EPOCH_MS = 1_767_225_600_000
 # What a callback takes, at least, and how many bits more the seed adds.
 _TURN_NS = 2_000
 _TURN_BITS = 13
+# So many callbacks of one process may run before another one has its turn: 1 to 4.
+_MORE_CALLBACKS = 3
+# Python's collector runs after so many turns: what it finds may act (`__del__`). When it would run by itself depends on
+# what the process has done before (cluster.py switches that off).
+_COLLECTED_TURNS = 100_000
 
 
 class Loop(Protocol):
     """A loop, as the world runs it."""
 
     is_paused: bool
+    # Invariant: whether the world has it among those that have something to do.
+    is_busy: bool
 
     def take(self, handle: Any, /) -> None: ...
 
-    def turn(self) -> bool: ...
+    def turn(self, callbacks: int, /) -> int:
+        """Run so many callbacks, if there are so many. Return how many."""
+        ...
 
 
 class NothingLeft(Exception):
@@ -53,7 +63,7 @@ class World:
         self._to_come: list[tuple[int, int, Loop, Any]] = []
         self._number = 0
         # The loops that have something to do, in the order in which they got it.
-        self._busy: dict[Loop, None] = {}
+        self._busy: list[Loop] = []
         # The lines of the time line: when, who, what.
         self.story: list[tuple[float, str, str]] = []
 
@@ -83,7 +93,9 @@ class World:
 
     def note_busy(self, loop: Loop) -> None:
         """Take down that a loop has something to do."""
-        self._busy[loop] = None
+        if not loop.is_busy:
+            loop.is_busy = True
+            self._busy.append(loop)
 
     def run_until(self, is_over: Callable[[], bool], within_s: float) -> None:
         """Go on until `is_over`. Raises NothingLeft, TooLate."""
@@ -94,19 +106,25 @@ class World:
                 raise TooLate(f"it has not come within {within_s:g} s")
 
     def step(self) -> None:
-        """Run one callback of one process, or let time jump to the next one."""
+        """Run some callbacks of one process, or let time jump to the next one."""
         coming = self._to_come
         while coming and coming[0][0] <= self.now_ns:
             _, _, loop, handle = heapq.heappop(coming)
             loop.take(handle)
-        busy = [each for each in self._busy if not each.is_paused]
+        busy = self._busy
+        if any(each.is_paused for each in busy):
+            busy = [each for each in busy if not each.is_paused]
         if not busy:
             if not coming:
                 raise NothingLeft
             self.now_ns = max(self.now_ns, coming[0][0])
             return
-        loop = busy[0] if len(busy) == 1 else busy[self._order.randrange(len(busy))]
+        draw = self._order.getrandbits(32)
+        loop = busy[(draw >> _TURN_BITS) % len(busy)]
         self.turns += 1
-        if not loop.turn():
-            self._busy.pop(loop, None)
-        self.now_ns += _TURN_NS + self._order.getrandbits(_TURN_BITS)
+        if self.turns % _COLLECTED_TURNS == 0:
+            gc.collect()
+        callbacks = loop.turn(1 + (draw >> 30 & _MORE_CALLBACKS))
+        if not loop.is_busy:
+            self._busy.remove(loop)
+        self.now_ns += (_TURN_NS + (draw & (1 << _TURN_BITS) - 1)) * callbacks

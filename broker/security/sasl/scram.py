@@ -19,6 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from ....protocol.sasl import SCRAM_HASHES as HASHES
+from ...clock import ids
 from .exchange import Exchange, Failed, Identity, shown
 
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384
@@ -91,7 +92,7 @@ class Strangers:
 
 def new_secret() -> bytes:
     """Return a secret for `Strangers`."""
-    return secrets.token_bytes(32)
+    return ids().randbytes(32)
 
 
 class _Form(NamedTuple):

@@ -47,6 +47,8 @@ class Load:
         self.world, self.history, self.addresses, self.name = world, history, addresses, name
         self.chance: Random = world.random(f"load {name}")
         self.is_over = False
+        # What it does in a second: few clients are busy all the time, and many things happen between two records.
+        self.rate = world.random("rate").choice((1.0, 4.0, 12.0))
 
     async def until_over(self, once: Callable[[], Awaitable[None]]) -> None:
         """Do something again and again; errors of Kafka end one attempt."""
@@ -80,7 +82,7 @@ class PlainWriter(Load):
                 self.history.sent[place][name].append(numbers[partition])
                 numbers[partition] += 1
                 future.add_done_callback(lambda done, place=place, value=value: self._note(done, place, value))
-                await asyncio.sleep(self.chance.expovariate(30))
+                await asyncio.sleep(self.chance.expovariate(self.rate))
                 if future.done() and future.exception() is not None:
                     await future
 
@@ -103,7 +105,7 @@ class TransactionWriter(Load):
         async with Producer(self.addresses, transactional_id=self.name, **options) as producer:
             while not self.is_over:
                 await self._transaction(producer)
-                await asyncio.sleep(self.chance.expovariate(10))
+                await asyncio.sleep(self.chance.expovariate(self.rate / 2))
 
     def begin(self) -> tuple[Transaction, bool]:
         """Draw a transaction, and whether it is to be committed."""
@@ -121,7 +123,7 @@ class TransactionWriter(Load):
         await producer.begin_transaction()
         for (topic, partition), value in transaction.values:
             await producer.send(topic, value, partition=partition)
-        await asyncio.sleep(self.chance.expovariate(20))
+        await asyncio.sleep(self.chance.expovariate(self.rate))
         if commits:
             await producer.commit_transaction()
         else:
@@ -147,7 +149,7 @@ class OldTransactionWriter(TransactionWriter):
             await self._begin_epoch()
             while not self.is_over:
                 await self._old_transaction()
-                await asyncio.sleep(self.chance.expovariate(10))
+                await asyncio.sleep(self.chance.expovariate(self.rate / 2))
         finally:
             for each in self._connections.values():
                 each.abort(KafkaError(ErrorCode.NETWORK_EXCEPTION, "over"))
@@ -213,7 +215,7 @@ class OldTransactionWriter(TransactionWriter):
             values = [value for each, value in transaction.values if each == place]
             await self._until(lambda place=place, values=values: self._produce(place, values))
             self._sequences[place] = self._sequences.get(place, 0) + len(values)
-        await asyncio.sleep(self.chance.expovariate(20))
+        await asyncio.sleep(self.chance.expovariate(self.rate))
         await self._until(lambda: self._end(commits))
         self.ended(transaction, commits)
 

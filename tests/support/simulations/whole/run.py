@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 import traceback
 from asyncio import events
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from odradek.client import Admin, Consumer, NewTopic, Producer, TopicPartition
@@ -90,14 +87,14 @@ class _Story(logging.Handler):
 class Run:
     """One run of a seed. `faults`: only the first so many of its plan."""
 
-    def __init__(self, seed: int, nodes: int, folder: Path, most_faults: int | None = None) -> None:
+    def __init__(self, seed: int, nodes: int, most_faults: int | None = None) -> None:
         self.world = World(seed)
         chance = self.world.random("run")
         self._forces = chance.random() < (0.7 if nodes == 1 else 0.4)
         configs = {"log.flush.interval.messages": "1"} if self._forces else {}
         if chance.random() < 0.3:
             configs |= {"log.roll.ms": "3000", "log.index.interval.bytes": "512"}
-        self.cluster = Cluster(self.world, folder, nodes, configs)
+        self.cluster = Cluster(self.world, nodes, configs)
         self.cluster.network.slowness = chance.choice((1.0, 1.0, 10.0))
         for node in self.cluster.nodes.values():
             node.clocks.ahead_ms = chance.choice((0, 0, 250, -3_000, 15_000))
@@ -248,15 +245,9 @@ class Run:
                 self.violations.append(f"{node.host}: tasks are left after the stop: {left}")
 
 
-def run(seed: int, nodes: int = 3, most_faults: int | None = None, folder: Path | None = None) -> Result:
+def run(seed: int, nodes: int = 3, most_faults: int | None = None) -> Result:
     """Run a seed."""
-    if folder is not None:
-        return Run(seed, nodes, folder, most_faults).go()
-    made = Path(tempfile.mkdtemp(prefix="sim", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
-    try:
-        return Run(seed, nodes, made, most_faults).go()
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    return Run(seed, nodes, most_faults).go()
 
 
 def shortest(seed: int, nodes: int) -> Result:
