@@ -208,7 +208,8 @@ class Coordinators:
 
         return Remote.make(
             *(parts.config, self._parts.view, partition_of, self.share_states.shards.partition_of),
-            None if member is None else member.auto_creation,
+            # A member has it once it knows its addresses.
+            None if member is None else lambda: member.auto_creation,
             parts.ask_self,
         )
 

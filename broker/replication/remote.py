@@ -43,7 +43,7 @@ class Remote(NamedTuple):
         view: MetadataCache,
         transactions_of: Callable[[str], int],
         share_states_of: Callable[[str], int],
-        creation: Creation | None,
+        creation: Callable[[], Creation] | None,
         ask_self: Callable[[Message, int], Awaitable[Message]],
     ) -> Remote:
         """`transactions_of` and `share_states_of` return the partition of a key in the topics of coordinators.
@@ -55,7 +55,7 @@ class Remote(NamedTuple):
 
         def create(topic: str) -> None:
             if creation is not None:
-                creation.begin(topic)
+                creation().begin(topic)
 
         return cls(
             view,
@@ -64,7 +64,7 @@ class Remote(NamedTuple):
             RemoteVerification(*parts, transactions_of),
             RemoteShareStates(*parts, share_states_of, create),
             RemoteEndOffsets(*parts),
-            RemoteDeadLetters(*parts, ask_self, None if creation is None else creation.create),
+            RemoteDeadLetters(*parts, ask_self, None if creation is None else lambda topic: creation().create(topic)),
         )
 
     def close(self) -> None:
