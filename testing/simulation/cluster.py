@@ -73,7 +73,12 @@ class Node:
         return self._serves
 
     async def _run(self, broker: Broker) -> None:
-        await broker.start()
+        try:
+            await broker.start()
+        except Exception as error:
+            assert self.process is not None
+            self.process.errors.append(f"does not start: {error!r}")
+            raise
         self._serves = True
         self._cluster.world.tell(self.host, "serves")
 
