@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from odradek.protocol.apis import ApiKey
+from odradek.protocol.messages.api_versions import ApiVersionsRequest
 from odradek.tests.support.brokers.process import KafkaProcess
 from odradek.tests.support.clients.others import require
+from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.histories import share_killing
 from odradek.tests.support.histories.share_comparison import compare
 from odradek.tests.support.seeds import seeds
@@ -37,3 +40,12 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("seed", range(10))
 async def test_members_get_what_kafka_gives_them(kafka: str, address: str, seed: int) -> None:
     assert await compare(seed, (kafka, address), STEPS) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_dead_letters_are_kafkas(kafka: str, address: str, seed: int) -> None:
+    async with await Raw.connect(kafka) as raw:
+        offered = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("odradek", "1"))
+    if not any(each.name == "share.version" and each.max_version >= 2 for each in offered.supported_features):
+        pytest.skip("this Kafka is older than 4.4")
+    assert await compare(seed, (kafka, address), STEPS, dead_letters=True) == []

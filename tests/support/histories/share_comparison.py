@@ -1,7 +1,7 @@
 """The same random ShareFetch and ShareAcknowledge to two brokers, by a seed: `compare` returns the first difference.
 
-Compared are error codes, the delivery count of each acquired record, and the batches that are sent. How acquired
-records are told (in one piece or several) is not: clients cannot tell the difference.
+Compared are error codes, the delivery count of each acquired record, the batches that are sent, and at the end the
+dead letters. How acquired records are told (in one piece or several) is not: clients cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from random import Random
 from typing import Any
 
@@ -21,7 +22,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
-from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.batch import decode_batch, iter_headers
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import ShareMember, acquired, data_of
 from odradek.tests.support.histories.share_killing import initialized
@@ -29,6 +30,9 @@ from odradek.tests.support.histories.transactional import Transactional
 
 MEMBERS = ("ann", "bob", "cat")
 GROUP_RESOURCE = 32
+DEAD_LETTER_PARTITIONS = 3
+# How long the dead letters may take to be the same.
+WITHIN_S = 10.0
 # Kafka gives back what a connection held a moment after it closed.
 MOMENT_S = 0.4
 WAIT_MS = 50
@@ -54,6 +58,10 @@ class Side:
         """Make a topic and a group that begins with its first record."""
         self.raw = await Raw.connect(self.address)
         await self.raw.create_topic(self.topic)
+        if "errors.deadletterqueue.topic.name" in configs:
+            configs = {**configs, "errors.deadletterqueue.topic.name": self.dead_letter_topic}
+            flag = {"errors.deadletterqueue.group.enable": "true"}
+            await self.raw.create_topic(self.dead_letter_topic, DEAD_LETTER_PARTITIONS, **flag)
         changes = [AlterableConfig(name, 0, value) for name, value in configs.items()]
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(GROUP_RESOURCE, self.group, changes)])
         assert (await self.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code == 0
@@ -65,6 +73,21 @@ class Side:
         while (await self.raw.ask(ApiKey.FIND_COORDINATOR, 2, find)).error_code or await self._first_epoch():
             await asyncio.sleep(0.1)
         await self.producer.begin()
+
+    @property
+    def dead_letter_topic(self) -> str:
+        return f"dlq.{self.topic}"
+
+    async def dead_letters(self) -> list[Any]:
+        """Return partition, headers, key and value of every dead letter, sorted."""
+        found: list[Any] = []
+        for partition in range(DEAD_LETTER_PARTITIONS):
+            data = bytes((await self.raw.fetch(self.dead_letter_topic, 0, partition, version=12)).records or b"")
+            for position, header in iter_headers(data):
+                records = decode_batch(data, position, header)
+                kind = header.attributes, header.producer_id
+                found += [(partition, each.headers, each.key, each.value, kind) for each in records]
+        return sorted(found, key=lambda each: (each[0], int(dict(each[1])["__dlq.errors.offset"]), each[1]))
 
     async def _first_epoch(self) -> int:
         """Return the error of an InitProducerId."""
@@ -109,8 +132,9 @@ class Side:
 class Comparison:
     """One history."""
 
-    def __init__(self, seed: int, addresses: tuple[str, str]) -> None:
+    def __init__(self, seed: int, addresses: tuple[str, str], has_dead_letters: bool) -> None:
         self.chance = Random(seed)
+        self.has_dead_letters = has_dead_letters
         name = f"s{seed}-{time.time_ns()}"
         self.sides = [Side(address, name, name) for address in addresses]
         self.end = 0
@@ -120,6 +144,10 @@ class Comparison:
         """Return the first difference, or nothing."""
         isolation = self.chance.choice(("read_uncommitted", "read_committed"))
         configs = {"share.auto.offset.reset": "earliest", "share.isolation.level": isolation}
+        if self.has_dead_letters:
+            configs["errors.deadletterqueue.topic.name"] = "dlq."
+            configs["errors.deadletterqueue.copy.record.enable"] = self.chance.choice(("true", "false"))
+            configs["share.delivery.count.limit"] = self.chance.choice(("2", "3", "5"))
         for side in self.sides:
             await side.open(configs)
         await self._produce()
@@ -132,6 +160,8 @@ class Comparison:
                 difference = await self.chance.choice(steps_of)()
                 if difference:
                     return [f"{isolation}, step {step}: {difference}"]
+            if self.has_dead_letters:
+                return await self._compare_dead_letters()
         finally:
             for side in self.sides:
                 side.close()
@@ -139,6 +169,12 @@ class Comparison:
 
     async def _each(self, do: Callable[[Side], Any]) -> list[Any]:
         return [await do(side) for side in self.sides]
+
+    async def _compare_dead_letters(self) -> list[str]:
+        ends_s = time.monotonic() + WITHIN_S
+        while (found := await self._each(Side.dead_letters))[0] != found[1] and time.monotonic() < ends_s:
+            await asyncio.sleep(0.1)
+        return [f"dead letters {pair}" for pair in zip_longest(*found) if pair[0] != pair[1]][:1]
 
     async def _produce(self) -> None:
         for _ in range(self.chance.randint(1, 4)):
@@ -237,6 +273,6 @@ def _difference(what: str, shown: list[Answer]) -> str:
     return "" if shown[0] == shown[1] else f"{what}\n  {shown[0]}\n  {shown[1]}"
 
 
-async def compare(seed: int, addresses: tuple[str, str], steps: int) -> list[str]:
+async def compare(seed: int, addresses: tuple[str, str], steps: int, *, dead_letters: bool = False) -> list[str]:
     """Return where the answers to one history differ."""
-    return await Comparison(seed, addresses).run(steps)
+    return await Comparison(seed, addresses, dead_letters).run(steps)
