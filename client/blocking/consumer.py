@@ -31,7 +31,7 @@ from .. import share, topic_table
 from ..consumer import simple_consumer, streams
 from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.poller import LONG_POLL_MS, Poller
-from ..consumer.workers import signals_to
+from ..consumer.workers import ClientWithWorkers, signals_to
 from ..core.options import check_numbers
 from ..errors import ClientStopped
 from ..record import ConsumerRecord, K, OffsetAndMetadata, ShareRecord, TopicPartition, V
@@ -42,6 +42,7 @@ ByPartition = dict[TopicPartition, list[R]]
 Poll = Callable[[], Coroutine[Any, Any, ByPartition[R]]]
 
 Handler = Callable[[ConsumerRecord[Any, Any]], object]
+ShareHandler = Callable[[ShareRecord[Any, Any]], object]
 DeadLetters = Callable[[ConsumerRecord, Exception], object]
 
 read_topic = waiting_function(topic_table.read_topic)
@@ -147,35 +148,20 @@ class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
         thread only. When this returns or raises, no handler runs any more. Raises HandlerFailed,
         GroupRequired, InvalidOption.
         """
-        check_numbers(concurrency=concurrency)
-        thread, asked = self._thread, threading.Event()
-        with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
 
-            async def work() -> None:
-                if asked.is_set():
-                    return  # by a signal that came before this began
-                await self._inner.consume(
-                    _in_threads(pool, handler),
-                    concurrency=concurrency,
-                    by_key=by_key,
-                    attempts=attempts,
-                    retry_backoff_ms=retry_backoff_ms,
-                    retry_backoff_max_ms=retry_backoff_max_ms,
-                    dead_letters=None if dead_letters is None else _in_threads(pool, dead_letters),
-                    drain_timeout_ms=drain_timeout_ms,
-                )
+        def consume(pool: Executor) -> Coroutine[Any, Any, None]:
+            return self._inner.consume(
+                _in_threads(pool, handler),
+                concurrency=concurrency,
+                by_key=by_key,
+                attempts=attempts,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+                dead_letters=None if dead_letters is None else _in_threads(pool, dead_letters),
+                drain_timeout_ms=drain_timeout_ms,
+            )
 
-            def drain() -> None:
-                asked.set()
-                if thread is not None:
-                    thread.post(self._begin_drain)
-
-            with signals_to(drain, drain_on):
-                self._call(work)
-
-    def _begin_drain(self) -> None:
-        if self._inner._workers is not None:
-            self._inner._workers.halt.set()
+        _consume(self, self._inner, consume, concurrency, drain_on)
 
     drain = waiting(asyncio_client.Consumer.drain)
 
@@ -242,6 +228,35 @@ class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
 
     metrics = at_once(asyncio_client.Consumer.metrics)
     explain = at_once(asyncio_client.Consumer.explain)
+
+
+def _consume(
+    client: PollingClient[Any],
+    inner: ClientWithWorkers,
+    consume: Callable[[Executor], Coroutine[Any, Any, None]],
+    concurrency: int,
+    drain_on: Sequence[signal.Signals],
+) -> None:
+    """Run `consume` of an asyncio client, whose handlers have the threads of a pool."""
+    check_numbers(concurrency=concurrency)
+    thread, asked = client._thread, threading.Event()
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="odradek-handler") as pool:
+
+        async def work() -> None:
+            if not asked.is_set():  # by a signal that came before this began
+                await consume(pool)
+
+        def begin_drain() -> None:
+            if inner._workers is not None:
+                inner._workers.halt.set()
+
+        def drain() -> None:
+            asked.set()
+            if thread is not None:
+                thread.post(begin_drain)
+
+        with signals_to(drain, drain_on):
+            client._call(work)
 
 
 def _in_threads(pool: Executor, function: Callable[..., object]) -> Callable[..., Coroutine[Any, Any, None]]:
@@ -339,6 +354,37 @@ class ShareConsumer(PollingClient[ShareRecord[K, V]], Generic[K, V]):
         self, work: Callable[[], Coroutine[Any, Any, ByPartition[ShareRecord[K, V]]]]
     ) -> ByPartition[ShareRecord[K, V]]:
         return self._call(work, self._inner.give_back)
+
+    # -- Many threads
+
+    def consume(
+        self,
+        handler: ShareHandler,
+        *,
+        concurrency: int = 1,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 10_000,
+        drain_timeout_ms: float = 30_000,
+        drain_on: Sequence[signal.Signals] = (),
+    ) -> None:
+        """Call `handler` for each record in `concurrency` threads, until `drain`, a stop, or a signal of `drain_on`.
+
+        What becomes of records is as with the asyncio share consumer. Signals are taken in the main thread only. When
+        this returns or raises, no handler runs any more. Raises InvalidOption, ConcurrentPoll.
+        """
+
+        def consume(pool: Executor) -> Coroutine[Any, Any, None]:
+            return self._inner.consume(
+                _in_threads(pool, handler),
+                concurrency=concurrency,
+                retry_backoff_ms=retry_backoff_ms,
+                retry_backoff_max_ms=retry_backoff_max_ms,
+                drain_timeout_ms=drain_timeout_ms,
+            )
+
+        _consume(self, self._inner, consume, concurrency, drain_on)
+
+    drain = waiting(share.ShareConsumer.drain)
 
     # -- What became of records
 

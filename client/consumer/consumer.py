@@ -69,12 +69,12 @@ from .poller import LONG_POLL_MS, Poller
 from .positions import PartitionState, Positions
 from .session import Session, SessionOptions
 from .streams import Stream, Streams
-from .workers import DeadLetters, Handler, Workers
+from .workers import ClientWithWorkers, DeadLetters, Handler, Workers, told
 
 _log = logging.getLogger(__name__)
 
 
-class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -85,8 +85,6 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
 
     # From start() to stop().
     _poller: Poller | None = None
-    # While `consume` runs.
-    _workers: Workers | None = None
 
     def __init__(
         self,
@@ -162,12 +160,8 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         await (self.stop() if kind is None else self._close())
 
     async def _close(self, timeout_ms: float | None = None) -> None:
-        workers = self._workers
-        if workers is not None and workers.are_around:
-            # A handler asks: `consume` does it, once the handlers have ended.
-            workers.then = lambda: self._close(timeout_ms)
-            return workers.halt.set()
-        await self._stop_session(self._finish, timeout_ms)
+        if not self._closes_later(lambda: self._close(timeout_ms)):
+            await self._stop_session(self._finish, timeout_ms)
 
     async def _finish(self) -> None:
         session = self._session
@@ -349,18 +343,8 @@ class Consumer(SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Gene
         """
         options = WorkOptions(concurrency, by_key, attempts, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
         self._running().commits.kept()
-        workers = Workers(handler, options, self._polling(), dead_letters, self._deserializers.one_in_time)
-        self._workers = workers
-        try:
-            await workers.run(drain_on)
-        finally:
-            if self._workers is workers:
-                self._workers = None
-
-    async def drain(self) -> None:
-        """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
-        if self._workers is not None:
-            await self._workers.drain()
+        buried = None if dead_letters is None else told(dead_letters)
+        await self._run(Workers(handler, options, self._polling(), buried, self._deserializers.one_in_time), drain_on)
 
     @overload
     def streams(self, topics: Mapping[str, int]) -> dict[str, list[Stream]]: ...

@@ -16,19 +16,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ..core.clock import Backoff, monotonic_ms
 from ..core.lifetime import end_tasks, of_the_user
 from ..core.serialization import Serialized
 from ..errors import ClientStopped, DeserializationFailed, HandlerFailed
-from ..record import ConsumerRecord
+from ..record import ConsumerRecord, TopicPartition
 from .options import WorkOptions
-from .poller import Poller
 from .worker_queues import Queues
 
 if TYPE_CHECKING:
@@ -50,14 +49,40 @@ ERROR_HEADER = "__dead_letter_error"
 _around: ContextVar[frozenset[Workers]] = ContextVar("workers around", default=frozenset())
 
 
+class Outstanding(Protocol):
+    """The records that workers have."""
+
+    def has(self, record: Any) -> bool:
+        """Return whether the record is still this consumer's."""
+        ...
+
+    def finish(self, record: Any, now_ms: float) -> None:
+        """Note that a record is done."""
+        ...
+
+    def count(self) -> int:
+        """Return how many records are not done."""
+        ...
+
+
+class Source(Protocol):
+    """What polls for workers: a Poller, or the HeldRecords of a share consumer."""
+
+    def begin_by_record(self) -> Outstanding: ...
+
+    async def records_in_flight(self, room: Callable[[], int]) -> Mapping[TopicPartition, Sequence[Any]]: ...
+
+    async def end_by_record(self) -> None: ...
+
+
 class Workers:
     """The tasks that call one handler. `run` is all of `consume`."""
 
     def __init__(
         self,
-        handler: Handler,
+        handler: Callable[[Any], Awaitable[object]],
         options: WorkOptions,
-        poller: Poller,
+        poller: Source,
         dead_letters: DeadLetters | None,
         deserialize: Callable[[ConsumerRecord], Awaitable[ConsumerRecord[Any, Any]]],
     ) -> None:
@@ -187,7 +212,7 @@ class Workers:
         except DeserializationFailed as error:
             if self._dead_letters is None:
                 raise
-            await self._bury(self._dead_letters, record, error)
+            await of_the_user(self._dead_letters(record, error))
             return
         failures = 0
         while True:
@@ -200,16 +225,50 @@ class Workers:
                 if failures >= self._options.attempts:
                     if self._dead_letters is None:
                         raise HandlerFailed(f"the handler failed for {place}: {error!r}", given) from error
-                    await self._bury(self._dead_letters, record, error)
+                    await of_the_user(self._dead_letters(record, error))
                     return
                 _log.info("consume: attempt %d for %s failed: %r", failures, place, error)
             await asyncio.sleep(self._backoff.pause_ms(failures) / 1000)
             if not self._in_flight.has(record):
                 return  # another consumer has it now
 
-    async def _bury(self, dead_letters: DeadLetters, record: ConsumerRecord, error: Exception) -> None:
+
+class ClientWithWorkers:
+    """A client that has workers while its `consume` runs."""
+
+    _workers: Workers | None = None
+
+    async def _run(self, workers: Workers, drain_on: Sequence[signal.Signals]) -> None:
+        self._workers = workers
+        try:
+            await workers.run(drain_on)
+        finally:
+            if self._workers is workers:
+                self._workers = None
+
+    async def drain(self) -> None:
+        """Have `consume` poll no more, finish and commit what it has, and return. A handler that asks does not wait."""
+        if self._workers is not None:
+            await self._workers.drain()
+
+    def _closes_later(self, close: Callable[[], Awaitable[None]]) -> bool:
+        """Return whether a handler asks for the stop: `consume` does it, once the handlers have ended."""
+        workers = self._workers
+        if workers is None or not workers.are_around:
+            return False
+        workers.then = close
+        workers.halt.set()
+        return True
+
+
+def told(dead_letters: DeadLetters) -> DeadLetters:
+    """Return what hands a record to the dead letters, and says so."""
+
+    async def bury(record: ConsumerRecord, error: Exception) -> None:
         _log.warning("consume: %s-%d at offset %d goes to the dead letters: %r", *record[:3], error)
-        await of_the_user(dead_letters(record, error))
+        await dead_letters(record, error)
+
+    return bury
 
 
 class DeadLetterTopic:

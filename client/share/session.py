@@ -75,7 +75,7 @@ class Session:
         self.deliveries = Deliveries()
         self._options = options
         self._topics = topics
-        self._signals, self._polls = Signals(), Polls()
+        self._signals, self._polls = Signals(), _SharePolls()
         # Set while a waiting poll should look for records, errors or the assignment.
         self._wake = self._signals.poll
         # Set at the begin of a stop: no more records are returned.
@@ -138,8 +138,24 @@ class Session:
         finally:
             self._polls.end()
 
+    @property
+    def is_by_record(self) -> bool:
+        """Whether `consume` runs: workers say what becomes of each record, in the place of polls."""
+        return self._polls.are_of_workers
+
+    @is_by_record.setter
+    def is_by_record(self, is_by_record: bool) -> None:
+        self._polls.are_of_workers = is_by_record
+
+    @property
+    def is_explicit(self) -> bool:
+        """Whether the user says what becomes of each record."""
+        return self._options.is_explicit or self.is_by_record
+
     def _begin_poll(self) -> None:
-        if not self._options.is_explicit:
+        if self.is_by_record:
+            pass
+        elif not self._options.is_explicit:
             self.deliveries.accept_held(monotonic_ms())
         elif (record := self.deliveries.open_record()) is not None:
             where = f"{record.topic}-{record.partition} at offset {record.offset}"
@@ -200,7 +216,7 @@ class Session:
         """Send the acknowledgements, and leave the group; with `accept` all returned records are accepted."""
         self.is_stopping = True
         self._wake.set()
-        if accept:
+        if accept and not self.is_by_record:
             self.deliveries.accept_held(monotonic_ms())
         for partition, error in (await self.leaders.close()).items():
             if error is not None:
@@ -264,6 +280,15 @@ class _ShareHeartbeats(MemberHeartbeats):
         if self._is_whole or topics != self._said_topics:
             request.subscribed_topic_names = sorted(topics)
         return request
+
+
+class _SharePolls(Polls):
+    """The polls of a share consumer. Workers do not stall: each record has a time of its own (held_records.py)."""
+
+    are_of_workers = False
+
+    def stalled_ms(self, now_ms: float) -> float:
+        return 0.0 if self.are_of_workers else super().stalled_ms(now_ms)
 
 
 class _OwnsNothing:

@@ -6,6 +6,8 @@
         consumer = ShareConsumer("jobs", group_id="workers", share_acknowledgement_mode="explicit")
         for records in (await consumer.getmany(timeout_ms=500)).values(): ...
             consumer.accept(record)  # or release, or reject
+    # or with a handler, in many tasks:
+    await consumer.consume(handle, concurrency=20)
 
 Members of a share group share records, not partitions (KIP-932): there may be more members than partitions, and a
 record that one could not process goes to another. Each record is locked for its member for a time
@@ -18,9 +20,12 @@ consumer without an error. A record is delivered at least once, and again after 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, Unpack
 
+from ..consumer.options import WorkOptions
+from ..consumer.workers import ClientWithWorkers, Workers
 from ..core.clock import api_result, monotonic_ms
 from ..core.options import (
     ClusterOptions,
@@ -37,13 +42,15 @@ from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
 from ..record import K, ShareRecord, TopicPartition, V
 from .deliveries import Acknowledgement, ShareFetchOptions
+from .held_records import HeldRecords
 from .leaders import AcknowledgementListener
 from .session import Session, ShareOptions, share_group_options
 
+Handler = Callable[[ShareRecord[Any, Any]], Awaitable[object]]
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
-class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
+class ShareConsumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
     """Takes records of topics as a member of a share group. Use `async with`, or `start()` and `stop()`.
 
     Only one task may poll at a time; any task may acknowledge.
@@ -115,10 +122,13 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
 
     async def _close(self, timeout_ms: float | None = None, *, accept: bool = False) -> None:
         async def finish() -> None:
-            assert self._session is not None
-            await self._session.leave(accept=accept and not self._options.is_explicit)
+            session = self._session
+            assert session is not None
+            await self.drain()
+            await session.leave(accept=accept and not self._options.is_explicit)
 
-        await self._stop_session(finish, timeout_ms)
+        if not self._closes_later(lambda: self._close(timeout_ms, accept=accept)):
+            await self._stop_session(finish, timeout_ms)
 
     # -- Subscription
 
@@ -170,6 +180,32 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
                 raise StopAsyncIteration from None
             raise
 
+    # -- Many tasks
+
+    async def consume(
+        self,
+        handler: Handler,
+        *,
+        concurrency: int = 1,
+        retry_backoff_ms: float = 100,
+        retry_backoff_max_ms: float = 10_000,
+        drain_timeout_ms: float = 30_000,
+        drain_on: Sequence[signal.Signals] = (),
+    ) -> None:
+        """Call `handler` for each record in `concurrency` tasks, until `drain`, a stop, or a signal of `drain_on`.
+
+        A record is accepted when its handler returns, unless the handler has accepted, released or rejected it. Where
+        the handler raises, the record is released after a pause, which doubles with each delivery: the group delivers
+        it again, to any member, up to its limit. Locks are renewed while records wait, are handled or pause, at most
+        for `max_poll_interval_ms`: a record whose lock has ended is another member's. A record that cannot be
+        deserialized is released at once. At the end, what was polled is finished within `drain_timeout_ms`, and the
+        rest is released. Works with implicit and explicit acknowledgement. Raises InvalidOption, ConcurrentPoll, and
+        the error that ended the membership.
+        """
+        options = WorkOptions(concurrency, False, 1, retry_backoff_ms, retry_backoff_max_ms, drain_timeout_ms)
+        held = HeldRecords(self._running(), options, self._options.group.max_poll_interval_ms)
+        await self._run(Workers(handler, options, held, held.fail, _as_it_is), drain_on)
+
     def give_back(self, found: Mapping[TopicPartition, Sequence[ShareRecord[Any, Any]]]) -> None:
         """Return these records again, which a poll has returned and nobody has received."""
         if self._session is not None:
@@ -205,7 +241,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
 
     def _explicit_only(self) -> Session:
         session = self._running()
-        if not self._options.is_explicit:
+        if not session.is_explicit:
             text = "acknowledgement is implicit: give the consumer share_acknowledgement_mode='explicit'"
             raise InvalidAcknowledgement(text)
         return session
@@ -228,7 +264,7 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         session.leaders.tell_soon()
 
     def _accept_if_implicit(self, session: Session) -> None:
-        if not self._options.is_explicit:
+        if not session.is_explicit:
             session.deliveries.accept_held(monotonic_ms())
 
     def acquisition_lock_timeout_ms(self) -> int | None:
@@ -239,6 +275,11 @@ class ShareConsumer(SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Ge
         """Return how long the lock of a record still holds: 0 if it has ended, or the record is settled."""
         ends_ms = self._running().deliveries.lock_ends_ms(record)
         return 0.0 if ends_ms is None else max(ends_ms - monotonic_ms(), 0.0)
+
+
+async def _as_it_is(record: Any) -> Any:
+    """Return a record that is deserialized already."""
+    return record
 
 
 def _check_records(call: str, records: Sequence[object]) -> None:

@@ -70,3 +70,22 @@ async def test_a_stop_by_another_thread_ends_the_iteration() -> None:
             consumer.getmany()
 
     await with_records(1, work)
+
+
+async def test_handlers_run_in_threads() -> None:
+    def work(address: str) -> None:
+        threads: set[str] = set()
+        with ShareConsumer("t", group_id="g", bootstrap_servers=address) as consumer:
+
+            def handle(record: Any) -> None:
+                threads.add(threading.current_thread().name.rpartition("_")[0])
+                if record.offset == 1:
+                    consumer.reject(record)
+                if record.offset == 9:
+                    consumer.drain()
+
+            consumer.consume(handle, concurrency=2)
+        assert threads == {"odradek-handler"}
+
+    cluster = await with_records(10, work)
+    assert kinds(cluster) == [ACCEPT, REJECT, *[ACCEPT] * 8]

@@ -47,6 +47,7 @@ class FakeShareGroup:
         # Offset -> the type of its last acknowledgement, but those that were released.
         self.settled: dict[tuple[Place, int], int] = {}
         self.renewed: list[int] = []
+        self.may_renew = True
         self._reads: list[str] = []
         self._in_session: dict[int, set[Place]] = {}
 
@@ -186,6 +187,8 @@ class FakeShareGroup:
             for batch in batches
             for offset in range(batch.first_offset, batch.last_offset + 1)
         }
+        if RENEW in said.values() and not self.may_renew:
+            return ErrorCode.INVALID_RECORD_STATE
         if not all((place, offset) in self.acquired for offset in said):
             return ErrorCode.INVALID_RECORD_STATE
         for offset, kind in said.items():

@@ -232,6 +232,7 @@ class Comparison:
         await self._each(lambda side: side.members[name].fetch(0, max_records=0))
         if epoch:
             self.held[name].clear()
+            await asyncio.sleep(MOMENT_S)
         return _difference(f"{name} sends epoch {epoch}", [{"code": answer.error_code} for answer in answers])
 
     def _batches(self, name: str, kinds: tuple[int, ...] = (0, 1, 2, 2, 3)) -> Batches:

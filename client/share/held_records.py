@@ -1,0 +1,163 @@
+"""The records that the workers of `ShareConsumer.consume` have: to the workers what a poller is (consumer/workers.py).
+
+    poll -> open --done--> accepted
+                 --the handler has failed--> pausing --retry_backoff_ms, doubled with each delivery--> released
+                 --the handler has said what becomes of it--> as it said
+
+While a record is open or pausing its lock is renewed when half of its time is over. One that a handler has for
+`max_poll_interval_ms` is renewed no more: its lock ends, and another member gets it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ..consumer.options import WorkOptions
+from ..consumer.poller import LONG_POLL_MS
+from ..core.clock import Backoff, monotonic_ms
+from ..core.lifetime import end_tasks
+from ..errors import ConcurrentPoll, DeserializationFailed
+from ..record import ShareRecord, TopicPartition
+from .deliveries import Acknowledgement
+from .session import Session
+
+_log = logging.getLogger(__name__)
+
+# How often locks, pauses and acknowledgements are looked at, at most.
+_LOOK_MS = 100
+_Place = tuple[str, int, int]
+_Record = ShareRecord[Any, Any]
+
+
+class HeldRecords:
+    """The open records of one consumer. It is both the source of workers and what they have in flight."""
+
+    def __init__(self, session: Session, options: WorkOptions, max_handler_ms: float) -> None:
+        self._session = session
+        self._deliveries = session.deliveries
+        self._backoff = Backoff(options.retry_backoff_ms, options.retry_backoff_max_ms)
+        self._max_handler_ms = max_handler_ms
+        # Each with the time until which it is renewed.
+        self._open: dict[_Place, tuple[_Record, float]] = {}
+        # Each with the time at which it is released.
+        self._pausing: dict[_Place, tuple[_Record, float]] = {}
+        # Records whose renewal was rejected: their locks end.
+        self._given_up: set[_Place] = set()
+        self._keeper: asyncio.Task[None] | None = None
+
+    # -- For the workers
+
+    def begin_by_record(self) -> HeldRecords:
+        """Have workers say what becomes of each record. Raises ConcurrentPoll."""
+        if self._session.is_by_record:
+            raise ConcurrentPoll("consume() takes the records of this share consumer already")
+        self._session.is_by_record = True
+        self._keeper = self._session.cluster.spawn(self._keep(), "share locks")
+        return self
+
+    async def records_in_flight(self, room: Callable[[], int]) -> Mapping[TopicPartition, list[_Record]]:
+        """Return records, `room()` at most, when there are some. One that cannot be deserialized is released."""
+        try:
+            records = await self._session.poll(room(), LONG_POLL_MS)
+        except DeserializationFailed as error:
+            _log.warning("consume: a record is released: %s", error)
+            return {}
+        renewed_until_ms = monotonic_ms() + self._max_handler_ms
+        found: dict[TopicPartition, list[_Record]] = {}
+        for record in records:
+            self._open[_place(record)] = record, renewed_until_ms
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found
+
+    def has(self, record: Any) -> bool:
+        """Return whether this consumer still holds a record that is open."""
+        return _place(record) in self._open and self._is_locked(record)
+
+    def finish(self, record: Any, now_ms: float) -> None:
+        """Accept a record, unless its handler has said what becomes of it, or its lock has ended."""
+        if self._open.pop(_place(record), None) is not None:
+            self._settle(record, Acknowledgement.ACCEPT)
+
+    def count(self) -> int:
+        """Return how many records are open."""
+        self._forget_lost()
+        return len(self._open)
+
+    async def fail(self, record: Any, error: Exception) -> None:
+        """Have a record released after a pause: its handler has failed."""
+        place, pause_ms = _place(record), self._backoff.pause_ms(record.delivery_count)
+        _log.warning("consume: %s-%d at offset %d is released in %.0f ms: %r", *place, pause_ms, error)
+        if self._open.pop(place, None) is not None:
+            self._pausing[place] = record, monotonic_ms() + pause_ms
+
+    async def end_by_record(self) -> None:
+        """Release what is not done, and tell the leaders."""
+        if self._keeper is not None:
+            await end_tasks((self._keeper,))
+        for record, _ in (*self._open.values(), *self._pausing.values()):
+            self._settle(record, Acknowledgement.RELEASE)
+        self._open.clear()
+        self._pausing.clear()
+        self._session.is_by_record = False
+        if not self._session.is_stopping:
+            await self._session.leaders.tell_all()
+
+    # -- Locks and pauses
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_MS / 1000)
+            self._forget_lost()
+            now_ms = monotonic_ms()
+            for place, (record, release_ms) in list(self._pausing.items()):
+                if release_ms <= now_ms:
+                    del self._pausing[place]
+                    self._settle(record, Acknowledgement.RELEASE)
+            self._session.leaders.tell_if_due()
+            await self._renew(now_ms)
+
+    async def _renew(self, now_ms: float) -> None:
+        """Renew the locks of which half the time is over. Where a leader rejects some, each is tried by itself."""
+        half_ms = (self._session.leaders.lock_timeout_ms or 0) / 2
+        held = [record for record, until_ms in self._open.values() if until_ms > now_ms]
+        held += [record for record, _ in self._pausing.values()]
+        due = [each for each in held if _place(each) not in self._given_up and self._left_ms(each, now_ms) < half_ms]
+        for record in await self._rejected(due):
+            if await self._rejected([record]):
+                self._given_up.add(_place(record))
+
+    async def _rejected(self, records: Iterable[_Record]) -> list[_Record]:
+        """Renew locks, and return the records whose leader has rejected it."""
+        held = [each for each in records if self._is_locked(each)]
+        results = await self._session.leaders.renew(held)
+        rejected = [each for each in held if results.get(TopicPartition(each.topic, each.partition)) is not None]
+        for partition, error in results.items():
+            if error is not None:
+                _log.info("consume: a lock of %s-%d is not renewed: %s", *partition, error)
+        return rejected
+
+    def _left_ms(self, record: _Record, now_ms: float) -> float:
+        ends_ms = self._deliveries.lock_ends_ms(record)
+        return 0.0 if ends_ms is None else ends_ms - now_ms
+
+    def _is_locked(self, record: _Record) -> bool:
+        return self._left_ms(record, monotonic_ms()) > 0
+
+    def _settle(self, record: _Record, what: Acknowledgement) -> None:
+        if self._deliveries.lock_ends_ms(record) is not None:
+            self._deliveries.settle(record, what, monotonic_ms())
+
+    def _forget_lost(self) -> None:
+        """Forget records whose locks have ended, and those of which a handler has said what becomes of them."""
+        for records in (self._open, self._pausing):
+            for place, (record, _) in list(records.items()):
+                if not self._is_locked(record):
+                    del records[place]
+        self._given_up &= self._open.keys() | self._pausing.keys()
+
+
+def _place(record: _Record) -> _Place:
+    return record.topic, record.partition, record.offset

@@ -1,0 +1,225 @@
+"""`ShareConsumer.consume`: what becomes of each record, how long it is locked, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from odradek.client import ShareRecord
+from odradek.client.errors import ConcurrentPoll, InvalidOption
+from odradek.client.share import held_records
+from odradek.client.share.deliveries import Acknowledgement
+from odradek.tests.client.share.workers import explicit, kinds, worker, write
+from odradek.tests.support.fakes.fake_cluster import FakeCluster
+
+ACCEPT, REJECT = Acknowledgement.ACCEPT, Acknowledgement.REJECT
+QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeCluster]:
+    async with FakeCluster({"t": 1}) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_records, "_LOOK_MS", 2)
+
+
+@pytest.mark.parametrize("consumer_of", [worker, explicit])
+async def test_what_a_handler_has_done_is_accepted(cluster: FakeCluster, consumer_of: Any) -> None:
+    write(cluster.log("t"), 50)
+    seen: list[int] = []
+    async with consumer_of(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            seen.append(record.offset)
+            await asyncio.sleep(0)
+            if len(seen) == 50:
+                await consumer.drain()
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, concurrency=4, **QUICK)
+        assert kinds(cluster) == dict.fromkeys(range(50), ACCEPT)
+    assert sorted(seen) == list(range(50))
+
+
+async def test_a_handler_may_say_itself_what_becomes_of_a_record(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 3)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            if record.offset == 1:
+                consumer.reject(record)
+            if record.offset == 2:
+                await consumer.drain()
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, **QUICK)
+    assert kinds(cluster) == {0: ACCEPT, 1: REJECT, 2: ACCEPT}
+
+
+async def test_a_record_whose_handler_fails_is_released_after_a_pause_and_comes_again(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 2)
+    counts: list[tuple[int, int]] = []
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            counts.append((record.offset, record.delivery_count))
+            if record.offset == 0 and record.delivery_count < 3:
+                raise RuntimeError("not yet")
+            if len(counts) == 4:
+                await consumer.drain()
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, **QUICK)
+    assert sorted(counts) == [(0, 1), (0, 2), (0, 3), (1, 1)]
+    assert kinds(cluster) == {0: ACCEPT, 1: ACCEPT}
+
+
+async def test_what_pauses_or_waits_at_the_end_is_released(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 10)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            if record.offset == 0:
+                raise RuntimeError("later")
+            await consumer.drain()
+            await asyncio.Event().wait()
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, retry_backoff_ms=60_000, retry_backoff_max_ms=60_000, drain_timeout_ms=1)
+        assert (kinds(cluster), cluster.share_group.acquired) == ({}, {})
+
+
+async def test_locks_are_renewed_while_a_handler_runs(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms = 200
+    write(cluster.log("t"), 3)
+    done = asyncio.Event()
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            if record.offset == 0:
+                async with asyncio.timeout(20):
+                    while len(cluster.share_group.renewed) < 3 * 3:
+                        await asyncio.sleep(0.01)
+                done.set()
+            if record.offset == 2:
+                await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, **QUICK)
+    assert done.is_set() and kinds(cluster) == dict.fromkeys(range(3), ACCEPT)
+
+
+async def test_a_handler_that_lasts_too_long_loses_its_record(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms = 100
+    write(cluster.log("t"), 1)
+    async with worker(cluster, max_poll_interval_ms=1) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            async with asyncio.timeout(20):
+                while consumer.lock_left_ms(record):
+                    await asyncio.sleep(0.01)
+            await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, **QUICK)
+    assert cluster.share_group.renewed == [] and len(cluster.share_group.left) == 1
+
+
+async def test_where_renewals_are_rejected_each_record_is_tried_once(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms = 150
+    cluster.share_group.may_renew = False
+    write(cluster.log("t"), 3)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            async with asyncio.timeout(20):
+                while consumer.lock_left_ms(record):
+                    await asyncio.sleep(0.01)
+            await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, **QUICK)
+    assert cluster.share_group.renewed == []
+
+
+async def test_a_stop_waits_for_the_handlers(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    begun = asyncio.Event()
+    consumer = worker(cluster)
+    await consumer.start()
+
+    async def handle(record: ShareRecord[Any, Any]) -> None:
+        begun.set()
+        await asyncio.sleep(0.02)
+
+    consuming = asyncio.create_task(consumer.consume(handle, **QUICK))
+    async with asyncio.timeout(20):
+        await begun.wait()
+        await consumer.stop()
+        await consuming
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_handler_may_stop_the_consumer(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    consumer = worker(cluster)
+    await consumer.start()
+
+    async def handle(record: ShareRecord[Any, Any]) -> None:
+        await consumer.stop()
+
+    async with asyncio.timeout(20):
+        await consumer.consume(handle, **QUICK)
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_a_signal_ends_it(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            signal.raise_signal(signal.SIGUSR1)
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, drain_on=[signal.SIGUSR1], **QUICK)
+    assert kinds(cluster) == {0: ACCEPT}
+
+
+async def test_it_is_one_at_a_time_and_its_options_are_checked(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 1)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            with pytest.raises(ConcurrentPoll):
+                await consumer.consume(handle)
+            await consumer.drain()
+
+        with pytest.raises(InvalidOption):
+            await consumer.consume(handle, concurrency=0)
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, **QUICK)
+
+
+async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 2)
+
+    def deserialize(data: bytes) -> int:
+        if data == b"0":
+            raise ValueError("no number")
+        return int(data)
+
+    async with worker(cluster, value_deserializer=deserialize) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            await consumer.drain()
+
+        async with asyncio.timeout(20):
+            await consumer.consume(handle, **QUICK)
+    assert kinds(cluster)[1] == ACCEPT
