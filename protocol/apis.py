@@ -18,7 +18,7 @@ FIRST_OWN_KEY = 30_000
 
 
 class ApiKey(IntEnum):
-    """Every API of Kafka 4.3.1, also those that Odradek does not implement."""
+    """Every API of Kafka 4.4.0, also those that Odradek does not implement."""
 
     PRODUCE = 0
     FETCH = 1
@@ -113,6 +113,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 class OwnApiKey(IntEnum):

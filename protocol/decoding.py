@@ -44,6 +44,10 @@ MAX_HEADER_TAGS = 1_000
 # The most that a length of 16 bits can say. Kafka rejects a longer text also where the length is compact.
 MAX_TEXT_BYTES = 0x7FFF
 
+# The most elements of an array, and the most tagged fields of a struct, that Kafka reads since 4.4.
+MAX_ELEMENTS = 1_000_000
+MAX_TAGGED_FIELDS = 10_000
+
 MIN_TAGGED_BYTES = 2
 """A tagged field is at least its tag and its size: so many cannot be announced without being there."""
 
@@ -239,7 +243,7 @@ class _DecoderSource(Source):
     def elements(self, target: str, field: Field, n: str) -> None:
         """Take n elements, after looking whether so many can be there."""
         smallest = _min_size(field, self.version, self.flexible)
-        with self.block(f"if {n} < 0 or {n} * {smallest} > end - p:"):
+        with self.block(f"if not 0 <= {n} <= {MAX_ELEMENTS} or {n} * {smallest} > end - p:"):
             self.line(f"bad_length({field.name!r}, {n}, p, end)")
         self.count(n, field.name)
         if field.of is not None and field.of != "uuid" and field.of in FIXED_FORMATS:
@@ -288,7 +292,9 @@ class _DecoderSource(Source):
         self.flush()
         with self.block(f"if {n}:"):
             self.line(f"{n}, p = tagged_count(buffer, p, {n}, end)")
-            self.count(n, "tagged fields")
+            self.line(f"left -= {n}")
+            with self.block(f"if left < 0 or {n} > {MAX_TAGGED_FIELDS}:"):
+                self.line(f"too_many('tagged fields', {n}, p)")
             if not known:
                 self.line(f"p = skip_tagged_fields(buffer, p, {n}, end)")
                 return
@@ -347,6 +353,8 @@ def _leaf_min_size(kind: str, flexible: bool) -> int:
 def _bad_length(name: str, length: int, position: int, end: int) -> NoReturn:
     if length < 0:
         raise InvalidField(f"{name} has the length {length} at offset {position}, and null is not allowed")
+    if MAX_ELEMENTS < length <= end - position:
+        _too_many(name, length, position)
     raise TruncatedMessage(f"{name} announces {length} at offset {position} where {end - position} bytes are left")
 
 

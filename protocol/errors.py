@@ -13,7 +13,7 @@ FINAL = False
 
 
 class ErrorCode(IntEnum):
-    """Every error code of Kafka 4.3.1 under Kafka's own name."""
+    """Every error code of Kafka 4.4.0 under Kafka's own name."""
 
     _value_: int
     retriable: bool
@@ -162,6 +162,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, FINAL, "The topology's epoch is not valid."
     STREAMS_TOPOLOGY_FENCED = 132, FINAL, "The topology's epoch is out of date."
     SHARE_SESSION_LIMIT_REACHED = 133, RETRIABLE, "The broker holds as many share sessions as it may."
+    GROUP_DELETION_FAILED = 134, FINAL, "A part of the group could not be deleted."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, FINAL, "The topology's description could not be stored."
+    CONTROLLER_ID_NOT_REGISTERED = 136, FINAL, "No controller is registered under the id."
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:

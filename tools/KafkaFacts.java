@@ -23,7 +23,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
  * Writes what a real Kafka says about itself: api-versions.tsv (asked of a running broker), configs.tsv and
  * client-configs.txt, the names of what consumers, producers and admin clients take (both from its jars).
  *
- * <p>java -cp "$KAFKA_LIB/*" tools/KafkaFacts.java HOST:PORT tests/golden/kafka-4.3.1
+ * <p>java -cp "$KAFKA_LIB/*" tools/KafkaFacts.java HOST:PORT tests/golden/kafka-4.4.0
  *
  * <p>Cells: \N is null, \R is "has no default, must be given", an empty cell is the empty string or list.
  */

@@ -2,7 +2,7 @@
 
     python tools/golden_messages.py kafka-clients-4.3.1.jar kafka-group-coordinator-4.3.1.jar \\
         kafka-transaction-coordinator-4.3.1.jar kafka-share-coordinator-4.3.1.jar \\
-        > tests/golden/kafka-4.3.1/requests-and-responses.json
+        > tests/golden/kafka-4.4.0/requests-and-responses.json
     python tools/golden_messages.py kafka-clients-3.9.1.jar --only Produce,Fetch,ListOffsets,OffsetCommit,OffsetFetch,\\
         LeaderAndIsr,StopReplica,UpdateMetadata,ControlledShutdown,AlterPartition \\
         > tests/golden/kafka-3.9.1/older-versions.json

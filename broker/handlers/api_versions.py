@@ -2,7 +2,8 @@
 
 The response to an unknown version is in version 0: UNSUPPORTED_VERSION with the range of this one API, so that the
 client sends a lower version (KIP-511). Version 3 also names the client's software; version 4 lets a feature begin at
-level 0.
+level 0; version 5 says which node of which cluster the client means to ask (KIP-1242): it is REBOOTSTRAP_REQUIRED where
+this is another one, and the client begins again with its bootstrap addresses.
 
 A client of ours, by the name of its software, is also told of the APIs that Odradek alone has. To others the list is
 Kafka's.
@@ -44,6 +45,9 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
         _is_software(request.client_software_name) and _is_software(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=int(ErrorCode.INVALID_REQUEST))
+    error = _identity_error(services, context, request)
+    if error is not ErrorCode.NONE:
+        return ApiVersionsResponse(error_code=int(error))
     return ApiVersionsResponse(
         api_keys=offered,
         supported_features=[
@@ -56,6 +60,15 @@ def handle(services: Services, context: RequestContext, request: ApiVersionsRequ
             FinalizedFeatureKey(name, level, level) for name, level in services.features.levels.items() if level
         ],
     )
+
+
+def _identity_error(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ErrorCode:
+    """Check that this is the broker that the client means, if it says which. As in Kafka, not before the login."""
+    if (request.cluster_id is None) != (request.node_id == -1):
+        return ErrorCode.INVALID_REQUEST
+    meant, this = (request.cluster_id, request.node_id), (services.metadata.cluster_id, services.config.node_id)
+    is_other = request.cluster_id is not None and meant != this and not context.is_of_stranger
+    return ErrorCode.REBOOTSTRAP_REQUIRED if is_other else ErrorCode.NONE
 
 
 def _is_software(text: str) -> bool:

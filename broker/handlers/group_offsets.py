@@ -47,8 +47,8 @@ def txn_offset_commit(
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     """TxnOffsetCommit, API key 28: writes down how far a group has come, once the producer's transaction commits.
 
-    The group coordinator answers once the group's partition is part of the transaction. Versions 0-5 (2 leader epochs,
-    3 members and generations, 4 TRANSACTION_ABORTABLE, 5 takes the group into the transaction).
+    The group coordinator answers once the group's partition is part of the transaction. Versions 0-6 (2 leader epochs,
+    3 members and generations, 4 TRANSACTION_ABORTABLE, 5 takes the group into the transaction, 6 topic ids).
     """
     verify = services.verification.of_offsets(request, context.api_version)
     response = services.groups.commit_in_transaction(context, request, verify)

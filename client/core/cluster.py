@@ -1,8 +1,8 @@
 """A client's way into a cluster: metadata of brokers and topics, and requests to any or to one broker.
 
 A `Cluster` starts from the bootstrap servers, learns the brokers from Metadata, and returns to the bootstrap servers
-when no known broker responds (KIP-899). It requests metadata when a topic is needed, when a broker says that it does
-not lead a partition, and every `metadata_max_age_ms`. Calls at the same time share one request.
+when no known broker responds (KIP-899), or each says that it is another one (KIP-1242). It requests metadata when
+a topic is needed, when a broker says that it does not lead a partition, and every `metadata_max_age_ms`. Calls at the same time share one request.
 
 All time-outs and pauses come from `ClusterOptions`, so tests can shrink them.
 """
@@ -285,7 +285,7 @@ class Cluster:
         node = self.view.nodes.get(node_id)
         if node is None:
             raise ConnectionLost(f"broker {node_id} is not in the cluster's metadata")
-        return await self._connections.connect(node_id, (node.host, node.port), purpose)
+        return await self._connections.connect(node_id, (node.host, node.port), purpose, self.view.cluster_id)
 
     async def any_connection(self) -> Connection:
         """Return a connection to some broker: the open one on which the fewest requests wait, which a broker that hangs
@@ -305,7 +305,7 @@ class Cluster:
         listens = False
         for broker, address in candidates:
             try:
-                return await self._connections.connect(broker, address, GENERAL)
+                return await self._connections.connect(broker, address, GENERAL, self.view.cluster_id)
             except (ConnectionLost, RequestTimedOut) as error:
                 listens = listens or not isinstance(error, NotConnected)
                 where = f"{address[0]}:{address[1]}"

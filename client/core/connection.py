@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ClientStopped, ConnectionLost, NotConnected, RequestTimedOut
-from .exchange import Conversation, Exchange, FrameBuffer, api_name
+from .exchange import Conversation, Exchange, FrameBuffer, Identity, api_name
 from .handshakes import TlsContexts, Token, ask_for_token, authentication, handshake_error, tls_error
 from .lifetime import shared
 from .option_values import Address
@@ -141,8 +141,9 @@ class Connection(asyncio.BufferedProtocol):
         connect_timeout_ms: float = CONNECT_TIMEOUT_MS,
         security: SecurityOptions = PLAINTEXT,
         tls: ssl.SSLContext | None = None,
+        identity: Identity | None = None,
     ) -> Connection:
-        """Connect, agree on versions and authenticate.
+        """Connect, agree on versions and authenticate. `identity` says which broker must answer.
 
         Raises NotConnected if no connection can be made. Behind it ConnectionLost, RequestTimedOut,
         UnsupportedVersion or AuthenticationFailed, whose text says what to set.
@@ -150,7 +151,7 @@ class Connection(asyncio.BufferedProtocol):
         connection = cls(f"{host}:{port}", client_id, request_timeout_ms, security)
         await connection._connect(host, port, connect_timeout_ms, tls)
         try:
-            await connection._agree_on_versions(min(request_timeout_ms, connect_timeout_ms))
+            await connection._agree_on_versions(min(request_timeout_ms, connect_timeout_ms), identity)
             if security.uses_sasl:
                 await connection._authenticate(await ask_for_token(security))
         except BaseException:
@@ -175,9 +176,9 @@ class Connection(asyncio.BufferedProtocol):
         except (ValueError, OverflowError) as error:  # a name as ".a", with a zero, or of 64 letters; a port as 70000
             raise NotConnected(f"cannot connect to {host}:{port}: that is no address") from error
 
-    async def _agree_on_versions(self, timeout_ms: float) -> None:
+    async def _agree_on_versions(self, timeout_ms: float, identity: Identity | None) -> None:
         try:
-            await self._converse(self._exchange.agree_on_versions(self.address), timeout_ms)
+            await self._converse(self._exchange.agree_on_versions(self.address, identity), timeout_ms)
         except RequestTimedOut as error:
             why = f"{self.address} takes the connection and does not answer within {timeout_ms:g} ms"
             raise RequestTimedOut(f"{why}: is a Kafka broker there?") from error
@@ -448,8 +449,12 @@ class ConnectionPool:
         """Return whether any connection is open."""
         return any(not each.closed for each in self._connections.values())
 
-    async def connect(self, broker: Broker, address: Address, purpose: str) -> Connection:
+    async def connect(
+        self, broker: Broker, address: Address, purpose: str, cluster_id: str | None = None
+    ) -> Connection:
         """Return the connection to a broker, opened if there is none or the broker has moved.
+
+        A broker with a node id must say that it is that node of the cluster, where it can (ApiVersions 5).
 
         Calls at the same time share one attempt. Raises ConnectionLost, ClientStopped.
         """
@@ -461,11 +466,14 @@ class ConnectionPool:
         key = broker, purpose
         opening = self._opening.get(key)
         if opening is None:
-            opening = self._opening[key] = asyncio.create_task(self._open(key, address), name=f"connect {address}")
+            opening = self._opening[key] = asyncio.create_task(
+                self._open(key, address, cluster_id), name=f"connect {address}"
+            )
             opening.add_done_callback(lambda task: self._opened(key, task))
         return await shared(opening)
 
-    async def _open(self, key: tuple[Broker, str], address: Address) -> Connection:
+    async def _open(self, key: tuple[Broker, str], address: Address, cluster_id: str | None) -> Connection:
+        broker, _ = key
         replaced = self._connections.pop(key, None)
         if replaced is not None:
             await replaced.close()
@@ -476,6 +484,7 @@ class ConnectionPool:
             request_timeout_ms=self._options.request_timeout_ms,
             security=self._options.security,
             tls=None if self._tls is None else self._tls.current(),
+            identity=None if cluster_id is None or isinstance(broker, tuple) else Identity(cluster_id, broker),
         )
         self._connections[key] = connection
         return connection

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from ... import __version__
 from ...protocol import frame
@@ -23,7 +23,7 @@ from ...protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError
 from ...protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ...protocol.primitives import Buffer
 from ...protocol.schema import Message
-from ..errors import BadResponse, UnsupportedVersion, ValueOutOfRange
+from ..errors import BadResponse, ConnectionLost, UnsupportedVersion, ValueOutOfRange
 
 W = TypeVar("W")
 
@@ -32,6 +32,13 @@ Request = tuple[Message, type[Message], int]
 Conversation = Generator[Request, Any, int]
 
 _LAST_CORRELATION_ID = 0x7FFFFFFF
+
+
+class Identity(NamedTuple):
+    """Which broker of which cluster a client means to connect to (KIP-1242)."""
+
+    cluster_id: str
+    node_id: int
 
 
 @dataclass(slots=True)
@@ -113,12 +120,18 @@ class Exchange(Generic[W]):
             raise BadResponse(f"the answer to {request.api} version {version} makes no sense: {error}") from error
         return request.waiter, message
 
-    def agree_on_versions(self, address: str) -> Conversation:
-        """Learn the versions that the broker supports, and the finalized features. Raises KafkaError."""
-        request = ApiVersionsRequest(client_software_name="odradek", client_software_version=__version__)
+    def agree_on_versions(self, address: str, identity: Identity | None = None) -> Conversation:
+        """Learn the versions that the broker supports, and the finalized features.
+
+        Raises KafkaError, ConnectionLost where the broker says that it is not the one of this identity.
+        """
+        cluster_id, node_id = identity or (None, -1)
+        request = ApiVersionsRequest("odradek", __version__, cluster_id, node_id)
         response = yield request, ApiVersionsResponse, api_versions_version()
         if ErrorCode.of(response.error_code) is ErrorCode.UNSUPPORTED_VERSION:
             response = yield request, ApiVersionsResponse, api_versions_version(response)
+        if identity is not None and response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            raise ConnectionLost(f"{address} is no longer broker {identity.node_id} of cluster {identity.cluster_id}")
         if response.error_code:
             raise KafkaError(ErrorCode.of(response.error_code), f"{address} answers ApiVersions with an error")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}

@@ -43,6 +43,7 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
+from ...protocol.primitives import ZERO_UUID
 from ...protocol.schema import Message
 from ..core.cluster import Cluster
 from ..core.connection import Connection
@@ -56,6 +57,7 @@ _FIRST_EPOCH_INITIALIZE = 3  # InitProducerId 3 goes on from an epoch (KIP-360)
 _LAST_CLIENT_ADD = 3  # AddPartitionsToTxn 4 is among brokers
 _LAST_EXPLICIT_END = 4  # EndTxn 5 returns the next epoch
 _LAST_EXPLICIT_COMMIT = 4  # TxnOffsetCommit 5 adds its group
+_LAST_NAMED_COMMIT = 5  # TxnOffsetCommit 6 has the ids of topics
 _FIRST_MEMBER_COMMIT = 3  # TxnOffsetCommit 3 names the member
 _FEATURE = "transaction.version"
 R = TypeVar("R", OdradekJoinQueryResponse, OdradekEndQueryBatchResponse)
@@ -126,13 +128,13 @@ class TransactionRequests:
         group = action.group
         coordinator = self._coordinator_of(group)
         connection = await coordinator.connection()
-        at_most = None if version >= IMPLICIT else _LAST_EXPLICIT_COMMIT
+        topics = self._offset_topics(action)
+        has_ids = all(topic.topic_id != ZERO_UUID for topic in topics)
+        at_most = _LAST_EXPLICIT_COMMIT if version < IMPLICIT else None if has_ids else _LAST_NAMED_COMMIT
         wire_version = connection.version_for(TxnOffsetCommitRequest, at_most)
-        request = TxnOffsetCommitRequest(
-            self._transactional_id, group.group_id, *producer, topics=_offset_topics(action)
-        )
+        request = TxnOffsetCommitRequest(self._transactional_id, group.group_id, *producer, topics=topics)
         if wire_version >= _FIRST_MEMBER_COMMIT:
-            request.generation_id, request.member_id = group.generation_id, group.member_id
+            request.generation_id_or_member_epoch, request.member_id = group.generation_id, group.member_id
             request.group_instance_id = group.group_instance_id
         elif group.member_id:
             text = "the broker is too old to check the member that commits (TxnOffsetCommit 3): pass the group id alone"
@@ -152,6 +154,13 @@ class TransactionRequests:
         self._coordinator.raise_error(response.error_code, "committing" if action.commit else "aborting")
         return ProducerIdAndEpoch(response.producer_id, response.producer_epoch), _transaction_version(connection)
 
+    def _offset_topics(self, action: CommitOffsets) -> list[TxnOffsetCommitRequestTopic]:
+        topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+        for (name, number), (offset, metadata, leader_epoch) in action.offsets.items():
+            topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name, self._cluster.view.topic_id(name)))
+            topic.partitions.append(TxnOffsetCommitRequestPartition(number, offset, leader_epoch, metadata))
+        return list(topics.values())
+
     def _coordinator_of(self, group: ConsumerGroupMetadata) -> Coordinator:
         found = self._group_coordinator
         if found is None or found.key != group.group_id:
@@ -162,14 +171,6 @@ class TransactionRequests:
 def _transaction_version(connection: Connection) -> int:
     """Return 2 where the cluster has finalized version 2 (KIP-890), else 1."""
     return IMPLICIT if connection.features.get(_FEATURE, 0) >= IMPLICIT else 1
-
-
-def _offset_topics(action: CommitOffsets) -> list[TxnOffsetCommitRequestTopic]:
-    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
-    for (name, number), (offset, metadata, leader_epoch) in action.offsets.items():
-        topic = topics.setdefault(name, TxnOffsetCommitRequestTopic(name))
-        topic.partitions.append(TxnOffsetCommitRequestPartition(number, offset, leader_epoch, metadata))
-    return list(topics.values())
 
 
 async def has_query_batches(cluster: Cluster) -> bool:

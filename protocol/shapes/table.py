@@ -196,9 +196,7 @@ SHAPES: dict[AnyKey, Shape] = {
             ),
         )
     ),
-    ApiKey.TXN_OFFSET_COMMIT: Shape(
-        (_topics("topics", "topics", "name", _partitions("partitions", "partitions", _INDEX)),)
-    ),
+    ApiKey.TXN_OFFSET_COMMIT: _COMMITTED,
     ApiKey.DESCRIBE_ACLS: _whole(_TEXT),
     ApiKey.CREATE_ACLS: _flat("creations", "results", "other", ""),
     ApiKey.DELETE_ACLS: _flat("filters", "filter_results", "other", ""),
@@ -226,7 +224,7 @@ SHAPES: dict[AnyKey, Shape] = {
     ApiKey.RENEW_DELEGATION_TOKEN: _whole(expiry_timestamp_ms=-1),
     ApiKey.EXPIRE_DELEGATION_TOKEN: _whole(expiry_timestamp_ms=-1),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: _whole(),
-    ApiKey.DELETE_GROUPS: Shape((_set("groups_names", "results", "group", ">group_id"),)),
+    ApiKey.DELETE_GROUPS: Shape((_set("groups_names", "results", "group", ">group_id", _TEXT),)),
     ApiKey.ELECT_LEADERS: _whole(
         "",
         _topics(
@@ -258,6 +256,16 @@ SHAPES: dict[AnyKey, Shape] = {
     ),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Shape(
         (_set("deletions", "results", *_USERS, text=_TEXT), _set("upsertions", "results", *_USERS, text=_TEXT))
+    ),
+    ApiKey.DESCRIBE_QUORUM: _whole(
+        _TEXT,
+        _topics(
+            "topics",
+            "topics",
+            "topic_name",
+            _partitions("partitions", "partitions", _INDEX, text=_TEXT),
+        ),
+        is_in_each=True,
     ),
     ApiKey.ALTER_PARTITION: _whole(
         "",

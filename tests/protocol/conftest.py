@@ -39,7 +39,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @cache
 def _specifications() -> tuple[dict[str, Any], dict[str, Any]]:
     return (
-        json.loads((GOLDEN / "kafka-4.3.1" / "requests-and-responses.json").read_text()),
+        json.loads((GOLDEN / "kafka-4.4.0" / "requests-and-responses.json").read_text()),
         json.loads((GOLDEN / "kafka-3.9.1" / "older-versions.json").read_text()),
     )
 

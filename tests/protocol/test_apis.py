@@ -12,7 +12,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import ProduceRequest, ProduceResponse
 from odradek.tests.support.documents.apis import DECLARED
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "api-versions.tsv"
+GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.4.0" / "api-versions.tsv"
 
 
 def test_a_class_is_found_by_key_and_kind() -> None:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol import codec
 from odradek.protocol.errors import DecodeError, EncodeError, InvalidField, TooManyValues, TrailingBytes, UnknownVersion
+from odradek.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from odradek.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -36,6 +37,7 @@ from odradek.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from odradek.protocol.primitives import encode_uvarint
 from odradek.protocol.schema import (
     Message,
     Struct,
@@ -359,6 +361,18 @@ def test_values_are_counted_before_they_are_made(left: int) -> None:
     assert len(decode(data, 0, left)[0].topics or []) == left
     with pytest.raises(TooManyValues):
         decode(data, 0, left - 1)
+
+
+def test_no_array_and_no_tagged_section_is_larger_than_kafkas() -> None:
+    ids = codec.decoder(DescribeTransactionsRequest, 0)
+    for count, is_read in ((1_000_000, True), (1_000_001, False)):
+        data = encode_uvarint(count + 1) + bytes(count)
+        with pytest.raises(InvalidField if is_read else TooManyValues):
+            ids(data, 0)
+    empty = b"\x01"
+    assert not ids(empty + encode_uvarint(10_000) + b"\x63\x00" * 10_000, 0)[0].transactional_ids
+    with pytest.raises(TooManyValues):
+        ids(empty + encode_uvarint(10_001) + b"\x63\x00" * 10_001, 0)
 
 
 def test_values_inside_others_and_unknown_tagged_fields_count_too() -> None:

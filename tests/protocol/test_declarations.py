@@ -12,7 +12,7 @@ from odradek.protocol.messages import describe_groups, group_records, read_share
 from odradek.protocol.schema import OWN_TAGS, Field, Message, Struct, span
 from odradek.tests.support.documents.apis import DECLARED
 
-# What Kafka 4.3.1's files no longer list and we still speak.
+# What Kafka 4.4.0's files no longer list and we still speak.
 OLDER_VERSIONS = {
     "Produce": range(3),
     "Fetch": range(4),
@@ -24,6 +24,7 @@ OLDER_VERSIONS = {
 
 # Structs of a request and its response that Apache gives one name; a module of ours has each name once.
 RENAMED = {"AlteredTopic": "TopicData", "AlteredPartition": "PartitionData", "EntryResult": "EntryData"}
+RENAMED |= {"DescribedTopic": "TopicData", "DescribedPartition": "PartitionData"}
 
 PYTHON_TYPES = {"bool": "bool", "float64": "float", "string": "str", "bytes": "bytes", "records": "Records"}
 PYTHON_TYPES |= {"uuid": "bytes"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from odradek.protocol.errors import DecodeError, EncodeError, ErrorCode, KafkaError, ProtocolError, TruncatedMessage
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.3.1" / "errors.tsv"
+GOLDEN = Path(__file__).parents[1] / "golden" / "kafka-4.4.0" / "errors.tsv"
 
 
 def test_codes_names_and_what_is_retriable_are_kafkas() -> None:

@@ -28,7 +28,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def golden_lines() -> Iterator[tuple[str, int, bytes, str]]:
-    for version in ("kafka-4.3.1", "kafka-3.9.1"):
+    for version in ("kafka-4.4.0", "kafka-3.9.1"):
         for line in (GOLDEN / version / "java-messages.txt").read_text(encoding="utf-8").splitlines():
             name, number, raw, text = line.split(" ", 3)
             yield name, int(number), bytes.fromhex(raw), text

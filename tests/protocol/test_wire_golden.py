@@ -80,7 +80,7 @@ def test_responses_decode_and_encode_to_the_same_bytes(api: str) -> None:
 
 @pytest.mark.parametrize("api", APIS)
 def test_the_captures_cover_every_version_that_kafka_answers(api: str) -> None:
-    rows = (GOLDEN.parent / "kafka-4.3.1" / "api-versions.tsv").read_text().splitlines()[1:]
+    rows = (GOLDEN.parent / "kafka-4.4.0" / "api-versions.tsv").read_text().splitlines()[1:]
     low, high = next((int(row.split("\t")[2]), int(row.split("\t")[3])) for row in rows if row.split("\t")[1] == api)
     if api == "Produce":
         low = 3  # It says 0, so that librdkafka believes it knows compression, and hangs up on 0 to 2.
@@ -92,12 +92,12 @@ def test_the_captures_cover_every_version_that_kafka_answers(api: str) -> None:
 def test_a_refused_api_versions_request_is_answered_in_version_0() -> None:
     rows = [line.split("\t") for line in (GOLDEN / "ApiVersions.tsv").read_text().splitlines()[1:]]
     refused = [row for row in rows if row[0] == "above our maximum"]
-    assert [row[1] for row in refused] == ["5", "99"]
+    assert [row[1] for row in refused] == ["6", "99"]
     for row in refused:
         _, response = frame.decode_response(bytes.fromhex(row[4]), ApiVersionsResponse, 0)
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         offered = [(entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys]
-        assert offered == [(ApiKey.API_VERSIONS, 0, 4)]
+        assert offered == [(ApiKey.API_VERSIONS, 0, 5)]
 
 
 @pytest.mark.parametrize(

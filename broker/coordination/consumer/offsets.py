@@ -30,9 +30,7 @@ def commit_in_transaction(group: Group, event: CommitInTransaction, outcome: Out
     if error is ErrorCode.NONE:
         offset_steps.commit_in_transaction(group, event, outcome, now_ms)
     else:
-        # Producers know the errors of the classic protocol alone.
-        is_stale = error is ErrorCode.STALE_MEMBER_EPOCH
-        outcome.reply(event.token, ErrorCode.ILLEGAL_GENERATION if is_stale else error)
+        outcome.reply(event.token, error)
 
 
 def commit_error(group: Group, event: CommitOffsets | CommitInTransaction) -> ErrorCode:

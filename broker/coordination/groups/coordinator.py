@@ -364,7 +364,9 @@ class GroupCoordinator:
         It is called now, and again in the turn in which the offsets are written.
         """
         group_id, producer_id = request.group_id, request.producer_id
-        commit = self._commit(offset_commit.as_plain(request), offset_commit.PLAIN_VERSION, producer_id)
+        has_ids = context.api_version >= offset_commit.TRANSACTIONAL_ID_VERSION
+        version = offset_commit.TOPIC_ID_VERSION if has_ids else offset_commit.TOPIC_ID_VERSION - 1
+        commit = self._commit(offset_commit.as_plain(request), version, producer_id)
 
         def respond(error: ErrorCode) -> TxnOffsetCommitResponse:
             return offset_commit.as_transactional(commit.answer(error), context.api_version)
@@ -383,13 +385,13 @@ class GroupCoordinator:
         if error is ErrorCode.NONE:
             error = verify(partition)
         actor = self.groups.get(group_id)
-        if error is ErrorCode.NONE and actor is None and request.generation_id >= 0:
-            error = ErrorCode.ILLEGAL_GENERATION
+        if error is ErrorCode.NONE and actor is None and request.generation_id_or_member_epoch >= 0:
+            error = ErrorCode.GROUP_ID_NOT_FOUND if has_ids else ErrorCode.ILLEGAL_GENERATION
         if error is not ErrorCode.NONE:
             return respond(error)
         actor = actor or self.shards.add(group_id)
         call = Call(respond)
-        member = request.member_id, request.group_instance_id, request.generation_id
+        member = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
         producer = producer_id, request.producer_epoch
         actor.feed(events.CommitInTransaction(call, *member, commit.records, producer, take_part))
         return call.result()

@@ -24,10 +24,10 @@ from .records import NO_PRODUCER, OffsetRecord, Record
 
 # Since this version an OffsetCommit names topics by id.
 TOPIC_ID_VERSION = 10
-# The version of the OffsetCommit that a TxnOffsetCommit is turned into.
-PLAIN_VERSION = 9
 # Since this version producers understand COORDINATOR_LOAD_IN_PROGRESS in the response to a TxnOffsetCommit.
 LOADING_VERSION = 2
+# Since this version a TxnOffsetCommit names topics by id, and producers know the errors of both group protocols.
+TRANSACTIONAL_ID_VERSION = 6
 NO_RETENTION_TIME = -1
 NO_TIMESTAMP = -1
 
@@ -117,11 +117,12 @@ def _within(time_ms: int) -> int:
 
 
 def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
-    """Return a TxnOffsetCommit as an OffsetCommit of PLAIN_VERSION, without the transaction."""
+    """Return a TxnOffsetCommit as an OffsetCommit, without the transaction."""
     topics = [
         OffsetCommitRequestTopic(
             topic.name,
-            partitions=[
+            topic.topic_id,
+            [
                 OffsetCommitRequestPartition(
                     each.partition_index,
                     each.committed_offset,
@@ -134,7 +135,11 @@ def as_plain(request: TxnOffsetCommitRequest) -> OffsetCommitRequest:
         for topic in request.topics
     ]
     return OffsetCommitRequest(
-        request.group_id, request.generation_id, request.member_id, request.group_instance_id, topics=topics
+        request.group_id,
+        request.generation_id_or_member_epoch,
+        request.member_id,
+        request.group_instance_id,
+        topics=topics,
     )
 
 
@@ -146,14 +151,16 @@ def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetC
             TxnOffsetCommitResponsePartition(each.partition_index, _understood(each.error_code, version))
             for each in topic.partitions
         ]
-        answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, results))
+        answered.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, results))
     return answered
 
 
 def _understood(error: int, version: int) -> int:
     """Return the error in the words of a version: older producers break on a coordinator that is loading."""
-    if version < LOADING_VERSION and ErrorCode.of(error) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+    if version < LOADING_VERSION and error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if version < TRANSACTIONAL_ID_VERSION and error == ErrorCode.STALE_MEMBER_EPOCH:
+        return ErrorCode.ILLEGAL_GENERATION
     return error
 
 

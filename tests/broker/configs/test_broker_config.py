@@ -20,7 +20,7 @@ from odradek.broker.configs.security_table import SecurityTable
 from odradek.broker.configs.topic_config import SUPPORTED_TOPIC_CONFIGS, TOPIC_CONFIGS, TopicConfig
 from odradek.broker.configs.unsupported_configs import KAFKA_CONFIGS
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "configs.tsv"
+GOLDEN = Path(__file__).parents[2] / "golden" / "kafka-4.4.0" / "configs.tsv"
 
 # Where Odradek's default is not Kafka's, and why.
 OTHER_DEFAULTS = {

@@ -23,7 +23,7 @@ from odradek.protocol.messages.produce import ProduceRequest
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.documents.mutations import EVERY_ROUTE
 
-GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.3.1" / "api-versions.tsv"
+GOLDEN = Path(odradek.__path__[0]) / "tests" / "golden" / "kafka-4.4.0" / "api-versions.tsv"
 
 # Clients before 0.11, which speak in message sets, are served here; Kafka 4 left them behind.
 LOWER_THAN_KAFKAS = dict.fromkeys((ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH), 0)
@@ -78,7 +78,7 @@ async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_
     correlation_id, response = frame.decode_response(data, message(ApiKey.API_VERSIONS, "response"), 0)
     assert correlation_id == 77
     assert response.error_code == 35
-    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 4)]
+    assert [(each.api_key, each.min_version, each.max_version) for each in response.api_keys] == [(18, 0, 5)]
     await raw.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("tests", "1.0"))
 
 

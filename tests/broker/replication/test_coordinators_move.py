@@ -281,7 +281,7 @@ async def test_offsets_in_a_transaction_of_a_remote_coordinator_count_once_it_co
     producer = Producer(cluster, 3)
     for offset, commit_it, expected in ((5, False, -1), (7, True, 7)):
         await producer.begin()
-        topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, offset)])
+        topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, offset)])
         request = TxnOffsetCommitRequest("x", "g", producer.id, producer.epoch, topics=[topic])
         rejected = await ask(cluster, 2, ApiKey.TXN_OFFSET_COMMIT, 3, request)
         assert rejected.topics[0].partitions[0].error_code

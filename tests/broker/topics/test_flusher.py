@@ -464,7 +464,9 @@ async def test_groups_learn_the_end_of_a_transaction_although_its_client_goes_be
     producer = await raw.ask(ApiKey.INIT_PRODUCER_ID, 4, InitProducerIdRequest("id", 60_000))
     who = producer.producer_id, producer.producer_epoch
     assert (await raw.ask(ApiKey.ADD_OFFSETS_TO_TXN, 3, AddOffsetsToTxnRequest("id", *who, "g"))).error_code == 0
-    topics = [TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])]
+    topics = [
+        TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 1, committed_metadata="")])
+    ]
     committed = await raw.ask(ApiKey.TXN_OFFSET_COMMIT, 3, TxnOffsetCommitRequest("id", "g", *who, topics=topics))
     assert committed.topics[0].partitions[0].error_code == 0
     group = broker.services.groups.groups["g"].state

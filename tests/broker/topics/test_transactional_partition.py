@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.coordination.transactions.verification import produce_error
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from odradek.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.protocol.messages.offset_fetch import (
@@ -268,7 +270,29 @@ async def test_offsets_need_a_transaction_and_a_group(producer: Transactional) -
     assert await producer.commit_offset("g", "t", 5, version=4) == ErrorCode.TRANSACTION_ABORTABLE
     assert await producer.commit_offset("", "t", 5) == ErrorCode.INVALID_GROUP_ID
     assert await producer.commit_offset("g", "none", 5) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await producer.commit_offset("g", "t", 5, generation_id=3, member_id="m") == ErrorCode.ILLEGAL_GENERATION
+    assert (
+        await producer.commit_offset("g", "t", 5, generation_id_or_member_epoch=3, member_id="m")
+        == ErrorCode.ILLEGAL_GENERATION
+    )
+
+
+async def test_since_version_6_topics_have_ids_and_each_group_has_its_errors(
+    broker: Broker, raw: Raw, producer: Transactional
+) -> None:
+    topic = broker.topics.get("t")
+    assert topic is not None
+    by_id: dict[str, Any] = {"version": 6, "topic_id": topic.id}
+    assert await producer.commit_offset("g", "ignored", 5, **by_id) == 0
+    assert await producer.end(commit=True) == 0
+    assert await fetched_offset(raw, "g") == (5, 0)
+    assert await producer.commit_offset("g", "t", 5, version=6, topic_id=bytes(15) + b"x") == ErrorCode.UNKNOWN_TOPIC_ID
+    member = {"generation_id_or_member_epoch": 3, "member_id": "m"}
+    assert await producer.commit_offset("none", "", 5, **by_id, **member) == ErrorCode.GROUP_ID_NOT_FOUND
+    join = ConsumerGroupHeartbeatRequest("c", "m", 0, rebalance_timeout_ms=1_000, subscribed_topic_names=["t"])
+    join.topic_partitions = []
+    assert (await raw.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, join)).error_code == 0
+    assert await producer.commit_offset("c", "", 5, **by_id, **member) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await producer.commit_offset("c", "t", 5, **member) == ErrorCode.ILLEGAL_GENERATION
 
 
 async def test_a_fenced_producer_commits_no_offsets(raw: Raw, producer: Transactional) -> None:

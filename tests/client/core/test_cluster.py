@@ -16,6 +16,7 @@ from odradek.client.errors import ClientStopped, ConnectionLost, NoBrokerReachab
 from odradek.client.record import TopicPartition
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
+from odradek.protocol.messages.api_versions import ApiVersionsResponse
 from odradek.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from odradek.protocol.messages.metadata import (
     MetadataResponse,
@@ -114,6 +115,18 @@ async def test_when_the_known_brokers_are_gone_the_bootstrap_servers_are_asked_a
         cluster = await reach(f"{old.address},{new.address}")
         await old.nodes[1].stop()
         assert len((await cluster.topic("t")).partitions) == 2
+        await cluster.close()
+
+
+async def test_a_broker_that_says_it_is_another_one_is_looked_for_at_the_bootstrap_servers() -> None:
+    async with FakeCluster({"t": 1}) as fake:
+        cluster = await reach(fake.address)
+        fake.on(ApiKey.API_VERSIONS, answer(ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)))
+        with pytest.raises(ConnectionLost, match="is no longer broker 1 of cluster fake"):
+            await cluster.connection(1, FETCH)
+        await cluster.connection(1, FETCH)
+        asked = [(call.request.cluster_id, call.request.node_id) for call in fake.calls(ApiKey.API_VERSIONS)]
+        assert asked == [(None, -1), ("fake", 1), ("fake", 1)]
         await cluster.close()
 
 

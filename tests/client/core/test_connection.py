@@ -30,13 +30,13 @@ async def test_the_newest_version_of_both_is_spoken() -> None:
         response = await ask(connection)
         assert len(response.topics[0].partitions) == 3
         assert [(call.key, call.version) for call in cluster.nodes[1].calls] == [
-            (ApiKey.API_VERSIONS, 4),
+            (ApiKey.API_VERSIONS, 5),
             (ApiKey.METADATA, 9),
         ]
         await connection.close()
 
 
-@pytest.mark.parametrize("newest", [0, 1, 2, 3])
+@pytest.mark.parametrize("newest", [0, 1, 2, 3, 4])
 async def test_a_broker_that_refuses_our_apiversions_is_asked_again_lower(newest: int) -> None:
     async with FakeCluster({"t": 1}) as cluster:
         cluster.versions[ApiKey.API_VERSIONS] = (0, newest)

@@ -68,7 +68,7 @@ def error_step(key: ApiKey, code: ErrorCode) -> Step:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
         told = [
             TxnOffsetCommitResponseTopic(
-                t.name, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
+                t.name, t.topic_id, [TxnOffsetCommitResponsePartition(p.partition_index, code) for p in t.partitions]
             )
             for t in request.topics
         ]

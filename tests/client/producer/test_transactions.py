@@ -93,7 +93,10 @@ async def test_version_2_adds_by_writing_and_gets_an_epoch_from_each_end() -> No
             async with producer.transaction():
                 await producer.send("t", b"x", partition=0)
                 await producer.send_offsets({TopicPartition("in", 0): 1}, "g")
-        assert asked(cluster) == ["TXN_OFFSET_COMMIT 5", "END_TXN 5"] * 2
+                await producer.send_offsets({T0: 1}, "g")
+        # A topic whose id is not known is named.
+        assert asked(cluster) == ["TXN_OFFSET_COMMIT 5", "TXN_OFFSET_COMMIT 6", "END_TXN 5"] * 2
+        assert cluster.group.committed == {("in", 0): 1, ("t", 0): 1}
         assert {call.version for call in cluster.calls(ApiKey.PRODUCE)} == {13}
         headers = [read_header(batch) for batch in cluster.log("t").batches]
         assert [(h.producer_epoch, h.base_sequence) for h in headers if not h.is_control] == [(0, 0), (1, 0)]
@@ -142,7 +145,11 @@ async def test_a_member_of_a_group_is_named_and_checked(version: int) -> None:
         with pytest.raises(TransactionFailed, match="ILLEGAL_GENERATION"):
             await producer.send_offsets_to_transaction({T0: 1}, stale)
         request = cluster.calls(ApiKey.TXN_OFFSET_COMMIT)[0].request
-        assert (request.generation_id, request.member_id, request.group_instance_id) == (3, "somebody", "instance")
+        assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (
+            3,
+            "somebody",
+            "instance",
+        )
         await producer.abort_transaction()
         async with producer.transaction():
             await producer.send_offsets({T0: 2}, "g")

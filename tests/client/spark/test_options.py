@@ -175,7 +175,7 @@ def test_a_setting_without_effect_is_rejected_where_kafkas_clients_reject_its_va
 
 
 def test_every_setting_of_kafkas_own_clients_is_known() -> None:
-    path = Path(__file__).parents[2] / "golden" / "kafka-4.3.1" / "client-configs.txt"
+    path = Path(__file__).parents[2] / "golden" / "kafka-4.4.0" / "client-configs.txt"
     names = path.read_text(encoding="utf-8").split()
     assert len(names) > 100
     for kind, parse, topic in (("source", parse_options, "subscribe"), ("sink", parse_sink_options, "topic")):

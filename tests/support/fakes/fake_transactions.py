@@ -130,17 +130,21 @@ class FakeTransactions:
             code = ErrorCode.NOT_COORDINATOR
         elif (request.producer_id, request.producer_epoch) != (found.producer_id, found.epoch):
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        elif request.member_id and (request.member_id, request.generation_id) != (group.member_id, group.generation):
+        elif request.member_id and (request.member_id, request.generation_id_or_member_epoch) != (
+            group.member_id,
+            group.generation,
+        ):
             code = ErrorCode.ILLEGAL_GENERATION
         elif call.version < IMPLICIT_COMMIT and request.group_id not in found.groups:
             code = ErrorCode.INVALID_TXN_STATE
         answers = TxnOffsetCommitResponse()
         for topic in request.topics:
             told = [TxnOffsetCommitResponsePartition(each.partition_index, code) for each in topic.partitions]
-            answers.topics.append(TxnOffsetCommitResponseTopic(topic.name, told))
+            answers.topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, told))
             for each in topic.partitions if not code else []:
                 found.is_open = True
-                found.offsets[topic.name, each.partition_index] = each.committed_offset
+                name = self._wire.topic_name(topic.name, topic.topic_id)
+                found.offsets[name, each.partition_index] = each.committed_offset
         return answers
 
     async def _end(self, call: Call) -> Any:

@@ -19,6 +19,7 @@ from odradek.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
+from odradek.protocol.primitives import ZERO_UUID
 from odradek.tests.support.clients.raw import Raw, batch_of
 
 V2_PRODUCE, V2_END = 12, 5
@@ -74,7 +75,8 @@ class Transactional:
 
     async def commit_offset(self, group: str, topic: str, offset: int, version: int = 5, **member: Any) -> int:
         """Send TxnOffsetCommit, and return the error of its one partition."""
-        topics = [TxnOffsetCommitRequestTopic(topic, [TxnOffsetCommitRequestPartition(0, offset)])]
+        place = TxnOffsetCommitRequestPartition(0, offset)
+        topics = [TxnOffsetCommitRequestTopic(topic, member.pop("topic_id", ZERO_UUID), [place])]
         request = TxnOffsetCommitRequest(
             self.transactional_id, group, self.producer_id, self.epoch, topics=topics, **member
         )

@@ -322,7 +322,7 @@ class TransactionalProducer(Client):
         )
 
     def _commit_offset(self) -> None:
-        topic = TxnOffsetCommitRequestTopic("input", [TxnOffsetCommitRequestPartition(0, self.number)])
+        topic = TxnOffsetCommitRequestTopic("input", partitions=[TxnOffsetCommitRequestPartition(0, self.number)])
         request = TxnOffsetCommitRequest(self._name, "g", self.id, self.epoch, topics=[topic])
 
         def handle(found: Coordinators) -> Any:

@@ -289,7 +289,7 @@ class World:
     def ask_in_transaction(self, offset: int, producer_id: int, verify: Callable[[int], ErrorCode]) -> Any:
         """Commit an offset of t-0 for the group g in a transaction."""
         partition = TxnOffsetCommitRequestPartition(0, offset, committed_metadata="")
-        topics = [TxnOffsetCommitRequestTopic("t", [partition])]
+        topics = [TxnOffsetCommitRequestTopic("t", partitions=[partition])]
         request = TxnOffsetCommitRequest("id", "g", producer_id, 0, topics=topics)
         return self.groups.commit_in_transaction(FakeContext(3), request, verify)
 

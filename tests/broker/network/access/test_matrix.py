@@ -1,6 +1,6 @@
 """What each API answers a client that may do nothing, one thing or everything is what a Kafka answers.
 
-tests/golden/kafka-4.3.1/access.tsv has the answers of a Kafka with its StandardAuthorizer, which was started as
+tests/golden/kafka-4.4.0/access.tsv has the answers of a Kafka with its StandardAuthorizer, which was started as
 tools/wire/cases/access.py says: python tools/compare_with_kafka.py HOST:PORT --only access --answers
 """
 
@@ -18,7 +18,7 @@ from odradek.broker import Broker, BrokerConfig
 from odradek.tests.support.security.principals import secured
 
 ROOT = Path(__file__).parents[4]
-GOLDEN = ROOT / "tests" / "golden" / "kafka-4.3.1" / "access.tsv"
+GOLDEN = ROOT / "tests" / "golden" / "kafka-4.4.0" / "access.tsv"
 _IN_WORDS = "ErrorMessage: Kafka None, Odradek some"
 # Where an answer differs from Kafka's: by the API, the start of the field's path.
 INTENDED = {
