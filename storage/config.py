@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
+from ..protocol.records.record import NO_SIZE_LIMIT
+
 NEVER = 2**63 - 1
 
 
@@ -27,6 +29,8 @@ class LogConfig:
     retention_bytes: int = -1
     # How long the files of deleted segments stay, for readers that still use them.
     file_delete_delay_ms: int = 60_000
+    # The bound of a record in a compressed batch; by default there is none.
+    max_decompressed_message_bytes: int = NO_SIZE_LIMIT
     # A broker's config in Kafka; it bounds the idempotence state of each log.
     producer_id_expiration_ms: int = 24 * 3600 * 1000
 

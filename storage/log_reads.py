@@ -111,7 +111,7 @@ class ReadableLog:
 
     def view(self) -> LogView:
         """Return the log as it is now, for look-ups in another thread."""
-        view = LogView(self._segments.all, self.log_start_offset, self.log_end_offset, self._disk)
+        view = LogView(self._segments.all, self.log_start_offset, self.log_end_offset, self._disk, self.config)
         self._views = [each for each in self._views if each() is not None] + [ref(view)]
         return view
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import overload
 
+from .config import LogConfig
 from .errors import DamagedFile, DiskError, OffsetOutOfRange, StaleView, StorageError
 from .files import Disk, FileRange
 from .producer_replay import aborted_in, rebuild_producers
@@ -66,11 +67,14 @@ class LogView:
     make another view.
     """
 
-    def __init__(self, segments: tuple[Segment, ...], start_offset: int, end_offset: int, disk: Disk) -> None:
+    def __init__(
+        self, segments: tuple[Segment, ...], start_offset: int, end_offset: int, disk: Disk, config: LogConfig
+    ) -> None:
         self.originals = segments
         self.start_offset = start_offset
         self.end_offset = end_offset
         self._disk = disk
+        self._most_bytes = config.max_decompressed_message_bytes
         self._active = segments[-1].twin()
         self.segments = Twins(segments, self._active)
 
@@ -116,7 +120,7 @@ class LogView:
 
     def find_time(self, timestamp_ms: int, up_to: int) -> Found | None:
         """Return (timestamp, offset, leader epoch) of the first record below `up_to` that is not earlier, or None."""
-        return location.find_time(self.segments, self.start_offset, timestamp_ms, up_to)
+        return location.find_time(self.segments, self.start_offset, timestamp_ms, up_to, self._most_bytes)
 
     def load_times(self, count: int) -> None:
         """Read the largest timestamps of the first `count` segments into memory."""
@@ -125,7 +129,7 @@ class LogView:
 
     def max_timestamp(self) -> tuple[int, int]:
         """Return (timestamp, offset) of the first record with the largest timestamp, (-1, -1) if there is none."""
-        return location.find_latest(self.segments, self.start_offset, self.end_offset)
+        return location.find_latest(self.segments, self.start_offset, self.end_offset, self._most_bytes)
 
     def mark_unreadable(self, error: DiskError) -> Damage | None:
         """Mark the batch that the disk could not read as damaged. None where its segment has left the log."""

@@ -18,7 +18,7 @@ INTRO = """\
 
 `tools/config_docs.py` makes this page from the tables in `broker/configs/`: change those.
 
-Names, types and ranges are those of Kafka 4.3.1. Every config in these tables changes what the broker does, unless it
+Names, types and ranges are those of Kafka 4.4.0. Every config in these tables changes what the broker does, unless it
 says otherwise. Another name of Kafka's is a warning at start, unless Odradek has no need of it (a quorum's, a thread
 pool's). A value out of range is an error that gives name, range
 and value.

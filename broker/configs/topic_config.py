@@ -46,6 +46,12 @@ _ROWS = (
     ConfigDef("preallocate", BOOLEAN, False, unsupported=_GROWING,
         broker_synonyms=("log.preallocate",),
         doc="Segment files get their full size when they are made."),
+    ConfigDef("remote.copy.lag.bytes", LONG, -1, low=-1, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.remote.copy.lag.bytes",),
+        doc="Bytes of closed segments that are not copied to remote storage yet."),
+    ConfigDef("remote.copy.lag.ms", LONG, 0, low=-1, unsupported=_NO_REMOTE,
+        broker_synonyms=("log.remote.copy.lag.ms",),
+        doc="How long a closed segment stays before it is copied to remote storage."),
     ConfigDef("remote.log.copy.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
         doc="Remote storage takes no new segments."),
     ConfigDef("remote.log.delete.on.disable", BOOLEAN, False, unsupported=_NO_REMOTE,
@@ -89,6 +95,7 @@ class TopicConfig:
     index_interval_bytes: int
     segment_index_bytes: int
     max_message_bytes: int
+    max_decompressed_message_bytes: int
     # The number of replicas caps it: an append waits for the one that there is.
     min_insync_replicas: int
     # The controller alone reads it, from ZooKeeper.

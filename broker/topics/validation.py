@@ -5,6 +5,7 @@ It is opened, record by record, only where the header does not say enough:
 
     its largest timestamp is beyond message.timestamp.after.max.ms      to name the records (reject_timestamps)
     message.timestamp.before.max.ms is set                              the smallest timestamp
+    max.decompressed.message.bytes is set                               the size of each compressed record
     the topic is compacted                                              whether every record has a key
     compression.type is another codec than the batch's                  it is compressed again
     it is a message set (Produce 0-2)                                   it is converted into a batch
@@ -28,7 +29,7 @@ from ...protocol.records.errors import (
     RecordError,
     TruncatedBatch,
 )
-from ...protocol.records.record import NO_TIMESTAMP
+from ...protocol.records.record import NO_SIZE_LIMIT, NO_TIMESTAMP
 from ..configs.definition import INT_MAX, LONG_MAX
 from ..configs.topic_config import TopicConfig
 
@@ -64,11 +65,13 @@ class ValidationRules(NamedTuple):
     requires_keys: bool = False
     # Invariant: LONG_MAX also where the broker sets the timestamps.
     before_max_ms: int = LONG_MAX
+    # Of one record, where the batch is compressed.
+    max_decompressed_bytes: int = NO_SIZE_LIMIT
 
     @property
     def opens_every_batch(self) -> bool:
         """Whether the header of a batch never says enough."""
-        return self.requires_keys or self.before_max_ms < LONG_MAX
+        return self.requires_keys or self.before_max_ms < LONG_MAX or self.max_decompressed_bytes < NO_SIZE_LIMIT
 
 
 NO_RULES = ValidationRules()
@@ -82,6 +85,7 @@ def validation_rules(config: TopicConfig) -> ValidationRules | None:
         level=_level(config),
         requires_keys=config.is_compacted,
         before_max_ms=LONG_MAX if append_time else config.message_timestamp_before_max_ms,
+        max_decompressed_bytes=config.max_decompressed_message_bytes,
     )
     return None if rules == NO_RULES else rules
 
@@ -289,6 +293,7 @@ def _check_records(
     records: memoryview, header: BatchHeader, rules: ValidationRules, earliest_ms: int, latest_ms: int
 ) -> None:
     """Read every record. Raises BatchRejected with the first ones that the topic does not take."""
+    batch.check_record_sizes(records, header, rules.max_decompressed_bytes)
     code = ErrorCode.INVALID_RECORD
     faults: list[RecordFault] = []
     for index, record in enumerate(batch.iter_records(records, 0, header, check=False)):

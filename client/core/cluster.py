@@ -2,7 +2,8 @@
 
 A `Cluster` starts from the bootstrap servers, learns the brokers from Metadata, and returns to the bootstrap servers
 when no known broker responds (KIP-899), or each says that it is another one (KIP-1242). It requests metadata when
-a topic is needed, when a broker says that it does not lead a partition, and every `metadata_max_age_ms`. Calls at the same time share one request.
+a topic is needed, when a broker says that it does not lead a partition, and every `metadata_max_age_ms`. Calls at the
+same time share one request.
 
 All time-outs and pauses come from `ClusterOptions`, so tests can shrink them.
 """

@@ -32,7 +32,7 @@ from .errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-from .record import MIN_RECORD_BYTES, Record, encode_records, record_ends
+from .record import MIN_RECORD_BYTES, NO_SIZE_LIMIT, Record, check_sizes, encode_records, record_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -440,6 +440,17 @@ def iter_records(
     CRC and compression are dealt with in the call. An InvalidRecord comes up when the iteration is near it.
     """
     return decode_records(*_body(buffer, position, header or read_header(buffer, position), check, limit))
+
+
+def check_record_sizes(buffer: Buffer, header: BatchHeader, most_bytes: int, count: int | None = None) -> None:
+    """Raise RecordTooLarge where one of the first `count` records (all) of a compressed batch has more bytes.
+
+    The buffer begins with the batch. Raises RecordError too where the records cannot be read.
+    """
+    if most_bytes >= NO_SIZE_LIMIT or header.compression is Compression.NONE:
+        return
+    data = decompress(header.compression, memoryview(buffer)[HEADER_SIZE : header.size_bytes])
+    check_sizes(data, header.record_count if count is None else count, most_bytes)
 
 
 def columns_of(buffer: Buffer, position: int, header: BatchHeader, check: bool = True) -> Columns:

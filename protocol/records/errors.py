@@ -10,6 +10,7 @@ RecordError
     UnknownMagic             CORRUPT_MESSAGE: no version of the format
   UnsupportedCodec           UNSUPPORTED_COMPRESSION_TYPE (Kafka stumbles here and says UNKNOWN_SERVER_ERROR)
   InvalidRecord              INVALID_RECORD: intact bytes that say something impossible or forbidden
+    RecordTooLarge           a record that is larger than the caller allows
 
 CORRUPT_MESSAGE is the one that clients send again: the wire may have done it. The codes are those of a real Kafka
 4.3.1 (tests/golden/records/rejections.jsonl).
@@ -72,3 +73,7 @@ class InvalidRecord(RecordError):
     """The bytes are intact, but what they say is impossible or not allowed."""
 
     code = ErrorCode.INVALID_RECORD
+
+
+class RecordTooLarge(InvalidRecord):
+    """A record of a compressed batch is larger than the caller allows."""

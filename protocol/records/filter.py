@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from .batch import HEADER_SIZE, BatchHeader, TimestampType, with_body
 from .columns import Columns, iter_columns
-from .compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
-from .record import NO_TIMESTAMP, encode_varint, read_long_varint, record_ends
+from .compression import Compression, compress, decompress
+from .record import NO_SIZE_LIMIT, NO_TIMESTAMP, check_sizes, encode_varint, read_long_varint, record_ends
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,9 +76,15 @@ class Selection:
         self.has_tombstone |= not part.has_value
 
 
-def body_of(batch: memoryview, header: BatchHeader, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """Return the records' bytes of a whole batch, decompressed. Raises RecordError."""
-    return decompress(header.compression, batch[HEADER_SIZE : header.size_bytes], limit)
+def body_of(batch: memoryview, header: BatchHeader, most_record_bytes: int = NO_SIZE_LIMIT) -> bytes:
+    """Return the records' bytes of a whole batch, decompressed.
+
+    Raises RecordError, RecordTooLarge where a compressed record has more than `most_record_bytes`.
+    """
+    body = decompress(header.compression, batch[HEADER_SIZE : header.size_bytes])
+    if most_record_bytes < NO_SIZE_LIMIT and header.compression is not Compression.NONE:
+        check_sizes(body, header.record_count, most_record_bytes)
+    return body
 
 
 def iter_keys(body: bytes, header: BatchHeader) -> Iterator[Keys]:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ...kernel import door
-from .errors import InvalidRecord
+from .errors import InvalidRecord, RecordTooLarge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +22,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 # A timestamp that was not given; also what records of magic 0 have.
 NO_TIMESTAMP = -1
+# The largest max.decompressed.message.bytes, which bounds nothing: no array of Java has more.
+NO_SIZE_LIMIT = 2**31 - 9
 
 _MAX_INT32 = 2**31 - 1
 _MAX_INT64 = 2**63 - 1
@@ -92,6 +94,19 @@ def record_ends(data: bytes | memoryview, position: int, count: int) -> list[int
         position += number >> 1
         ends.append(position)
     return ends
+
+
+def check_sizes(data: bytes, count: int, most_bytes: int) -> None:
+    """Raise RecordTooLarge where one of the first `count` records has more bytes behind its length; InvalidRecord."""
+    position = 0
+    try:
+        for _ in range(count):
+            number, position = read_long_varint(data, position)
+            if number >> 1 > most_bytes:
+                raise RecordTooLarge(f"a record of {number >> 1} bytes: {most_bytes} is the most")
+            position += number >> 1
+    except IndexError as error:
+        raise InvalidRecord("the records end before the batch says") from error
 
 
 def decode_headers(data: bytes, position: int) -> tuple[Headers, int]:

@@ -27,6 +27,7 @@ from ...protocol.records.batch import BatchHeader, check_crc, iter_records, read
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import RecordError
 from ...protocol.records.filter import Part, Selection, body_of, emptied, iter_keys, iter_parts, with_selection
+from ...protocol.records.record import NO_SIZE_LIMIT
 from ..errors import CorruptBatch
 from ..files import DISK, Disk, File
 from ..segments import walk
@@ -70,6 +71,7 @@ class Job:
     aborted_bytes: tuple[tuple[int, int], ...] = ()  # (base offset, size) of every .txnindex of the log
     last_offsets: tuple[tuple[int, int], ...] = ()  # (producer id, offset of its last batch of data)
     last_epochs: tuple[tuple[int, int], ...] = ()  # (producer id, epoch) of producers of which only markers are left
+    max_decompressed_message_bytes: int = NO_SIZE_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Compaction:
         if header.is_control:
             transactions.is_spent(header, _kind(header, batch))
         elif not transactions.is_aborted(header):
-            return seen.put_all(iter_keys(body_of(batch, header), header), header.last_offset)
+            return seen.put_all(iter_keys(self._body(batch, header), header), header.last_offset)
         seen.latest_offset = max(seen.latest_offset, header.last_offset)
         return True
 
@@ -223,7 +225,7 @@ class Compaction:
             self.stats.records_read += header.record_count
             self.stats.records_kept += count
             return batch if count else emptied(header) if must_stay else None
-        body = body_of(batch, header)
+        body = self._body(batch, header)
         read, kept = self._select(header, body, marks)
         if not kept.count:
             return emptied(header) if must_stay else None
@@ -233,6 +235,9 @@ class Compaction:
         if is_mark and is_covered and not header.has_delete_horizon:
             return with_selection(header, body, kept, self._job.now_ms + self._job.delete_retention_ms)
         return batch if kept.count == read else with_selection(header, body, kept)
+
+    def _body(self, batch: memoryview, header: BatchHeader) -> bytes:
+        return body_of(batch, header, self._job.max_decompressed_message_bytes)
 
     def _may_expire(self, count: int) -> bool:
         """Return whether tombstones may be among records that stay: these have a time of their own."""

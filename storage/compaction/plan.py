@@ -92,6 +92,7 @@ def job_of(log: Log, found: Cleanable, rules: CleaningRules, now_ms: int, dedupe
         aborted_bytes=tuple((each.base_offset, each.aborted.size_bytes) for each in log.segments if len(each.aborted)),
         last_offsets=tuple((number, each.batches[-1].last_offset) for number, each in producers if each.batches),
         last_epochs=tuple((number, each.epoch) for number, each in producers if not each.batches),
+        max_decompressed_message_bytes=config.max_decompressed_message_bytes,
     )
 
 

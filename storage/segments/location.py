@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader, iter_records
-from ...protocol.records.errors import RecordError
+from ...protocol.records.batch import LOG_OVERHEAD, BatchHeader, check_record_sizes, iter_records
+from ...protocol.records.errors import RecordError, RecordTooLarge
 from ..errors import CorruptBatch, UnreadableBatch
 from ..files import Disk, File, FileRange
 from .damage import MISPLACED
@@ -159,31 +159,33 @@ Found = tuple[int, int, int]
 NOTHING = (-1, -1)
 
 
-def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int, up_to: int) -> Found | None:
+def find_time(
+    segments: Sequence[Segment], start_offset: int, timestamp_ms: int, up_to: int, most_bytes: int
+) -> Found | None:
     """Return the first record in [start_offset, up_to) whose timestamp is not earlier, None if there is none.
 
-    Raises CorruptBatch, DiskError.
+    Raises CorruptBatch, DiskError, RecordTooLarge for a compressed record of more than `most_bytes`.
     """
     for segment in segments[slot_of(segments, start_offset) :]:
         if segment.base_offset >= up_to:
             return None
         if segment.max_timestamp[0] >= timestamp_ms:
-            found = _find_time_in(segment, timestamp_ms, start_offset, up_to)
+            found = _find_time_in(segment, timestamp_ms, start_offset, up_to, most_bytes)
             if found is not None:
                 return found
     return None
 
 
-def find_latest(segments: Iterable[Segment], start_offset: int, up_to: int) -> tuple[int, int]:
+def find_latest(segments: Iterable[Segment], start_offset: int, up_to: int, most_bytes: int) -> tuple[int, int]:
     """Return (timestamp, offset) of the first record with the largest timestamp in [start_offset, up_to) (KIP-734).
 
-    NOTHING where no record there has a timestamp. Raises CorruptBatch, DiskError.
+    NOTHING where no record there has a timestamp. Raises as `find_time`.
     """
     latest = NOTHING
     for segment in sorted(segments, key=lambda each: each.max_timestamp[0], reverse=True):
         if segment.max_timestamp[0] <= latest[0]:
             break
-        found = _find_latest_in(segment, start_offset, up_to)
+        found = _find_latest_in(segment, start_offset, up_to, most_bytes)
         latest = found if found[0] > latest[0] else latest
     return latest
 
@@ -196,28 +198,32 @@ def latest_starts(segments: Sequence[Segment], start_offset: int, count: int) ->
 # -- One segment -----------------------------------------------------------------------------------
 
 
-def _find_time_in(segment: Segment, timestamp_ms: int, start_offset: int, up_to: int) -> Found | None:
+def _find_time_in(segment: Segment, timestamp_ms: int, start_offset: int, up_to: int, most_bytes: int) -> Found | None:
     from_offset = max(segment.first_offset_for(timestamp_ms), start_offset)
     for position, header in segment.sound_headers(segment.walk_start(from_offset)):
         if header.base_offset >= up_to:
             return None
         if header.max_timestamp < timestamp_ms or header.last_offset < start_offset:
             continue
-        found = _first_record(segment, position, header, timestamp_ms, start_offset)
+        found = _first_record(segment, position, header, timestamp_ms, start_offset, most_bytes)
         if found is not None:
             return found if found[1] < up_to else None
     return None
 
 
 def _first_record(
-    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int, most_bytes: int
 ) -> Found | None:
     """Return the first record of a batch that is neither earlier than the timestamp nor below the offset."""
     try:
         data = segment.read_batch(position, header)
-        for record in iter_records(data, 0, header):
+        for count, record in enumerate(iter_records(data, 0, header), 1):
             if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+                check_record_sizes(data, header, most_bytes, count)
                 return record.timestamp_ms, record.offset, header.partition_leader_epoch
+        check_record_sizes(data, header, most_bytes)
+    except RecordTooLarge:
+        raise
     except RecordError as error:
         raise CorruptBatch(segment.file.path, position, str(error)) from error
     except UnreadableBatch as error:
@@ -225,10 +231,10 @@ def _first_record(
     return None
 
 
-def _find_latest_in(segment: Segment, start_offset: int, up_to: int) -> tuple[int, int]:
-    found = _find_time_in(segment, segment.max_timestamp[0], start_offset, up_to)
+def _find_latest_in(segment: Segment, start_offset: int, up_to: int, most_bytes: int) -> tuple[int, int]:
+    found = _find_time_in(segment, segment.max_timestamp[0], start_offset, up_to, most_bytes)
     if found is None and (timestamp_ms := _largest_timestamp_from(segment, start_offset)) >= 0:
-        found = _find_time_in(segment, timestamp_ms, start_offset, up_to)
+        found = _find_time_in(segment, timestamp_ms, start_offset, up_to, most_bytes)
     return NOTHING if found is None else found[:2]
 
 

@@ -179,6 +179,9 @@ ELSEWHERE = {
     ),
     "max.connections": "broker/test_server.py::test_over_max_connections_are_refused",
     "max.connections.per.ip": "broker/test_server.py::test_over_max_connections_of_an_address_are_refused",
+    "max.decompressed.message.bytes": (
+        "broker/handlers/test_list_offsets.py::test_a_record_that_grows_too_much_is_neither_taken_nor_passed_over"
+    ),
     "max.incremental.fetch.session.cache.slots": (
         "broker/handlers/test_fetch.py::test_without_a_free_slot_there_is_no_session_but_an_answer"
     ),

@@ -19,7 +19,7 @@ from odradek.tests.broker.coordination.groups.wire_requests import (
 from odradek.tests.support.clients.raw import Raw
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 async def test_an_empty_group_goes_with_its_offsets_and_the_others_are_answered_one_by_one(
     raw: Raw, version: int
 ) -> None:
@@ -38,7 +38,7 @@ async def test_an_empty_group_goes_with_its_offsets_and_the_others_are_answered_
         assert [each.committed_offset for each in topic.partitions] == [-1, -1]
 
 
-@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("version", range(4))
 async def test_no_groups_and_a_group_without_a_name(raw: Raw, version: int) -> None:
     assert await delete_groups(raw, version=version) == {}
     assert await delete_groups(raw, "", version=version) == {"": ErrorCode.GROUP_ID_NOT_FOUND}

@@ -8,7 +8,13 @@ import pytest
 from odradek.broker import Broker
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from odradek.protocol.records.compression import Compression
 from odradek.tests.support.clients.raw import Raw, batch_of
 
 START_MS = 1_700_000_000_000
@@ -22,11 +28,11 @@ async def topic(raw: Raw) -> None:
 
 
 async def ask(
-    raw: Raw, timestamp: int, partition: int = 0, version: int = 11, **rest: int
+    raw: Raw, timestamp: int, partition: int = 0, version: int = 11, topic: str = "t", **rest: int
 ) -> tuple[int, int, int, int]:
     """(error, timestamp, offset, leader epoch)."""
     wanted = ListOffsetsPartition(partition, timestamp=timestamp, **rest)
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic("t", [wanted])])
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(topic, [wanted])])
     answer = (await raw.ask(ApiKey.LIST_OFFSETS, version, request)).topics[0].partitions[0]
     return answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch
 
@@ -134,3 +140,21 @@ async def test_version_0_of_an_empty_partition_and_of_none(raw: Raw) -> None:
     assert await before(raw, -1, 0) == (0, [])
     assert await before(raw, -3, 1) == (ErrorCode.INVALID_REQUEST, [])
     assert await before(raw, -1, 1, "nowhere") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+
+
+@pytest.mark.parametrize("codec", [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD])
+async def test_a_record_that_grows_too_much_is_neither_taken_nor_passed_over(raw: Raw, codec: Compression) -> None:
+    await raw.create_topic("small")
+    values = b"a", bytes(5000), b"b"
+    squeezed = batch_of(*values, timestamp_ms=START_MS, compression=codec)
+    assert (await raw.produce("small", squeezed)).error_code == 0
+    limit = AlterableConfig("max.decompressed.message.bytes", 0, "1000")
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(2, "small", [limit])])
+    assert (await raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)).responses[0].error_code == 0
+    refused = await raw.produce("small", squeezed)
+    assert (refused.error_code, refused.record_errors) == (ErrorCode.INVALID_RECORD, [])
+    # What comes before it is found.
+    found = [(await ask(raw, timestamp, topic="small"))[::2] for timestamp in (0, START_MS + 1, START_MS + 2, -3)]
+    assert found == [(0, 0)] + [(ErrorCode.INVALID_RECORD, -1)] * 3
+    assert (await raw.produce("small", batch_of(*values))).error_code == 0
+    assert (await raw.produce("small", batch_of(bytes(900), bytes(900), compression=codec))).error_code == 0

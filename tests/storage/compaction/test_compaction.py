@@ -272,6 +272,16 @@ def test_a_damaged_batch_stops_a_cleaning_and_nothing_changes(log: Log) -> None:
     assert sorted(each.name for each in log.directory.iterdir()) == names
 
 
+def test_a_compressed_record_that_is_too_large_stops_a_cleaning(log: Log) -> None:
+    for number in range(30):
+        put(log, (b"k", bytes(200)), (b"k", b"%d" % number), compression=Compression.GZIP)
+    log.config.max_decompressed_message_bytes = 100
+    with pytest.raises(CorruptBatch, match="100 is the most"):
+        clean(log)
+    log.config.max_decompressed_message_bytes = 300
+    assert clean(log)
+
+
 def test_a_second_cleaning_of_the_same_writes_nothing(log: Log) -> None:
     for number in range(40):
         put(log, (b"k%d" % number, b"v"))
