@@ -58,8 +58,7 @@ class Log(ReadableLog):
     """See the module's text. Make one with `Log.open`."""
 
     def __init__(self, directory: Path, config: LogConfig, contents: Contents, now_ms: int, disk: Disk) -> None:
-        super().__init__(directory, contents.segments, contents.names_changed, disk)
-        self.config = config
+        super().__init__(directory, config, contents.segments, contents.names_changed, disk)
         self.recovery: RecoveryReport = contents.report
         self.producers: ProducerStates = contents.producers
         self.epochs: LeaderEpochs = contents.epochs

@@ -11,6 +11,7 @@ from pathlib import Path
 from weakref import ReferenceType, ref
 
 from ..protocol.records.batch import BatchHeader
+from .config import LogConfig
 from .errors import DamagedFile, OffsetOutOfRange, StaleView, StorageError
 from .files import Disk, FileRange, NotCached
 from .log_view import LogView
@@ -25,8 +26,11 @@ from .segments.transaction_index import AbortedTransaction
 class ReadableLog:
     """The segments of one partition, and the reads of them."""
 
-    def __init__(self, directory: Path, segments: Iterable[Segment], names_dirty: bool, disk: Disk) -> None:
+    def __init__(
+        self, directory: Path, config: LogConfig, segments: Iterable[Segment], names_dirty: bool, disk: Disk
+    ) -> None:
         self.directory = directory
+        self.config = config
         # The name of the data directory. It stays when the log's own directory is renamed.
         self.parent_name = str(directory.parent)
         # Invariant: <= log_end_offset.

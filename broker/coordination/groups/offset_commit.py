@@ -157,9 +157,10 @@ def as_transactional(response: OffsetCommitResponse, version: int) -> TxnOffsetC
 
 def _understood(error: int, version: int) -> int:
     """Return the error in the words of a version: older producers break on a coordinator that is loading."""
-    if version < LOADING_VERSION and error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+    code = ErrorCode.of(error)
+    if version < LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if version < TRANSACTIONAL_ID_VERSION and error == ErrorCode.STALE_MEMBER_EPOCH:
+    if version < TRANSACTIONAL_ID_VERSION and code is ErrorCode.STALE_MEMBER_EPOCH:
         return ErrorCode.ILLEGAL_GENERATION
     return error
 
