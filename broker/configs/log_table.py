@@ -112,8 +112,8 @@ class LogTable:
         doc="The level at which the broker compresses with zstd.")
     message_max_bytes: int = define(INT, (1 << 20) + 12, topic="max.message.bytes", low=0, dynamic=True,
         doc="The largest record batch that the broker accepts.")
-    max_decompressed_message_bytes: int = define(INT, NO_SIZE_LIMIT, topic="max.decompressed.message.bytes", low=1,
-        high=NO_SIZE_LIMIT, dynamic=True,
+    max_decompressed_message_bytes: int = define(INT, _LOG.max_decompressed_message_bytes,
+        topic="max.decompressed.message.bytes", low=1, high=NO_SIZE_LIMIT, dynamic=True,
         doc="The largest record of a compressed batch, without its compression: at produce, when the log is compacted, "
             "and when offsets are looked up by time. The default bounds nothing.")
     # As in Kafka 4 the number of replicas caps it: where a broker is alone, every value means its one replica.
