@@ -134,6 +134,13 @@ class _Json(logging.Formatter):
     help="A web page over the broker, a process of its own; a port alone listens on 127.0.0.1.  [default: none]",
 )
 @click.option(
+    "--allow-host",
+    metavar="NAME",
+    multiple=True,
+    help="Also serve requests that name this host at --registry and --console: the name of a container, say; "
+    "repeatable.",
+)
+@click.option(
     "--ephemeral",
     is_flag=True,
     help="Keep nothing, for tests: a free port unless --listen names one, a directory that goes at the end, no fsync, "
@@ -165,6 +172,7 @@ def command(
     secure: bool,
     registry: str | None,
     console: str | None,
+    allow_host: tuple[str, ...],
     ephemeral: bool,
     with_parent: bool,
     strict: bool,
@@ -210,9 +218,11 @@ def command(
         log.warning(warning)
     _raise_file_limit()
     config = config if broker is None else broker.config
-    logging_options = ("--log-format", log_format, "--log-level", log_level)
+    if allow_host and registry is None and console is None:
+        raise click.UsageError("--allow-host is for --registry and --console: the broker serves every host")
+    options = ("--log-format", log_format, "--log-level", log_level, *(f"--allow-host={each}" for each in allow_host))
     wanted = {name: listen for name, listen in (("registry", registry), ("console", console)) if listen is not None}
-    children = [_child(each, wanted[each], config, texts, logging_options, secure=secure) for each in wanted]
+    children = [_child(each, wanted[each], config, texts, options, secure=secure) for each in wanted]
     _run(config, children, broker)
 
 

@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from odradek import __version__
 from odradek.tests.support.brokers.lines import Lines
 from odradek.tests.support.documents.containers import (
@@ -60,6 +61,8 @@ def test_its_steps_run_as_a_script(tmp_path: Path) -> None:
     tools.mkdir()
     source.mkdir()
     shutil.copy(ROOT / "pyproject.toml", source)
+    (source / "docker").mkdir()
+    (source / "docker" / "trim.sh").write_text(f'echo trim.sh "$@" >> {tmp_path}/calls\n')
     for name in ("useradd", "install", "pip"):
         (tools / name).write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/calls\n')
         (tools / name).chmod(0o755)
@@ -75,10 +78,12 @@ def test_its_steps_run_as_a_script(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
+    extras = project["optional-dependencies"]
+    names = ("cluster", "certs", "oauth", "registry", "console", "avro", "json-schema", "sql", "objects")
+    wanted = [*project["dependencies"], *(each for name in names for each in extras[name])]
     assert (tmp_path / "dependencies.txt").read_text().splitlines() == wanted
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[0] for call in calls] == ["pip", "pip", "pip", "useradd", "install"]
+    assert [call.split()[0] for call in calls] == ["pip", "pip", "trim.sh", "useradd", "install"]
     assert "--no-deps ." in calls[1], "the dependencies are a layer of their own"
 
 
@@ -106,6 +111,30 @@ def test_compose_publishes_to_this_machine_alone_with_an_init_and_an_advertised_
     assert f"image: odradek:{__version__}" in COMPOSE and f'VERSION: "{__version__}"' in COMPOSE
     assert "--set=advertised.listeners=PLAINTEXT://localhost:9092" in COMPOSE
     assert "0.0.0.0" in COMPOSE
+
+
+def serve_of(file: str) -> list[str]:
+    """Return the command of a compose file's broker."""
+    service = yaml.safe_load((ROOT / "docker" / file).read_text(encoding="utf-8"))["services"]["odradek"]
+    command: list[str] = service["command"]
+    return command
+
+
+def test_the_secured_compose_file_starts_a_broker_with_console_and_registry(tmp_path: Path) -> None:
+    local = re.compile(r"(0\.0\.0\.0|127\.0\.0\.1):\d+")
+    words = [local.sub("127.0.0.1:0", each) for each in serve_of("compose-secure.yaml") if "advertised" not in each]
+    (tmp_path / "data").mkdir()
+    command = [sys.executable, "-m", "odradek", *(each.replace("/data", str(tmp_path / "data")) for each in words)]
+    wanted = {"the console is ready https://", "the schema registry is ready https://"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as broker:
+        lines = Lines(broker)
+        while wanted:
+            line = lines.next(60)
+            assert line, wanted
+            wanted = {each for each in wanted if each not in line}
+        broker.terminate()
+        lines.rest()
+    assert broker.returncode == 0
 
 
 def test_what_a_container_starts_is_a_broker_that_its_health_check_finds(tmp_path: Path) -> None:

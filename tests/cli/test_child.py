@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import signal
@@ -126,3 +127,15 @@ def test_a_listener_that_asks_for_a_login_is_refused(tmp_path: Path) -> None:
         "--data-dir", str(tmp_path), "--registry", "8081",
     )  # fmt: skip
     assert refused.returncode == 2 and "--registry needs --secure" in refused.stderr
+
+
+def test_the_registry_is_served_under_the_names_of_allow_host_too(tmp_path: Path) -> None:
+    with serving(tmp_path, "--allow-host", "registry.example") as running:
+        address = running.wait_for(READY)[1].removeprefix("http://")
+        statuses: list[int] = []
+        for host in ("registry.example", "other.example"):
+            connection = http.client.HTTPConnection(address, timeout=30)
+            connection.request("GET", "/subjects", headers={"host": host})
+            statuses.append(connection.getresponse().status)
+            connection.close()
+    assert statuses == [200, 403]

@@ -70,10 +70,9 @@ def wait_for(wanted: str, ask: Callable[[], str]) -> None:
 
 
 def base_image() -> str:
-    """Return the image that docker/Dockerfile begins with."""
+    """Return the image that what docker/Dockerfile builds runs on."""
     lines = DOCKERFILE.read_text(encoding="utf-8").splitlines()
-    (base,) = {line.split()[1] for line in lines if line.startswith("FROM ")}
-    return base
+    return [line.split()[1] for line in lines if line.startswith("FROM ")][-1]
 
 
 @contextmanager
