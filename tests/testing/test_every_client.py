@@ -165,17 +165,20 @@ async def test_a_client_gets_over_the_death_of_a_leader(kafka_cluster: KafkaClus
     assert [each.value for each in kafka_cluster.records("orders")] == [b"v", b"w"]
 
 
-@client
 @pytest.mark.kafka(config={"log.flush.interval.messages": 1}, topics=["orders"])
-async def test_what_a_client_wrote_survives_kills_and_power_cuts(kafka_process: KafkaProcess, client: str) -> None:
-    await produce(kafka_process, client, b"v")
+async def test_what_a_client_wrote_survives_kills_and_power_cuts(kafka_process: KafkaProcess) -> None:
+    written = [f"{moment} {name}".encode() for moment in "vw" for name in _PRODUCE]
+    for name, value in zip(_PRODUCE, written, strict=False):
+        await produce(kafka_process, name, value)
     kafka_process.kill()
     kafka_process.restart()
-    await produce(kafka_process, client, b"w")
+    for name, value in zip(_PRODUCE, written[len(_PRODUCE) :], strict=True):
+        await produce(kafka_process, name, value)
     kafka_process.lose_power(seed=1)
     kafka_process.restart()
-    assert [each.value for each in kafka_process.records("orders")] == [b"v", b"w"]
-    assert await consume(kafka_process, client) == b"v"
+    assert [each.value for each in kafka_process.records("orders")] == written
+    # Each goes on where the one before has committed.
+    assert [await consume(kafka_process, name) for name in _CONSUME] == written[: len(_CONSUME)]
 
 
 # -- One record in and out, with each client

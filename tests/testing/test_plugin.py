@@ -62,27 +62,17 @@ def test_clock(kafka_clock):
 """
 
 
+NEEDS_ITS_OWN = """
+def test_fails(kafka):
+    kafka.fail("Fetch", "NOT_LEADER_OR_FOLLOWER")
+"""
+
+
 def run(folder: Path, text: str, *options: str) -> str:
     """Run pytest in a folder, and return what it says."""
     (folder / "test_sample.py").write_text(text)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-rs",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:asyncio",
-        "-p",
-        "no:anyio",
-        "-p",
-        "no:hypothesispytest",
-        "-W",
-        "error",
-        *PLUGIN,
-        *options,
-    ]
+    without = [f"-pno:{plugin}" for plugin in ("cacheprovider", "asyncio", "anyio", "hypothesispytest", "xdist")]
+    command = [sys.executable, "-m", "pytest", "-rs", "-W", "error", *without, *PLUGIN, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
@@ -97,16 +87,12 @@ def test_a_misspelt_marker_says_what_there_is(tmp_path: Path) -> None:
 
 
 def test_the_report_of_a_failed_test_has_the_log_and_the_requests(tmp_path: Path) -> None:
-    said = run(tmp_path, FAULTY)
+    said = run(tmp_path, FAULTY, "--junit-xml=report.xml")
     assert "1 failed, 2 passed, 1 error" in said
     assert "topic t created" in said
     assert "the last requests to Kafka" in said and "Metadata v" in said and "client id 'mine'" in said
     assert "Kafka's groups" in said and "g: committed {('t', 0): 1}" in said
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
-
-
-def test_junit_files_have_the_report(tmp_path: Path) -> None:
-    run(tmp_path, FAULTY, "--junit-xml=report.xml")
     report = (tmp_path / "report.xml").read_text()
     assert "the last requests to Kafka" in report and "g: committed" in report
     assert "Kafka&#x27;s log" in report or "Kafka's log" in report
@@ -121,29 +107,30 @@ def test_must_fire(kafka_factory):
 def test_all_are_closed(kafka_factory):
     import os, threading
     assert [each.name for each in threading.enumerate() if each.name == "odradek-broker"] == []
+
+def test_a_cluster_too(kafka_cluster):
+    kafka_cluster.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
 """
 
 
 def test_brokers_of_a_factory_check_their_faults_and_all_of_them_end(tmp_path: Path) -> None:
     said = run(tmp_path, FACTORY)
-    assert "2 passed, 1 error" in said
+    assert "3 passed, 2 errors" in said
     assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
-
-
-CLUSTER = """
-def test_must_fire(kafka_cluster):
-    kafka_cluster.fail("Produce", "NOT_LEADER_OR_FOLLOWER", must_fire=True)
-"""
-
-
-def test_a_cluster_checks_its_faults(tmp_path: Path) -> None:
-    said = run(tmp_path, CLUSTER)
-    assert "1 passed, 1 error" in said
-    assert "fail('Produce', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
+    assert "fail('Fetch', 'NOT_LEADER_OR_FOLLOWER') never fired" in said
 
 
 CLOCK = """
+import sys
 import time
+
+def test_pytest_changes_no_other_module(kafka):
+    kafka.put("t", ["v"])
+    import odradek.broker.server, odradek.client.blocking
+    changed = [name for name, each in sys.modules.items()
+               if name.startswith("odradek.") and "rewrite" in type(each.__spec__.loader).__module__]
+    assert set(changed) <= {"odradek.testing", "odradek.testing.plugin"}
+    assert "rewrite" in type(sys.modules[__name__].__spec__.loader).__module__
 
 def test_moves(kafka_clock):
     kafka_clock.advance(days=30)
@@ -162,7 +149,7 @@ def test_the_time_is_real_again(kafka):
 
 
 def test_a_test_that_moves_the_clock_moves_it_for_no_other(tmp_path: Path) -> None:
-    assert "3 passed" in run(tmp_path, CLOCK)
+    assert "4 passed" in run(tmp_path, CLOCK)
 
 
 DEAD = """
@@ -194,11 +181,12 @@ def test_a_broker_that_has_died_is_named_as_the_cause(tmp_path: Path) -> None:
 def test_the_same_tests_run_against_another_kafka(tmp_path: Path, kafka_factory: object) -> None:
     with LocalKafka() as other:
         other.create_topic("kept")
-        said = run(tmp_path, PROJECT.replace("== []", "== ['kept']"), f"--kafka-address={other.address}")
-        assert "2 passed, 1 skipped" in said
+        same = PROJECT.replace("== []", "== ['kept']") + NEEDS_ITS_OWN
+        said = run(tmp_path, same, f"--kafka-address={other.address}")
+        assert "1 failed, 2 passed, 2 skipped" in said
+        assert "kafka.fail needs a broker of its own" in said
         assert "config of the broker: not at the Kafka of --kafka-address" in said
         assert other.topics() == ["kept"]
-        assert "kafka.fail needs a broker of its own" in run(tmp_path, FAULTY, f"--kafka-address={other.address}")
 
 
 def test_the_plugin_imports_nothing_before_a_fixture_is_used() -> None:

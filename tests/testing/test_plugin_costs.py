@@ -8,23 +8,6 @@ from odradek.testing import LocalKafka
 
 from .test_plugin import run
 
-UNCHANGED = """
-import sys
-
-def test_only_this_module_was_changed(kafka):
-    kafka.put("t", ["v"])
-    import odradek.broker.server, odradek.client.blocking
-    changed = [name for name, each in sys.modules.items()
-               if name.startswith("odradek.") and "rewrite" in type(each.__spec__.loader).__module__]
-    assert set(changed) <= {"odradek.testing", "odradek.testing.plugin"}
-    assert "rewrite" in type(sys.modules[__name__].__spec__.loader).__module__
-"""
-
-
-def test_pytest_changes_no_module_of_odradek(tmp_path: Path) -> None:
-    assert "1 passed" in run(tmp_path, UNCHANGED)
-
-
 LASTING = """
 import pytest
 
