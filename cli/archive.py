@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from ..client.archive import check_packages, errors_of_place
 from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .notices import Progress
@@ -32,7 +33,6 @@ _COMMITS = ("topic", "rows", "files", "size_bytes", "lag")
 _STATUS = ("topic", "partition", "archived", "end", "lag", "oldest_ms", "retention_ms")
 # The share of retention after which records that are not archived are in danger.
 _DANGER = 0.5
-_LIBRARIES = {"pyiceberg", "sqlalchemy", "pyarrow", "requests", "botocore", "psycopg2"}
 
 
 @click.group(short_help="Keep topics as tables of Apache Iceberg, each record once.")
@@ -136,11 +136,11 @@ def _archive(archiver: Archiver, rows: Rows) -> bool:
     """Do a round, and return whether more is there already."""
     from ..client.archive.upkeep import keep_up
 
-    with _errors_of_place():
+    with errors_of_place():
         done = _round(archiver)
     if done.is_committed:
         rows.add((archiver.topic, done.rows, done.files, done.size_bytes, done.lag))
-        with _errors_of_place():
+        with errors_of_place():
             keep_up(archiver)
     return done.lag > 0 or done.is_overtaken
 
@@ -227,7 +227,7 @@ def status(
         from ..client.arrow.read_options import read_options
 
         reading = read_options(_reading(bootstrap_server, "fetch"), "archives")
-        with _errors_of_place():
+        with errors_of_place():
             found = [each for topic in topics for each in partitions_of(catalog, topic, names[topic], reading)]
     with Rows(_STATUS) as rows:
         for each in found:
@@ -276,7 +276,7 @@ def check(
 
         for topic, name in _table_names(topics, table).items():
             compacted = deep and "compact" in _config(topic, "cleanup.policy")
-            with _errors_of_place():
+            with errors_of_place():
                 opened = open_table(catalog, _name_of(topic, name))
                 found = list(checks.check(opened))
                 if deep:
@@ -306,7 +306,7 @@ def restore(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
     from .archive_restore import COLUMNS
     from .archive_restore import restore as restored
 
-    with _errors(), _catalog(target, catalog_db) as catalog, _errors_of_place():
+    with _errors(), _catalog(target, catalog_db) as catalog, errors_of_place():
         from ..client.archive.places import open_table
 
         names = _table_names(topics, table).items()
@@ -328,7 +328,7 @@ def compact(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
       odradek archive compact --to /archive flights
     """
     for topic, name in _table_names(topics, table).items():
-        with _errors(), _catalog(target, catalog_db) as catalog, _errors_of_place():
+        with _errors(), _catalog(target, catalog_db) as catalog, errors_of_place():
             from ..client.archive import upkeep
 
             count = upkeep.compact(catalog, _name_of(topic, name), min_files=min_files)
@@ -349,7 +349,7 @@ def expire(topics: tuple[str, ...], target: str, catalog_db: str | None, table: 
     """
     keep_ms = int(_seconds(keep) * 1000)
     for topic, name in _table_names(topics, table).items():
-        with _errors(), _catalog(target, catalog_db) as catalog, _errors_of_place():
+        with _errors(), _catalog(target, catalog_db) as catalog, errors_of_place():
             from ..client.archive import upkeep
 
             snapshots, files = upkeep.expire(catalog, _name_of(topic, name), keep_ms=keep_ms)
@@ -407,12 +407,10 @@ def _reading(bootstrap_server: str, path: str) -> dict[str, str]:
 
 @contextmanager
 def _catalog(target: str, catalog_db: str | None, *, create: bool = False) -> Generator[Any]:
-    from ..client.archive import check_packages
-
     check_packages()
     from ..client.archive.places import catalog_of
 
-    with _errors_of_place():
+    with errors_of_place():
         catalog = catalog_of(target, catalog_db, create=create)
     try:
         yield catalog
@@ -434,14 +432,3 @@ def _errors() -> Generator[None]:
         raise unreachable(error) from error
     except KafkaError as error:
         raise CliError(with_advice(error)) from error
-
-
-@contextmanager
-def _errors_of_place() -> Generator[None]:
-    """Say what failed where the tables are: a disk, a store, a catalog. Nothing is printed meanwhile."""
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _LIBRARIES:
-            raise CliError(f"the archive cannot be used: {str(error).splitlines()[0]}") from error
-        raise

@@ -38,13 +38,18 @@ from .values import OneOf
     "--path", type=OneOf(("auto", "direct", "fetch")), default="auto", show_default=True,
     help="Read the broker's files where that is possible, or only so, or fetch.",
 )  # fmt: skip
+@click.option(
+    "--archive", metavar="TARGET", help="Topics begin with the rows that `odradek archive` has of them there."
+)
+@click.option("--catalog-db", metavar="FILE", help="The archive's catalog of SQLite, for an object store.")
+@click.option("--archive-only", is_flag=True, help="Read the archive alone, without a broker.")
 @click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values, with a header.")
 @row_options
 @connection_options("sql")
 @schema_options(writes=False)
 def command(
-    query: str, schema: str | None, binary: bool, isolation: str, path: str, as_csv: bool, bootstrap_server: str,
-    formats: SchemaFormats,
+    query: str, schema: str | None, binary: bool, isolation: str, path: str, archive: str | None,
+    catalog_db: str | None, archive_only: bool, as_csv: bool, bootstrap_server: str, formats: SchemaFormats,
 ) -> None:  # fmt: skip
     """Query topics with SQL, as DuckDB has it.
 
@@ -59,12 +64,17 @@ def command(
       odradek sql "select * from flights where flights.offset >= 1000" --json
       odradek sql 'from "my-topic" where timestamp > now() - interval 1 hour'
       odradek sql "select a from t" --schema "a int, b string" --csv
+      odradek sql "select count(*) from flights" --archive /archive
       odradek sql "copy (select * from flights) to 'flights.parquet'"
     """
     if as_csv and chosen("json"):
         raise click.UsageError("only one of --csv and --json")
     if binary and formats:
         raise click.UsageError("--binary has bytes, and --key-format and --value-format have JSON of them")
+    if archive is None and (archive_only or catalog_db is not None):
+        raise click.UsageError("--archive-only and --catalog-db need --archive")
+    if archive is not None and isolation == "read_uncommitted":
+        raise click.UsageError("archives have committed records alone: leave --isolation out")
     if not query.strip():
         raise click.UsageError("SQL is empty")
     from ..client.errors import KafkaError, NoBrokerReachable
@@ -77,7 +87,12 @@ def command(
         **_client_configs(),
     }
     try:
-        _ask(query, options, schema, formats, binary=binary, as_csv=as_csv)
+        place: dict[str, Any] = {"archive": None, "archive_only": archive_only}
+        if archive is not None:
+            from ..client.archive import Archive
+
+            place["archive"] = Archive(archive, catalog_db)
+        _ask(query, options, schema, formats, place, binary=binary, as_csv=as_csv)
     except NoBrokerReachable as error:
         raise unreachable(error) from error
     except KafkaError as error:
@@ -92,8 +107,9 @@ def _client_configs() -> dict[str, str]:
 
 
 def _ask(
-    query: str, options: dict[str, str], schema: str | None, formats: SchemaFormats, *, binary: bool, as_csv: bool
-) -> None:
+    query: str, options: dict[str, str], schema: str | None, formats: SchemaFormats, place: dict[str, Any], *,
+    binary: bool, as_csv: bool,
+) -> None:  # fmt: skip
     from ..client.errors import InvalidOption
     from ..client.sql import check_packages
 
@@ -106,7 +122,7 @@ def _ask(
     except InvalidOption as error:
         raise click.UsageError(error.message) from None
     serializers = {name: each for name, each in (("key", formats.key), ("value", formats.value)) if each is not None}
-    with TopicTables(options, fields=fields, is_binary=binary, serializers=serializers) as tables:
+    with TopicTables(options, fields=fields, is_binary=binary, serializers=serializers, **place) as tables:
         columns, portions = tables.run(query)
         if as_csv:
             _print_csv(columns, portions)

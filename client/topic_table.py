@@ -1,5 +1,7 @@
 """A topic as a table: `await read_topic("flights", start=datetime(...))` is a `pyarrow.Table`, or pandas, or Polars.
 
+With an `archive` (docs/archive.md) the table begins with its rows, and the log is read behind them alone.
+
 With `path="direct"` they come from the broker's files, where this program can read these: in a thread, because files
 are read without the event loop.
 
@@ -18,11 +20,12 @@ from importlib import import_module
 from typing import Any, Unpack
 
 from .. import how_to_install
+from .archive import Archive, check_packages
 from .arrow.brokers import Brokers
 from .arrow.connection import ClientOptions, ReadOptions, ReadPath, client_options
 from .arrow.direct_read import DirectRead
 from .arrow.fetch import OffsetRange
-from .arrow.tables import DEFAULT_COLUMNS, ArrowColumns
+from .arrow.tables import COLUMNS, DEFAULT_COLUMNS, ArrowColumns
 from .consumer import Consumer
 from .consumer.fetched_batch import FetchedBatch, joined
 from .core.lifetime import without_cancelling
@@ -41,9 +44,10 @@ Progress = Callable[[int, int], object]
 log = logging.getLogger(__name__)
 
 PATHS = ("fetch", "direct", "auto")
-FORMATS = ("arrow", "pandas", "polars")
+# "lazy" is a LazyFrame of Polars, of a topic with an archive.
+FORMATS = ("arrow", "pandas", "polars", "lazy")
 # What brings the package of a format.
-_EXTRAS = {"pandas": "pip install pandas", "polars": how_to_install("polars")}
+_EXTRAS = {"pandas": "pip install pandas", "polars": how_to_install("polars"), "lazy": how_to_install("polars")}
 # A fetch brings so much of a partition, and a poll so much in all.
 _FETCH_BYTES = 8 << 20
 _POLL_BYTES = 16 << 20
@@ -63,17 +67,28 @@ async def read_topic(
     path: str = "fetch",
     progress: Progress | None = None,
     request_timeout_ms: float = 30_000,
+    archive: Archive | str | None = None,
+    archive_only: bool = False,
     **security: Unpack[SecurityArguments],
 ) -> Any:
     """Return the records of a topic from `start` up to `end` (exclusive), as a table of `columns`.
 
     A bound is "earliest", "latest", an offset, a time (the first record at or after it), or one of these by partition.
     Records that retention has removed are left out. `path` is "fetch", "direct" (from the broker's files) or "auto"
-    (from the files where that is possible). Raises KafkaError, DirectReadNotPossible, InvalidOption (also where the
-    package of a `format` is missing), UnknownTopic.
+    (from the files where that is possible). `archive` is where `odradek archive` has the topic: committed records come
+    from there first, each once; `archive_only` asks no broker, and ends where the archive ends.
+
+    Raises KafkaError, DirectReadNotPossible, InvalidOption (also where the package of a `format` is missing),
+    UnknownTopic; with an archive also ArchiveError.
     """
     check_choice("format", format, FORMATS)
     check_choice("path", path, PATHS)
+    if archive is not None:
+        reading = None if archive_only else _union_options(bootstrap_servers, path, request_timeout_ms, security)
+        bounds = start, end, partitions
+        return await _read_union(archive, topic, reading, bounds, tuple(columns), format, progress)
+    if archive_only or format == "lazy":
+        raise InvalidOption("archive_only and the format 'lazy' need an archive")
     consumer = Consumer(
         bootstrap_servers=bootstrap_servers,
         client_id="odradek-read-topic",
@@ -107,6 +122,50 @@ async def read_topic(
         await _read(consumer, starts, ends, filled, progress)
     tables += [each.table() for each in filled.values()]
     return _in_format(import_module("pyarrow").concat_tables(tables), format)
+
+
+def _union_options(
+    servers: str | Sequence[str], path: str, timeout_ms: float, security: SecurityArguments
+) -> ReadOptions:
+    given = {"client.id": "odradek-read-topic", "request.timeout.ms": round(timeout_ms)}
+    checked = security_options("read_topic", security)
+    return ReadOptions(client_options(bootstrap_addresses(servers), checked, given), path=ReadPath(path))
+
+
+async def _read_union(
+    archive: Archive | str,
+    topic: str,
+    reading: ReadOptions | None,
+    bounds: tuple[Bounds, Bounds, Collection[int] | None],
+    columns: Sequence[str],
+    format: str,
+    progress: Progress | None,
+) -> Any:
+    """Return the table of a topic with an archive. It is read in a thread, which ends soon after a cancellation."""
+    check_packages()
+    from .archive.union import cut  # with packages of an optional extra
+    from .archive.union_table import lazy, part, read
+
+    loop, stopped = asyncio.get_running_loop(), threading.Event()
+    if unknown := set(columns) - set(COLUMNS):
+        raise InvalidOption(f"columns must be of {', '.join(COLUMNS)}, not {sorted(unknown)}")
+
+    def passed(done: int, total: int) -> bool:
+        if progress is not None:
+            loop.call_soon_threadsafe(progress, done, total)
+        return not stopped.is_set()
+
+    def work() -> Any:
+        if format == "lazy":
+            return lazy(part(cut(archive, topic, reading), *bounds), columns)
+        return read(lambda: cut(archive, topic, reading), columns, lambda whole: part(whole, *bounds), passed)
+
+    running = loop.run_in_executor(None, work)
+    try:
+        return _in_format(await without_cancelling(running), format)
+    except asyncio.CancelledError:
+        stopped.set()
+        raise
 
 
 async def _offsets(
@@ -248,6 +307,6 @@ def _in_format(table: Any, format: str) -> Any:
     try:
         if format == "pandas":
             return table.to_pandas()
-        return table if format == "arrow" else import_module("polars").from_arrow(table)
+        return table if format in ("arrow", "lazy") else import_module("polars").from_arrow(table)
     except ImportError as error:
         raise InvalidOption(f"the format {format!r} needs the package {format}: {_EXTRAS[format]}") from error

@@ -4,11 +4,16 @@ layout         columns, partitions and properties of a table      places    wher
 state          the offsets that a table holds                     once      a commit whose fate is known
 rows           fetched batches -> rows of the table               parquet_files   rows -> files of one day each
 run            from the topic to the table, commit by commit      upkeep    compact, expire
-status         how far a topic is archived
+check          what is wrong with its offsets and rows            status    how far a topic is archived
+data_files     rows of a partition in the order of offsets        restore   rows -> record batches again
+union          the table up to its offsets, the log behind them  union_table   both as one table of Arrow or Polars
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from ... import how_to_install
@@ -17,6 +22,31 @@ from ..errors import ClientError, InvalidOption
 
 class ArchiveError(ClientError, retriable=False):
     """An archive cannot be used or gone on with; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Where a topic's table is: `target` as `odradek archive run --to` takes it, `catalog_db` and `table` likewise."""
+
+    target: str
+    catalog_db: str | None = None
+    # With its namespace, "air.flights"; None: that of the topic's name.
+    table: str | None = None
+
+
+# Whose errors say that a catalog or a store cannot be used.
+_LIBRARIES = {"pyiceberg", "sqlalchemy", "pyarrow", "requests", "botocore", "psycopg2"}
+
+
+@contextmanager
+def errors_of_place() -> Generator[None]:
+    """Raise ArchiveError for what failed where the tables are: a disk, a store, a catalog."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _LIBRARIES:
+            raise ArchiveError(f"the archive cannot be used: {str(error).splitlines()[0]}") from error
+        raise
 
 
 def check_packages() -> None:

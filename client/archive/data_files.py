@@ -10,19 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet
 
 from . import ArchiveError
 from .state import Bounds, bounds_of
 
 _PARQUET: Any = pyarrow.parquet
-_COMPUTE: Any = pyarrow.compute
 # Groups that meet are read until there is so much of them.
 _HELD_BYTES = 16 << 20
+LAST_OFFSET, FIRST_MS = 2**63 - 1, -(2**63)
+
+
+class FilesGone(ArchiveError):
+    """Files of the snapshot that is read are deleted: it has expired. A new read begins with a newer snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,13 @@ class DataFile:
     entry: Any
     bounds: Bounds
     day: int
+    # The latest time of a row.
+    last_ms: int = LAST_OFFSET
+
+    def holds(self, partition: int, start: int = 0, end: int = LAST_OFFSET) -> bool:
+        """Tell whether it may have rows of a partition whose offsets are in [start, end)."""
+        first, last, least, most = self.bounds
+        return first <= partition <= last and least < end and most >= start
 
     @property
     def path(self) -> str:
@@ -42,11 +54,14 @@ class DataFile:
 def files_of(table: Any) -> list[DataFile]:
     """Return the files of a table's head. Raises ArchiveError where rows of them are deleted."""
     found: list[DataFile] = []
+    timestamp = table.schema().find_field("timestamp").field_id
     for task in table.scan().plan_files():
         if task.delete_files:
             why = "another engine has deleted rows by delete files, which are not understood here"
             raise ArchiveError(f"the table at {table.metadata.location}: {why}")
-        found.append(DataFile(task.file, bounds_of(task.file, table.metadata), task.file.partition[0]))
+        latest = (task.file.upper_bounds or {}).get(timestamp)
+        last_ms = LAST_OFFSET if latest is None else int.from_bytes(latest, "little", signed=True) // 1000
+        found.append(DataFile(task.file, bounds_of(task.file, table.metadata), task.file.partition[0], last_ms))
     return found
 
 
@@ -56,51 +71,91 @@ class _Group(NamedTuple):
     first: int
     path: str
     number: int
+    footer: Any
 
 
-def partition_rows(table: Any, files: Sequence[DataFile], partition: int, columns: Sequence[str]) -> Iterator[Any]:
-    """Yield tables with the rows of one partition, in the order of offsets. The columns have `offset` among them."""
+def partition_rows(
+    table: Any, files: Sequence[DataFile], partition: int, columns: Sequence[str], start: int = 0,
+    end: int = LAST_OFFSET, from_ms: int = FIRST_MS,
+) -> Iterator[Any]:  # fmt: skip
+    """Yield tables with the rows of one partition whose offsets are in [start, end), in the order of offsets.
+
+    The columns have `offset` among them. Files whose times are all before `from_ms` are left out. Raises FilesGone.
+    """
     held: list[Any] = []
-    for each in _groups(table, files, partition):
-        if held and sum(rows.nbytes for rows in held) > _HELD_BYTES:
+    last = -1
+    for each in _groups(table, files, partition, (start, end, from_ms)):
+        if held and (each.first > last or sum(rows.nbytes for rows in held) > _HELD_BYTES):
             ready, held = _split(held, each.first)
             if len(ready):
                 yield ready
-        held.append(_read(table, each, partition, columns))
+        rows = _read(table, each, partition, columns, (start, end))
+        if len(rows):
+            held.append(rows)
+            last = max(last, rows["offset"].to_numpy().max())
     if held:
-        yield pa.concat_tables(held).sort_by("offset")
+        yield _ordered(held)
 
 
-def _groups(table: Any, files: Sequence[DataFile], partition: int) -> list[_Group]:
-    found: list[_Group] = []
-    for each in files:
-        if not each.bounds.partition <= partition <= each.bounds.last_partition:
-            continue
-        with table.io.new_input(each.path).open() as source:
-            footer = _PARQUET.ParquetFile(source).metadata
-        for number in range(footer.num_row_groups):
-            first = _least(footer.row_group(number), each.bounds.first)
-            found.append(_Group(first, each.path, number))
-    return sorted(found)
+def _groups(table: Any, files: Sequence[DataFile], partition: int, wanted: tuple[int, int, int]) -> Iterator[_Group]:
+    """Yield row groups by their first offsets. A footer is read once its file is due."""
+    start, end, from_ms = wanted
+    due = sorted(
+        (each for each in files if each.holds(partition, start, end) and each.last_ms >= from_ms),
+        key=lambda each: -each.bounds.first,
+    )
+    groups: list[tuple[int, int, _Group]] = []
+    count = 0
+    while due or groups:
+        while due and (not groups or due[-1].bounds.first <= groups[0][0]):
+            for group in _groups_of(table, due.pop(), start, end):
+                count += 1
+                heappush(groups, (group.first, count, group))
+        if groups:
+            yield heappop(groups)[-1]
 
 
-def _least(group: Any, otherwise: int) -> int:
+def _groups_of(table: Any, file: DataFile, start: int, end: int) -> Iterator[_Group]:
+    with _opened(table, file.path) as source:
+        footer = _PARQUET.read_metadata(source)
+    for number in range(footer.num_row_groups):
+        first, last = _bounds(footer.row_group(number), file.bounds)
+        if first < end and last >= start:
+            yield _Group(first, file.path, number, footer)
+
+
+def _bounds(group: Any, otherwise: Bounds) -> tuple[int, int]:
     for number in range(group.num_columns):
         column = group.column(number)
         if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
-            return column.statistics.min
-    return otherwise
+            return column.statistics.min, column.statistics.max
+    return otherwise.first, otherwise.last
 
 
-def _read(table: Any, group: _Group, partition: int, columns: Sequence[str]) -> Any:
+def _opened(table: Any, path: str) -> Any:
+    try:
+        return table.io.new_input(path).open()
+    except FileNotFoundError:
+        raise FilesGone(f"{path} is gone: its snapshot has expired while it was read") from None
+
+
+def _read(table: Any, group: _Group, partition: int, columns: Sequence[str], wanted: tuple[int, int]) -> Any:
     names = list(dict.fromkeys(["partition", *columns]))
-    with table.io.new_input(group.path).open() as source:
-        rows = _PARQUET.ParquetFile(source).read_row_group(group.number, columns=names)
-    return rows.filter(_COMPUTE.equal(rows["partition"], partition)).select(list(columns))
+    with _opened(table, group.path) as source:
+        rows = _PARQUET.ParquetFile(source, metadata=group.footer).read_row_group(group.number, columns=names)
+    places, offsets = rows["partition"].to_numpy(), rows["offset"].to_numpy()
+    keep = (places == partition) & (offsets >= wanted[0]) & (offsets < wanted[1])
+    return (rows if keep.all() else rows.filter(pa.array(keep))).select(list(columns))
+
+
+def _ordered(held: Sequence[Any]) -> Any:
+    rows = pa.concat_tables(held)
+    offsets = rows["offset"].to_numpy()
+    return rows if (np.diff(offsets) >= 0).all() else rows.take(pa.array(np.argsort(offsets, kind="stable")))
 
 
 def _split(held: Sequence[Any], at: int) -> tuple[Any, list[Any]]:
     """Return the rows below an offset in their order, and the others."""
-    rows = pa.concat_tables(held).sort_by("offset")
-    below = _COMPUTE.sum(_COMPUTE.less(rows["offset"], at)).as_py() or 0
+    rows = _ordered(held)
+    below = int(np.searchsorted(rows["offset"].to_numpy(), at))
     return rows.slice(0, below), [rows.slice(below)] if below < len(rows) else []

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -28,11 +28,14 @@ from pyarrow import fs
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import ReadOptions
-from ..arrow.decoder import ArrowDecoder, decoded, schema_of
-from ..arrow.direct_read import range_reader
+from ..arrow.decoder import schema_of
 from ..arrow.fetch import OffsetRange, whole_topic
+from ..arrow.range_batches import range_batches
 from ..errors import InvalidOption
 from ..record import TopicPartition
+
+if TYPE_CHECKING:
+    from ..archive.union import Cut
 
 # The cheapest first: DuckDB takes the first one where a query needs none, as count(*).
 COLUMNS = ("offset", "partition", "timestamp", "key", "value", "topic", "headers")
@@ -87,8 +90,9 @@ class TopicDataset(ds.Dataset):
         *,
         is_binary: bool,
         decoders: Mapping[str, Texts] | None = None,
+        look: Callable[[], Cut] | None = None,
     ) -> None:
-        """`decoders` make the texts of keys and values, by column."""
+        """`decoders` make the texts of keys and values, by column. `look` cuts the topic where its archive ends."""
         # The base class has an initialiser that fails: datasets come from factories. Nothing of it is used here.
         self.topic = topic
         self._options = options
@@ -96,7 +100,8 @@ class TopicDataset(ds.Dataset):
         self._decoders = decoders or {}
         # Further columns.
         self.fields: Fields | None = None
-        self._ranges: list[OffsetRange] | None = None
+        self._look = look
+        self._halves: tuple[Cut | None, list[OffsetRange]] | None = None
         # Two scans of one query may begin in two threads, and see the same ends.
         self._looking = Lock()
         # What a scan has failed with: DuckDB would make a text of it.
@@ -106,7 +111,7 @@ class TopicDataset(ds.Dataset):
 
     def begin(self) -> None:
         """Begin a query: its scans read up to the ends that the log has at the first one."""
-        self._ranges, self.failure, self.scanned = None, None, []
+        self._halves, self.failure, self.scanned = None, None, []
 
     @property
     def schema(self) -> Any:
@@ -122,26 +127,47 @@ class TopicDataset(ds.Dataset):
         try:
             named = {*columns, *(() if filter is None else columns_in(filter, self.schema))}
             needed = [name for name in self.schema.names if name in named] or [COLUMNS[0]]
-            for wanted in self._wanted(filter):
-                for batch in self._read(wanted, needed):
-                    found = batch if filter is None else batch.filter(filter)
-                    if found.num_rows:
-                        yield found.select(columns)
+            for batch in self._read(needed, filter):
+                found = batch if filter is None else batch.filter(filter)
+                if found.num_rows:
+                    yield found.select(columns)
         except Exception as error:
             self.failure = error
             raise
 
-    def _wanted(self, filter: Any) -> list[OffsetRange]:
-        """Return the ranges without the offsets that cannot match."""
+    def _read(self, needed: Sequence[str], filter: Any) -> Iterator[Any]:
+        """Yield Arrow batches with these columns, of the offsets that can match: first those of the archive."""
         with self._looking:
-            if self._ranges is None:
-                self._ranges = [each for each in whole_topic(self.topic, Brokers(self._options.client)) if each.size]
-        by_partition = {each.partition: each for each in self._ranges}
-        spans = [Span(each.partition, each.start, each.end) for each in self._ranges]
+            if self._halves is None:
+                self._halves = self._looked_up()
+            cut, hot = self._halves
+        options = self._options if cut is None or cut.reading is None else cut.reading
+        stored = [name for name in COLUMNS if name in needed or (name == "value" and not {*needed} <= {*COLUMNS})]
+        if cut is not None:
+            for wanted, from_ms in self._wanted(cut.cold, filter):
+                for batch in cut.cold_batches(wanted, stored, from_ms):
+                    yield self._made(batch, needed, wanted)
+        for wanted, _ in self._wanted(hot, filter, is_hot=True):
+            for batch in range_batches(wanted, options, stored):
+                yield self._made(batch, needed, wanted)
+
+    def _looked_up(self) -> tuple[Cut | None, list[OffsetRange]]:
+        if self._look is None:
+            return None, whole_topic(self.topic, Brokers(self._options.client))
+        cut = self._look()
+        return cut, cut.hot
+
+    def _wanted(
+        self, ranges: Sequence[OffsetRange], filter: Any, *, is_hot: bool = False
+    ) -> list[tuple[OffsetRange, int]]:
+        """Return the ranges without the offsets that cannot match, and the time before which no record can."""
+        by_partition = {each.partition: each for each in ranges if each.size}
+        spans = [Span(each.partition, each.start, each.end) for each in by_partition.values()]
         if filter is not None:
-            spans = self._later(prune(filter, self.schema, spans))
+            spans = prune(filter, self.schema, spans)
+            spans = self._later(spans) if is_hot else spans
         self.scanned += spans
-        return [_cut(by_partition[span.partition], span) for span in spans]
+        return [(replace(by_partition[span.partition], start=span.start, end=span.end), span.from_ms) for span in spans]
 
     def _later(self, spans: list[Span]) -> list[Span]:
         """Return the spans from the first record at or after their time on. Later ones may still be earlier."""
@@ -158,26 +184,19 @@ class TopicDataset(ds.Dataset):
                 begun.append(Span(span.partition, start, span.end))
         return begun
 
-    def _read(self, wanted: OffsetRange, needed: Sequence[str]) -> Iterator[Any]:
-        plain = [name for name in COLUMNS if name in needed]
-        made = [name for name in needed if name not in COLUMNS]
-        stored = [name for name in COLUMNS if name in plain or (made and name == "value")]
-        reader = range_reader(wanted, self._options, Brokers(self._options.client))
-        decoder = ArrowDecoder(
-            schema_of(tuple(stored)), wanted.topic, wanted.partition, wanted.start, wanted.end,
-            max_rows=self._options.arrow_batch_rows, check_crcs=self._options.client.check_crcs,
-        )  # fmt: skip
+    def _made(self, batch: Any, needed: Sequence[str], wanted: OffsetRange) -> Any:
+        """Return a batch of stored columns as these columns."""
+        plain, made = ([name for name in needed if (name in COLUMNS) == is_plain] for is_plain in (True, False))
+        columns = {name: self._text(name, batch.column(name), wanted) for name in plain}
+        if made:
+            assert self.fields is not None
+            values = batch.column("value")
+            if not self.fields.reads_bytes:
+                values = columns["value"] if "value" in columns else self._text("value", values, wanted)
+            columns |= zip(made, self.fields.arrays(values, made), strict=True)
         schema = self.schema
-        for batch in decoded(reader.sections(), decoder):
-            columns = {name: self._text(name, batch.column(name), wanted) for name in plain}
-            if made:
-                assert self.fields is not None
-                values = batch.column("value")
-                if not self.fields.reads_bytes:
-                    values = columns["value"] if "value" in columns else self._text("value", values, wanted)
-                columns |= zip(made, self.fields.arrays(values, made), strict=True)
-            arrays = [columns[name] for name in needed]
-            yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in needed]))
+        arrays = [columns[name] for name in needed]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(name) for name in needed]))
 
     def _text(self, name: str, column: Any, wanted: OffsetRange) -> Any:
         """Return keys or values as text, unless bytes were asked for, and other columns as they are. Raises NotText."""
@@ -213,10 +232,6 @@ def _schema(columns: Sequence[str], *, is_binary: bool) -> Any:
     if is_binary:
         return plain
     return pa.schema([pa.field(each.name, pa.string()) if each.name in _BYTES else each for each in plain])
-
-
-def _cut(wanted: OffsetRange, span: Span) -> OffsetRange:
-    return OffsetRange(wanted.topic, wanted.topic_id, wanted.partition, span.start, span.end, wanted.leader)
 
 
 # -- What a filter can match

@@ -28,6 +28,9 @@ from .registered_values import RegisteredValues
 from .topic_dataset import Fields, NotText, TopicDataset
 
 if TYPE_CHECKING:
+    from ..archive import Archive
+    from ..archive.union import Cut
+    from ..arrow.connection import ReadOptions
     from ..schemas.registered import RegisteredSerializer
 
 # The columns of a table, in the order of `select *`.
@@ -63,12 +66,18 @@ class TopicTables:
         fields: Mapping[str, str] | None = None,
         is_binary: bool = False,
         serializers: Mapping[str, RegisteredSerializer] | None = None,
+        archive: Archive | str | None = None,
+        archive_only: bool = False,
     ) -> None:
         """`options` are `kafka.` with a config of Kafka's clients, and `path`: fetch, direct or auto.
 
         `fields` are the types of the fields of JSON values. `serializers` read the columns `key` and `value` where a
-        schema registry has their schemas. Raises InvalidOption.
+        schema registry has their schemas. With an `archive`, topics that have a table there begin with its rows;
+        `archive_only` reads these alone, without a broker. Raises InvalidOption.
         """
+        if archive_only and archive is None:
+            raise InvalidOption("archive_only needs an archive")
+        self._archive = None if archive is None else _Archived(archive, archive_only)
         self._options = read_options(options, "SQL over topics")
         self._brokers = Brokers(self._options.client)
         # The columns of values, where the user has named them: none at all, perhaps.
@@ -154,6 +163,8 @@ class TopicTables:
             self._add(topic, name)
 
     def _topics(self) -> list[str]:
+        if self._archive is not None and self._archive.is_only:
+            return self._archive.topics()
         brokers = self._brokers
         return sorted(brokers.retry(lambda: brokers.view(None)).topics)
 
@@ -194,7 +205,8 @@ class TopicTables:
     def _add(self, topic: str, name: str) -> None:
         """Make the view of a topic. `name` is how the query writes it: `a.b` without quotes is b in the schema a."""
         decoders = {field: RegisteredValues(topic, field, each) for field, each in self._serializers.items()}
-        dataset = TopicDataset(topic, self._options, is_binary=self._is_binary, decoders=decoders)
+        look = None if self._archive is None else self._archive.look(topic, self._options)
+        dataset = TopicDataset(topic, self._options, is_binary=self._is_binary, decoders=decoders, look=look)
         for other in [each for each in self._datasets if each.lower() == topic.lower()]:
             del self._datasets[other]
         self._datasets[topic] = dataset
@@ -232,6 +244,30 @@ class TopicTables:
         except InvalidOption as error:
             log.warning("the fields of JSON records are not columns unless --schema names them: %s", error.message)
         return {}
+
+
+class _Archived:
+    """Topics that begin with the rows of their tables in an archive."""
+
+    def __init__(self, archive: Archive | str, is_only: bool) -> None:
+        from ..archive import check_packages  # an optional extra, as all of the archive
+
+        check_packages()
+        self._archive, self.is_only = archive, is_only
+
+    def topics(self) -> list[str]:
+        """Return the topics that have tables. Raises ArchiveError."""
+        from ..archive.union import archived_topics
+
+        return sorted(archived_topics(self._archive))
+
+    def look(self, topic: str, options: ReadOptions) -> Callable[[], Cut] | None:
+        """Return what cuts a topic where its archive ends; None for a topic that has no table."""
+        from ..archive.union import archived_topics, cut
+
+        if topic not in archived_topics(self._archive):
+            return None
+        return lambda: cut(self._archive, topic, None if self.is_only else options)
 
 
 def _bounded(kinds: dict[str, Any], dataset: TopicDataset) -> Fields | None:
