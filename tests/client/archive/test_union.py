@@ -133,7 +133,7 @@ def test_each_row_is_there_once_while_all_goes_on(world: World, catalog: Any, pl
     archiver = world.archiver(catalog, "busy")
     archiver.round()
     count = 1
-    for step in range(8):
+    for step in range(6):
         world.fill("busy", 2, partitions=2, new=False)
         count += 1
         if step % 2:

@@ -1,6 +1,7 @@
 """A random history of an archive: producers, kills at each step, faulty answers, two archivers, foreign maintenance.
 
-After each step the table holds [0, state) of each partition once. At the end it holds the topic.
+After each step the table holds [0, state) of each partition once, and a read of table and log has all that was written
+once. At the end the table holds the topic.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from odradek.client.archive import once, parquet_files, places, run, state
+from odradek.client.archive import once, parquet_files, places, run, state, union, union_table, upkeep
 from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, offsets_in, whole
@@ -81,7 +82,7 @@ class ArchiveHistory:
         """Do so many steps, and look at the table after each of them."""
         doing: list[tuple[Callable[[], object], int]] = [
             (self._fill, 3), (self._archive, 4), (self._archive_and_die, 4), (self._archive_beside, 2),
-            (self._compact, 2), (self._roll_back, 1), (self._expire, 2),
+            (self._compact, 2), (self._roll_back, 1), (self._expire, 2), (self._keep_up, 2),
         ]  # fmt: skip
         for _ in range(steps):
             (do,) = self.chance.choices([each for each, _ in doing], [weight for _, weight in doing])
@@ -103,6 +104,12 @@ class ArchiveHistory:
         found = offsets_in(table)
         for partition in range(PARTITIONS):
             assert found.get(partition, []) == list(range(state.offsets.get(partition, 0))), self.happened
+        place = self._real.properties["warehouse"].removeprefix("file://")
+        cut = union.cut(place, self._topic, self._world.reading)
+        both = union_table.read(lambda: cut, ["partition", "offset"], lambda each: each, lambda *_: True).to_pydict()
+        rows = self._written // PARTITIONS
+        assert both["partition"] == [each for each in range(PARTITIONS) for _ in range(rows)], self.happened
+        assert both["offset"] == [*range(rows)] * PARTITIONS, self.happened
 
     # -- Steps
 
@@ -134,6 +141,12 @@ class ArchiveHistory:
     def _compact(self) -> None:
         if self._real.table_exists(self._archivers[0].name):
             compact(self._table())
+
+    def _keep_up(self) -> None:
+        name = self._archivers[0].name
+        if self._real.table_exists(name):
+            upkeep.compact(self._faulty, name, min_files=2, timeout_s=5.0)
+            upkeep.expire(self._real, name, keep_ms=-1, keep_snapshots=self.chance.randint(1, 5))
 
     def _roll_back(self) -> None:
         if not self._real.table_exists(self._archivers[0].name):
