@@ -5,7 +5,7 @@
 
 Below X the files alone count, from X on the log alone. So each record is there once, whatever archivers, compaction,
 expiry, retention and producers do meanwhile. Where the log begins behind X, the archive has moved on: the table is
-loaded again. Rows have the columns of `client/arrow/decoder.py`, whichever half they come from.
+loaded again. Rows have the columns of `client/arrow/decoder.py` in either half.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
