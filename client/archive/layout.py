@@ -21,6 +21,8 @@ import re
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.fs
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
@@ -35,9 +37,11 @@ from pyiceberg.types import (
     TimestamptzType,
 )
 
+from . import ArchiveError
+from .parquet_files import DAY_FIELD, TablePlace
+
 LAYOUT_VERSION = "1"
 NAMESPACE = "odradek"
-DAY_FIELD = "timestamp_day"
 
 _HEADER = StructType(
     NestedField(9, "key", StringType(), required=True),
@@ -87,6 +91,16 @@ _TYPES: dict[str, Any] = {
 def table_name(topic: str) -> tuple[str, str]:
     """Return the namespace and the name of a topic's table. SQL has no `.` and `-` in names."""
     return NAMESPACE, re.sub(r"[^A-Za-z0-9_]", "_", topic)
+
+
+def place_of(table: Any) -> TablePlace:
+    """Return where the files of a table go to. Raises ArchiveError for stores that pyarrow does not know."""
+    io, location = table.io, table.metadata.location
+    if not isinstance(io, PyArrowFileIO):
+        raise ArchiveError(f"the files at {location} are written by pyarrow alone: py-io-impl names another one")
+    scheme, host, root = io.parse_location(location, io.properties)
+    files = pyarrow.fs.LocalFileSystem() if scheme == "file" else io.fs_by_scheme(scheme, host)
+    return TablePlace(files, root, location, arrow_schema(table.schema()))
 
 
 def arrow_schema(schema: Schema) -> Any:

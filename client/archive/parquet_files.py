@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from pyarrow import fs
 
-from .layout import DAY_FIELD, arrow_schema
-
+DAY_FIELD = "timestamp_day"
 TARGET_BYTES = 128 << 20
 # Rows that wait, as Arrow: more of them make larger row groups, fewer less memory.
 PENDING_BYTES = 24 << 20
@@ -67,6 +67,25 @@ def base_of(path: str) -> int | None:
     return None if found is None else int(found[1])
 
 
+class TablePlace(NamedTuple):
+    """Where the files of a table go to. It can be pickled, and tasks of Spark need no pyiceberg for it."""
+
+    # A filesystem of pyarrow, and where the table is in it.
+    files: Any
+    root: str
+    # The same as the table says it.
+    location: str
+    # Of Arrow, with the field ids of the table.
+    schema: Any
+
+    def created(self, path: str) -> Any:
+        """Return the stream of a new file."""
+        name = self.root + path.removeprefix(self.location)
+        if isinstance(self.files, fs.LocalFileSystem):
+            self.files.create_dir(name.rpartition("/")[0])
+        return self.files.open_output_stream(name)
+
+
 class NewFile(NamedTuple):
     """A file that is whole."""
 
@@ -96,10 +115,10 @@ class _Day:
 class PartitionFiles:
     """Writes the files of one partition from the state `begin` on. `finish` them, or `abandon`."""
 
-    def __init__(self, table: Any, partition: int, begin: int, run: str, target_bytes: int = TARGET_BYTES) -> None:
-        self._io, self._location = table.io, table.metadata.location
-        self._schema = arrow_schema(table.schema())
-        self._partition, self._begin, self._run = partition, begin, run
+    def __init__(self, place: TablePlace, partition: int, begin: int, target_bytes: int = TARGET_BYTES) -> None:
+        self._place, self.schema = place, place.schema
+        # An attempt that failed may have left files that go on from the same state.
+        self._partition, self._begin, self._run = partition, begin, uuid.uuid4().hex
         self._target_bytes = target_bytes
         self._days: dict[int, _Day] = {}
         self._pending_bytes = 0
@@ -145,7 +164,7 @@ class PartitionFiles:
 
     def _write(self, number: int, day: _Day) -> None:
         """Write the rows of a day that wait as a row group, and end the file where it is large enough."""
-        rows = pa.Table.from_batches(day.pending, schema=self._schema)
+        rows = pa.Table.from_batches(day.pending, schema=self.schema)
         if day.writer is None:
             day.first = rows["offset"][0].as_py()
             day.writer = self._opened(number, day)
@@ -163,9 +182,9 @@ class PartitionFiles:
     def _opened(self, number: int, day: _Day) -> Any:
         name = f"{self._partition}-{self._begin}-{self._run}-{self._count}.parquet"
         self._count += 1
-        day.path = f"{self._location}/data/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
-        day.stream = self._io.new_output(day.path).create()
-        return parquet_writer(day.stream, self._schema)
+        day.path = f"{self._place.location}/data/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
+        day.stream = self._place.created(day.path)
+        return parquet_writer(day.stream, self.schema)
 
     def _close(self, number: int) -> None:
         """End the file of a day. Rows that wait, and those that come, go to another one."""

@@ -18,17 +18,16 @@ from typing import Any
 
 from ..arrow.brokers import Brokers
 from ..arrow.connection import IsolationLevel, ReadOptions
-from ..arrow.direct_read import range_reader
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
 from ..core.metrics import Metric
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
-from .layout import arrow_schema, table_name
+from .layout import place_of, table_name
 from .once import COMMIT_TIMEOUT_S, Moved, Once
 from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
 from .places import open_or_create
-from .rows import TableRows
+from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
 
 log = logging.getLogger(__name__)
@@ -37,6 +36,8 @@ log = logging.getLogger(__name__)
 COMMIT_BYTES = 1 << 30
 # Called with the offsets of this round that are done, and all of them.
 Progress = Callable[[int, int], object]
+# Writes all files of ranges of a table, each from a state on, and returns those of each range.
+Write = Callable[[Any, Sequence[tuple[OffsetRange, int]], ReadOptions], Mapping[OffsetRange, Sequence[NewFile]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """What a round has read so far."""
 
     total: int
@@ -80,17 +81,28 @@ class _Work:
     done: int = 0
     written: int = 0
 
+    def add(self, wanted: OffsetRange, reached: int, files: Sequence[NewFile]) -> None:
+        """Take in the files of a range, of which the offsets below `reached` are read."""
+        self.offsets[wanted.partition] = max(reached, self.offsets.get(wanted.partition, 0))
+        self.files += files
+        self.done += reached - wanted.start
+        self.written += sum(each.size_bytes for each in files)
+
 
 class Archiver:
     """Archives one topic. Not safe for threads; `stop` alone may be called from others, and by signals."""
 
-    def __init__(self, catalog: Any, topic: str, reading: ReadOptions, options: ArchiveOptions | None = None) -> None:
+    def __init__(
+        self, catalog: Any, topic: str, reading: ReadOptions, options: ArchiveOptions | None = None,
+        write: Write | None = None,
+    ) -> None:  # fmt: skip
+        """`write` writes the files of a round in another place than here."""
         self.options = options or ArchiveOptions()
         self.topic, self.name = topic, self.options.table or table_name(topic)
         client = replace(reading.client, isolation_level=IsolationLevel.READ_COMMITTED)
         self._reading = replace(reading, client=client, fail_on_data_loss=self.options.fail_on_data_loss)
         self._brokers = Brokers(client)
-        self._catalog = catalog
+        self._catalog, self._write = catalog, write
         self._run = uuid.uuid4().hex
         self._is_stopped = False
         # In this run.
@@ -135,17 +147,14 @@ class Archiver:
         table = open_or_create(self._catalog, self.name, topic)
         state = state_of(table)
         ranges = self._ranges(view, state)
-        work = _Work(sum(each.size for each in ranges))
-        for each in sorted(ranges, key=lambda wanted: -wanted.size):
-            if self._is_stopped or work.written >= self.options.commit_bytes:
-                break
-            if each.size or each.start != state.offsets.get(each.partition):
-                self._read(table, each, state, work, progress)
+        work = Work(sum(each.size for each in ranges))
+        wanted = [each for each in ranges if each.size or each.start != state.offsets.get(each.partition)]
+        self._read_all(table, wanted, state, work, progress)
         if all(state.offsets.get(partition) == offset for partition, offset in work.offsets.items()):
             return Round(lag=work.total - work.done)
         return self._finished(table, topic, state, work)
 
-    def _finished(self, table: Any, topic: TopicOf, state: State, work: _Work) -> Round:
+    def _finished(self, table: Any, topic: TopicOf, state: State, work: Work) -> Round:
         rows, size = sum(each.rows for each in work.files), sum(each.size_bytes for each in work.files)
         done = Round(rows, len(work.files), size, work.total - work.done, is_committed=True)
         return done if self._commit(table, topic, state, work) else Round(lag=work.total, is_overtaken=True)
@@ -196,52 +205,35 @@ class Archiver:
 
     # -- Reading and writing
 
-    def _read(self, table: Any, wanted: OffsetRange, state: State, work: _Work, progress: Progress | None) -> None:
-        """Write the files of one partition."""
-        begin = state.offsets.get(wanted.partition, 0)
-        # A round that failed may have left files that go on from the same state.
-        files = PartitionFiles(table, wanted.partition, begin, uuid.uuid4().hex, self.options.target_bytes)
-        try:
-            reached = self._fill(table, wanted, files, work, progress)
-            written = files.finish()
-        except DataLoss as error:
-            files.abandon()
-            raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
-        except BaseException:
-            files.abandon()
-            raise
-        work.offsets[wanted.partition] = reached
-        work.files += written
-        work.done += reached - wanted.start
-        work.written += sum(each.size_bytes for each in written)
+    def _read_all(
+        self, table: Any, ranges: Sequence[OffsetRange], state: State, work: Work, progress: Progress | None
+    ) -> None:
+        """Write the files of ranges, until this round has enough."""
+        if self._write is not None:
+            wanted = [(each, state.offsets.get(each.partition, 0)) for each in ranges]
+            for each, files in self._write(table, wanted, self._reading).items():
+                work.add(each, each.end, files)
+            return
+        for wanted in sorted(ranges, key=lambda each: -each.size):
+            if self._is_stopped or work.written >= self.options.commit_bytes:
+                break
 
-    def _fill(
-        self, table: Any, wanted: OffsetRange, files: PartitionFiles, work: _Work, progress: Progress | None
-    ) -> int:
-        """Return the offset that was reached: the end, unless this round has enough."""
-        rows = TableRows(arrow_schema(table.schema()), wanted.topic, wanted.partition, wanted.start, wanted.end)
-        reader = range_reader(wanted, self._reading, self._brokers)
-        reached = wanted.end
-        sections = reader.sections()
-        try:
-            for section in sections:
-                for batch in rows.feed(section):
-                    files.add(batch)
-                at = min(reader.position, wanted.end)
+            def goes_on(at: int, written: int, start: int = wanted.start) -> bool:
                 if progress is not None:
-                    progress(work.done + at - wanted.start, work.total)
-                if self._is_stopped or work.written + files.written_bytes >= self.options.commit_bytes:
-                    reached = at
-                    break
-        finally:
-            sections.close()
-        for batch in rows.rest():
-            files.add(batch)
-        return reached
+                    progress(work.done + at - start, work.total)
+                return not self._is_stopped and work.written + written < self.options.commit_bytes
+
+            begin, place = state.offsets.get(wanted.partition, 0), place_of(table)
+            files = PartitionFiles(place, wanted.partition, begin, self.options.target_bytes)
+            try:
+                reached, written = write_range(wanted, files, self._reading, self._brokers, goes_on)
+            except DataLoss as error:
+                raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
+            work.add(wanted, reached, written)
 
     # -- The commit
 
-    def _commit(self, table: Any, topic: TopicOf, before: State, work: _Work) -> bool:
+    def _commit(self, table: Any, topic: TopicOf, before: State, work: Work) -> bool:
         """Commit the files and the new state. Return False where another archiver came first. Raises ArchiveError.
 
         Files of an archiver that came second stay: its commit may have been applied, compacted and expired before the
@@ -275,7 +267,7 @@ def commit_files(table: Any, once: Once, paths: list[str], state: str) -> None:
         transaction.add_files(paths, snapshot_properties={STATE_KEY: state}, check_duplicate_files=False)
 
 
-def _after(before: State, work: _Work, run: str) -> State:
+def _after(before: State, work: Work, run: str) -> State:
     last: dict[int, int] = dict(before.last)
     for each in work.files:
         last[each.partition] = max(last.get(each.partition, -1), each.last)

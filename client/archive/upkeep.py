@@ -22,9 +22,9 @@ import pyarrow.parquet
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 
 from .data_files import DataFile, files_of
-from .layout import DAY_FIELD, arrow_schema
+from .layout import arrow_schema
 from .once import COMMIT_TIMEOUT_S, Moved, Once
-from .parquet_files import TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
+from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .run import Archiver
 from .state import STATE_KEY, State, state_of
 

@@ -99,6 +99,9 @@ _GROUPS = frozenset({"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>", "(?i", "(?m", "
 
 # -- Names
 
+# Spark's Declarative Pipelines pass it to every source and sink.
+_OF_SPARK = ("queryname",)
+
 
 def check_names(
     texts: Mapping[str, str], takers: tuple[str, ...], kind: str, reason_of: Callable[[str], str | None]
@@ -119,7 +122,7 @@ def check_names(
         reason = reason_of(name) or _why_no_effect(setting, takers[0], protocol_of(texts))
         if reason is not None:
             warnings.append(f"option '{name}' has no effect: {reason}")
-        elif name not in known:
+        elif name not in known and name not in _OF_SPARK:
             close = get_close_matches(name, known, 1)
             hint = f"did you mean '{known[close[0]]}'?" if close else "docs/spark.md lists what is known"
             if value_of(texts, "strictOptions", "source"):
