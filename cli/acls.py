@@ -27,7 +27,9 @@ _OPERATIONS = tuple(each.name.lower() for each in acls.Operation if each > acls.
 # What the cluster's resource is called.
 _CLUSTER = "cluster"
 
-_host_option = click.option("--host", metavar="ADDRESS", default="*", help="Only from this IP address.")
+_host_option = click.option(
+    "--host", metavar="ADDRESS", default="*", help="Only from this IP address, or this range: 10.0.0.0/8."
+)
 _deny_option = click.option("--deny", is_flag=True, help="Deny it, whatever else allows it.")
 
 
@@ -96,13 +98,14 @@ def add(principal: str, operation: str, resource: str, deny: bool, host: str, dr
     """Allow a principal to do something with a resource, or deny it. It counts at once.
 
     What could match nobody is refused: a principal that is no User, a host that is no IP address as the broker prints
-    it, the name of no topic.
+    it and no range of addresses, the name of no topic.
 
     \b
     Examples:
       odradek acls add alice read 'topic:orders*'
       odradek acls add alice read group:report
       odradek acls add 'User:*' delete 'topic:*' --deny
+      odradek acls add 'User:*' all 'topic:*' --deny --host 10.1.0.0/16
       odradek acls add alice write topic:orders-1 --dry-run
     """
     acl = _acl(principal, operation, resource, deny, host)

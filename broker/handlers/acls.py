@@ -35,6 +35,7 @@ from ..security.acls import (
     known,
     mistake_in,
 )
+from ..security.hosts import mistake_in_host
 from ..services import Services
 from ..turns import LargeResponse, fill, keeper
 
@@ -95,7 +96,7 @@ def _created(sent: AclCreation) -> Acl:
 
 
 def _result(services: Services, acl: Acl) -> AclCreationResult:
-    why = mistake_in(acl)
+    why = mistake_in(acl) or mistake_in_host(acl.host)
     if not why:
         try:
             services.security.check_name(acl.resource_name)

@@ -15,11 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from .acls import OPERATIONS, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType, operation_bits
+from .hosts import Address, Range, address_of, range_of
 from .principals import USER_TYPE, Principal
 
 # Some 300 bytes each. A group's or a transactional id's name may have 32 KiB: decisions of longer names are not kept.
 MAX_DECISIONS: Final = 50_000
 MAX_KEPT_NAME_CHARS: Final = 256
+_NO_ACLS: Final[dict[Acl, Range | None]] = {}
 _EVERYONE: Final = f"{USER_TYPE}:{WILDCARD}"
 
 # What an ACL that allows the operation must name.
@@ -52,12 +54,13 @@ class Authorizer:
         self._default = _DEFAULT_ALLOW if allow_everyone else _DEFAULT_DENY
         # Counts the changes: what was decided before the last one may be different now.
         self.changes = 0
-        self._literal: dict[tuple[int, str], dict[Acl, None]] = {}
-        self._prefixed: dict[tuple[int, str], dict[Acl, None]] = {}
+        # With the range of addresses where the host of an ACL is one.
+        self._literal: dict[tuple[int, str], dict[Acl, Range | None]] = {}
+        self._prefixed: dict[tuple[int, str], dict[Acl, Range | None]] = {}
         # By resource type: how many prefixes have each length.
         self._lengths: dict[int, Counter[int]] = {}
         # By resource type and principal.
-        self._by_principal: dict[tuple[int, str], dict[Acl, None]] = {}
+        self._by_principal: dict[tuple[int, str], dict[Acl, Range | None]] = {}
         # Decisions since the last change. Callers that ask often read them without a call.
         self.decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
         self._by_type: dict[tuple[Principal, str, int, int], Decision] = {}
@@ -83,11 +86,12 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         if principal in self._super_users:
             return _SUPER_USER
+        address = address_of(host)
         allowing = _IMPLIED_BY.get(operation, frozenset({operation, Operation.ALL}))
         has_acl, allowed = False, None
-        for acl in self._covering(kind, name):
+        for acl, hosts in self._covering(kind, name):
             has_acl = True
-            if not _is_of(acl, principal, host):
+            if not _is_of(acl, hosts, principal, host, address):
                 continue
             if acl.permission == Permission.DENY and acl.operation in (operation, Operation.ALL):
                 return Decision(False, f"MatchingAcl(acl={acl})")
@@ -115,11 +119,12 @@ class Authorizer:
         found = self._decide(principal, host, operation, kind, "hardcode")
         if found.is_allowed:
             return found
+        address = address_of(host)
         acls = [
             acl
             for name in {principal, _EVERYONE}
-            for acl in self._by_principal.get((kind, name), ())
-            if _is_of(acl, principal, host) and acl.operation in (operation, Operation.ALL)
+            for acl, hosts in self._by_principal.get((kind, name), _NO_ACLS).items()
+            if _is_of(acl, hosts, principal, host, address) and acl.operation in (operation, Operation.ALL)
         ]
         denied = {_pattern(acl) for acl in acls if acl.permission == Permission.DENY}
         if (PatternType.LITERAL, WILDCARD) in denied:
@@ -152,16 +157,16 @@ class Authorizer:
         for acl in added:
             self._add(acl)
 
-    def _covering(self, kind: int, name: str) -> Iterator[Acl]:
-        """Yield every ACL whose pattern covers a resource."""
-        yield from self._literal.get((kind, name), ())
+    def _covering(self, kind: int, name: str) -> Iterator[tuple[Acl, Range | None]]:
+        """Yield every ACL whose pattern covers a resource, with the range of its host."""
+        yield from self._literal.get((kind, name), _NO_ACLS).items()
         if name != WILDCARD:
-            yield from self._literal.get((kind, WILDCARD), ())
+            yield from self._literal.get((kind, WILDCARD), _NO_ACLS).items()
         for length in self._lengths.get(kind, ()):
             if length <= len(name):
-                yield from self._prefixed.get((kind, name[:length]), ())
+                yield from self._prefixed.get((kind, name[:length]), _NO_ACLS).items()
 
-    def _index(self, acl: Acl) -> dict[tuple[int, str], dict[Acl, None]]:
+    def _index(self, acl: Acl) -> dict[tuple[int, str], dict[Acl, Range | None]]:
         return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
 
     def _add(self, acl: Acl) -> None:
@@ -169,8 +174,9 @@ class Authorizer:
         index = self._index(acl)
         if index is self._prefixed and resource not in index:
             self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
-        index.setdefault(resource, {})[acl] = None
-        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = None
+        hosts = range_of(acl.host)
+        index.setdefault(resource, {})[acl] = hosts
+        self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = hosts
 
     def _remove(self, acl: Acl) -> None:
         resource = acl.resource_type, acl.resource_name
@@ -191,10 +197,10 @@ class Authorizer:
                 del lengths[length]
 
 
-def _is_of(acl: Acl, principal: str, host: str) -> bool:
+def _is_of(acl: Acl, hosts: Range | None, principal: str, host: str, address: Address | None) -> bool:
     """Return whether an ACL names a principal and its host."""
     is_named = acl.principal == principal or (acl.principal == _EVERYONE and principal.startswith(f"{USER_TYPE}:"))
-    return is_named and acl.host in (host, WILDCARD)
+    return is_named and (acl.host in (host, WILDCARD) or (hosts is not None and hosts.has(address)))
 
 
 def _pattern(acl: Acl) -> tuple[int, str]:

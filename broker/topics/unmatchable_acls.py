@@ -6,11 +6,12 @@ nothing, and nobody is told. The broker keeps them, too; the tools refuse to add
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from typing import Final
 
 from ...protocol.errors import KafkaError
 from ..security.acls import OPERATIONS, WILDCARD, Acl, Operation, PatternType, ResourceType
+from ..security.hosts import range_of
 from ..security.principals import USER_TYPE, address_text, parse_principal
 from .topic_names import check_name
 
@@ -19,6 +20,9 @@ _OTHER_OPERATIONS: Final = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
+
+
+_FORM: Final = "give an IP address or a range as 10.0.0.0/8, because names are not looked up, or * for all"
 
 
 def why_unmatchable(acl: Acl) -> str:
@@ -42,19 +46,13 @@ def _of_principal(text: str) -> str:
 
 
 def _of_host(host: str) -> str:
+    if "/" in host and range_of(host) is not None:
+        return ""
     try:
         seen = host_as_seen(host.strip())
     except ValueError:
-        return f"no client has the address {host!r}: {_form_of(host)}"
+        return f"no client has the address {host!r}: {_FORM}"
     return "" if seen == host else f"no client has the address {host!r}: the broker sees it as {seen}"
-
-
-def _form_of(host: str) -> str:
-    try:
-        first = ip_network(host.strip(), strict=False).network_address
-    except ValueError:
-        return "give an IP address, because names are not looked up, or * for all"
-    return f"a network is not compared; give one address, as {address_text(str(first))}, or * for all"
 
 
 def _of_name(acl: Acl) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.broker.security import authorizer as module
@@ -18,6 +20,7 @@ from odradek.broker.security.acls import (
     mistake_in,
 )
 from odradek.broker.security.authorizer import Authorizer
+from odradek.broker.security.hosts import mistake_in_host
 from odradek.broker.security.principals import ANONYMOUS, Principal, user
 from pytest import MonkeyPatch, mark
 
@@ -166,15 +169,54 @@ def test_the_acls_of_others_are_not_looked_at_for_any_resource(monkeypatch: Monk
     authorizer = Authorizer([*others, acl("orders", READ), acl("orders", WRITE, who="User:*", host="10.0.0.2")])
     is_of, looks = module._is_of, list[Acl]()
 
-    def count(each: Acl, principal: str, host: str) -> bool:
+    def count(each: Acl, *who: Any) -> bool:
         looks.append(each)
-        return is_of(each, principal, host)
+        return is_of(each, *who)
 
     monkeypatch.setattr(module, "_is_of", count)
     assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
     assert len(looks) == 2
     assert not authorizer.decide_by_type(ALICE, HOST, WRITE, TOPIC).is_allowed
     assert len(looks) == 2
+
+
+@mark.parametrize(
+    ("host", "inside", "outside"),
+    [
+        ("10.1.2.3/8", ["10.0.0.0", "10.255.255.255"], ["11.0.0.0", "0:0:0:0:0:0:0:1"]),
+        ("10.1.2.3/31", ["10.1.2.2"], ["10.1.2.4"]),
+        ("0.0.0.0/0", ["1.2.3.4"], ["0:0:0:0:0:0:0:1", "nobody"]),
+        ("::1/64", ["0:0:0:0:0:0:0:1"], ["10.0.0.1", "0:0:0:1:0:0:0:1"]),
+        ("fe80::/10", ["fe80:0:0:0:0:0:0:5%eth0"], ["fd00:0:0:0:0:0:0:5"]),
+        ("1:2:3:4:5:6:7:8/128", ["1:2:3:4:5:6:7:8"], ["1:2:3:4:5:6:7:9"]),
+        # Stored before there were ranges: it is a text, as it was.
+        ("10.0.0.0/33", ["10.0.0.0/33"], ["10.0.0.0"]),
+    ],
+)
+def test_the_host_of_an_acl_may_be_a_range(host: str, inside: list[str], outside: list[str]) -> None:
+    allowed = Authorizer([acl("t", READ, host=host)])
+    denied = Authorizer([acl("t", READ), acl("t", READ, host=host, deny=True)])
+    for address in (*inside, *outside):
+        is_inside = address in inside
+        assert allowed.decide(ALICE, address, READ, TOPIC, "t").is_allowed is is_inside
+        assert allowed.decide_by_type(ALICE, address, READ, TOPIC).is_allowed is is_inside
+        # An ACL that denies wins, whichever is the narrower one.
+        assert denied.decide(ALICE, address, READ, TOPIC, "t").is_allowed is not is_inside
+
+
+@mark.parametrize("host", [
+    "*", "10.0.0.0/08", "010.0.0.0/8", "::1/+64", "::1/064", "::/0", "fe80::1%1/64", "localhost", "10.0.0.0/32",
+])  # fmt: skip
+def test_hosts_that_kafka_takes(host: str) -> None:
+    assert mistake_in_host(host) == ""
+
+
+@mark.parametrize("host", [
+    "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/008", "10.0.0.0/+8", "10.0.0.0/255.0.0.0", "10.0.0/8", "256.0.0.0/8", "/",
+    "abc/8", "fe80::/200", "::g/3", "::ffff:10.0.0.1/104", "1.2.3.4/5/6", "::1/64/3", " 10.0.0.0/8", "1:2/8", "::1/",
+])  # fmt: skip
+def test_hosts_that_kafka_refuses(host: str) -> None:
+    assert mistake_in_host(host)
 
 
 def test_any_resource_follows_a_change_of_acls() -> None:

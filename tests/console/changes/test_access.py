@@ -36,7 +36,7 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Broker]:
         ({"principal": "Group:ops"}, "User:ops"),
         ({"name": "or*ders"}, "topic:or*"),
         ({"host": "::1"}, "0:0:0:0:0:0:0:1"),
-        ({"host": "10.0.0.0/8"}, "10.0.0.0, or *"),
+        ({"host": "10.0.0.0/33"}, "a range as 10.0.0.0/8"),
         ({"resource": "group", "operation": "write"}, "it takes all, read, delete, describe"),
     ],
 )
