@@ -113,9 +113,13 @@ class SecurityTable:
     sasl_oauthbearer_clock_skew_seconds: int = define(INT, 30,
         doc="How far the clocks of the issuer and of this machine may differ.")
     sasl_oauthbearer_expected_audience: tuple[str, ...] = define(LIST, (),
-        doc="A token must be for one of these audiences. Empty: for any.")
+        doc="A token must be for one of these audiences. It must be set, or any is allowed by the next config.")
+    sasl_oauthbearer_allow_unverified_audience: bool = define(BOOLEAN, False,
+        doc="Whether a token may be for any audience where none is expected.")
     sasl_oauthbearer_expected_issuer: str | None = define(STRING, None,
-        doc="A token must be of this issuer. Unset: of any.")
+        doc="A token must be of this issuer. It must be set, or any is allowed by the next config.")
+    sasl_oauthbearer_allow_unverified_issuer: bool = define(BOOLEAN, False,
+        doc="Whether a token may be of any issuer where none is expected.")
     sasl_oauthbearer_scope_claim_name: str = define(STRING, "scope",
         doc="The claim of a token that has its scopes.")
     sasl_oauthbearer_sub_claim_name: str = define(STRING, "sub",

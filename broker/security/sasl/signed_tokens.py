@@ -8,6 +8,7 @@ hangs keeps nobody out whose key is known, and does not use up the threads that 
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import urllib.request
@@ -32,6 +33,8 @@ _FETCH_TIMEOUT_S = 10
 _CHUNK_BYTES = 1 << 16
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
+_log = logging.getLogger(__name__)
+
 
 class SignedTokens:
     """The validator of one listener. Raises StoreError where the config or the installation lacks something."""
@@ -50,6 +53,16 @@ class SignedTokens:
         self._url = config.sasl_oauthbearer_jwks_endpoint_url
         if urlparse(self._url).scheme not in ("http", "https", "file"):
             raise StoreError("sasl.oauthbearer.jwks.endpoint.url must be an http, https or file URL")
+        checks = {
+            "audience": (config.sasl_oauthbearer_expected_audience, config.sasl_oauthbearer_allow_unverified_audience),
+            "issuer": (config.sasl_oauthbearer_expected_issuer, config.sasl_oauthbearer_allow_unverified_issuer),
+        }
+        for claim, (expected, is_allowed) in checks.items():
+            if not expected and not is_allowed:
+                what = f"a token of any {claim} would be accepted: set sasl.oauthbearer.expected.{claim}"
+                raise StoreError(f"{what}, or sasl.oauthbearer.allow.unverified.{claim} to true")
+            if not expected:
+                _log.warning("tokens of any %s are accepted (sasl.oauthbearer.allow.unverified.%s)", claim, claim)
         self._config = config
         self._monotonic_ms = monotonic_ms
         # Threads of several logins share all of these. The lock is never held while something waits.
@@ -72,7 +85,7 @@ class SignedTokens:
                 key.key,
                 algorithms=[each for each in _ALGORITHMS if key.algorithm_name in (None, each)],
                 audience=list(config.sasl_oauthbearer_expected_audience) or None,
-                issuer=config.sasl_oauthbearer_expected_issuer,
+                issuer=config.sasl_oauthbearer_expected_issuer or None,
                 leeway=config.sasl_oauthbearer_clock_skew_seconds,
                 options={
                     "require": ["exp", "iat"],

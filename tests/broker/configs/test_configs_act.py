@@ -75,6 +75,8 @@ ELSEWHERE = {
     "sasl.oauthbearer.clock.skew.seconds": SIGNED,
     "sasl.oauthbearer.expected.audience": SIGNED,
     "sasl.oauthbearer.expected.issuer": SIGNED,
+    "sasl.oauthbearer.allow.unverified.audience": LOGIN + "test_what_cannot_work_is_refused_in_one_line",
+    "sasl.oauthbearer.allow.unverified.issuer": LOGIN + "test_what_cannot_work_is_refused_in_one_line",
     "sasl.oauthbearer.scope.claim.name": SIGNED,
     "sasl.oauthbearer.sub.claim.name": SIGNED,
     "sasl.oauthbearer.jwks.endpoint.refresh.ms": (

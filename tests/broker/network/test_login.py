@@ -233,6 +233,15 @@ async def test_nothing_secret_is_logged(secure: Broker, caplog: pytest.LogCaptur
     assert "hunter2" not in caplog.text and PASSWORD not in caplog.text and "eyJ" not in caplog.text
 
 
+# Signed tokens, of which neither the audience nor the issuer is checked.
+UNVERIFIED: dict[str, Any] = {
+    "sasl.server.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+    ),
+    "sasl.oauthbearer.jwks.endpoint.url": "file:///keys.json",
+}
+
+
 class TestTokens:
     async def test_a_token_that_is_right(self, secure: Broker, client: Raw) -> None:
         response = await log_in(client, bearer(token("carol")), "OAUTHBEARER")
@@ -384,6 +393,10 @@ class TestStart:
                 {},
                 "jwks.endpoint.url must be set",
             ),
+            (UNVERIFIED | {"sasl.oauthbearer.expected.issuer": "us"}, {}, "oauthbearer.expected.audience"),
+            (UNVERIFIED | {"sasl.oauthbearer.expected.audience": ("kafka",)}, {}, "oauthbearer.expected.issuer"),
+            (UNVERIFIED | {"sasl.oauthbearer.allow.unverified.issuer": True}, {}, "allow.unverified.audience"),
+            (UNVERIFIED | {"sasl.oauthbearer.allow.unverified.audience": True}, {}, "allow.unverified.issuer"),
         ],
     )
     async def test_what_cannot_work_is_refused_in_one_line(

@@ -114,6 +114,8 @@ class Issuer:
 CONFIG = {
     "sasl_oauthbearer_expected_audience": (),
     "sasl_oauthbearer_expected_issuer": None,
+    "sasl_oauthbearer_allow_unverified_audience": True,
+    "sasl_oauthbearer_allow_unverified_issuer": True,
     "sasl_oauthbearer_clock_skew_seconds": 30,
     "sasl_oauthbearer_sub_claim_name": "sub",
     "sasl_oauthbearer_scope_claim_name": "scope",

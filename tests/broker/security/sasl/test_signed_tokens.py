@@ -24,7 +24,12 @@ class Issuer:
         self.path = path
         self.now_ms = 0
         config, _ = BrokerConfig.parse(
-            {"listeners": "SASL_PLAINTEXT://h:1", "sasl.oauthbearer.jwks.endpoint.url": path.as_uri()}
+            {
+                "listeners": "SASL_PLAINTEXT://h:1",
+                "sasl.oauthbearer.jwks.endpoint.url": path.as_uri(),
+                "sasl.oauthbearer.allow.unverified.audience": "true",
+                "sasl.oauthbearer.allow.unverified.issuer": "true",
+            }
         )
         self.tokens = SignedTokens(config.of_listener("SASL_PLAINTEXT"), lambda: self.now_ms)
         self.renew("1")
