@@ -200,7 +200,7 @@ def test_the_host_of_an_acl_may_be_a_range(host: str, inside: list[str], outside
         is_inside = address in inside
         assert allowed.decide(ALICE, address, READ, TOPIC, "t").is_allowed is is_inside
         assert allowed.decide_by_type(ALICE, address, READ, TOPIC).is_allowed is is_inside
-        # An ACL that denies wins, whichever is the narrower one.
+        # An ACL that denies wins, also over a wider one.
         assert denied.decide(ALICE, address, READ, TOPIC, "t").is_allowed is not is_inside
 
 
