@@ -8,7 +8,7 @@ a check asks about, and where their errors go. Where everything is denied the ha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, cast
@@ -115,7 +115,32 @@ def by_item(
                 results.append(result)
         return answered(caller, request, items, rest, results, proceed, needs_handler)
     steps = _ask(all_items, deny, rest, results)
-    answer = partial(answered, caller, request, items, rest, results, proceed, needs_handler)
+    return after(steps, partial(answered, caller, request, items, rest, results, proceed, needs_handler))
+
+
+def for_all(
+    caller: Caller,
+    operation: Operation,
+    resource_type: ResourceType,
+    names: Iterable[str],
+    proceed: Callable[[], Result],
+    refuse: Callable[[], Result],
+) -> Result:
+    """Go on where the client may do this to all that is named. Long lists take turns."""
+    denied: list[str] = []
+
+    def ask() -> Iterator[None]:
+        for name in names:
+            if not caller.may(operation, resource_type, name):
+                denied.append(name)
+                return
+            yield
+
+    return after(ask(), lambda: refuse() if denied else proceed())
+
+
+def after(steps: Iterator[None], answer: Callable[[], Any]) -> Any:
+    """Return the answer that can be given after all steps, now or in a later turn."""
     return asyncio.ensure_future(_answered_later(steps, answer)) if keeper().take_now(steps) else answer()
 
 

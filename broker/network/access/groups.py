@@ -21,6 +21,7 @@ from .access import (
     both,
     by_item,
     each,
+    for_all,
     keep_allowed,
     named,
     refuse,
@@ -65,10 +66,11 @@ def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
 
 @partial(Access, "DESCRIBE on each TOPIC that it subscribes by name", denials=(_TOPIC_DENIED,))
 def _subscriber(caller: Caller, request: Any, proceed: Proceed) -> Result:
-    for topic in request.subscribed_topic_names or ():
-        if not caller.may(Operation.DESCRIBE, ResourceType.TOPIC, topic):
-            return refuse(caller, request, _TOPIC_DENIED)
-    return proceed(request)
+    names = request.subscribed_topic_names
+    if not names:
+        return proceed(request)
+    allowed, denied = partial(proceed, request), partial(refuse, caller, request, _TOPIC_DENIED)
+    return for_all(caller, Operation.DESCRIBE, ResourceType.TOPIC, names, allowed, denied)
 
 
 # Access to ConsumerGroupHeartbeat and ShareGroupHeartbeat. One topic that is denied denies the whole subscription.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ...security.acls import Operation, ResourceType
-from .access import Access, Result, amending, both, each, keep_allowed, only_seen, refuse, whole
+from .access import Access, Result, after, amending, both, each, for_all, keep_allowed, only_seen, refuse, whole
 from .caller import Caller, Proceed
 from .topics import each_topic
 
@@ -63,10 +63,19 @@ def add_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
         )
     if not caller.may(Operation.WRITE, _ID, request.v3_and_below_transactional_id):
         return refuse(caller, request, _DENIED)
-    topics = {each.name for each in request.v3_and_below_topics}
-    denied = {each for each in topics if not caller.may(Operation.WRITE, ResourceType.TOPIC, each)}
-    if not denied:
-        return proceed(request)
+    denied: set[str] = set()
+
+    def ask() -> Iterator[None]:
+        for topic in request.v3_and_below_topics:
+            if not caller.may(Operation.WRITE, ResourceType.TOPIC, topic.name):
+                denied.add(topic.name)
+            yield
+
+    return after(ask(), lambda: _none_added(caller, request, denied) if denied else proceed(request))
+
+
+def _none_added(caller: Caller, request: Any, denied: Set[str]) -> AddPartitionsToTxnResponse:
+    """Return the answer that adds nothing, because topics are denied."""
     # Not before it is asked: a start imports no coordinator.
     from ...coordination.transactions.requests import additions, none_added, rejected_partitions
 
@@ -109,9 +118,9 @@ join_query = whole(Operation.WRITE, _ID, "query_id", _DENIED)
 
 @partial(Access, "WRITE on each participant's TRANSACTIONAL_ID", denials=(_DENIED,))
 def _participants(caller: Caller, request: Any, proceed: Proceed) -> Result:
-    if all(caller.may(Operation.WRITE, _ID, each.transactional_id) for each in request.participants):
-        return proceed(request)
-    return refuse(caller, request, _DENIED, _DENIED.text)
+    names = (each.transactional_id for each in request.participants)
+    denied = partial(refuse, caller, request, _DENIED, _DENIED.text)
+    return for_all(caller, Operation.WRITE, _ID, names, partial(proceed, request), denied)
 
 
 # Access to the end of a query's batch: the query id and each participant's transactional id.

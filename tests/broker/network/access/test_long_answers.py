@@ -1,15 +1,18 @@
-"""What a client may not see is left out of long answers in slices: each topic of a group is a step."""
+"""What a client may not see is left out of long answers in slices, and long requests are asked about in slices."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from odradek.broker.network.access import groups
+from odradek.broker.network.access import groups, transactions
 from odradek.broker.network.access.caller import Caller
 from odradek.broker.turns import LargeResponse
-from odradek.protocol.apis import ApiKey
+from odradek.protocol.apis import AnyKey, ApiKey, OwnApiKey
+from odradek.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from odradek.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -17,6 +20,8 @@ from odradek.protocol.messages.consumer_group_describe import (
     DescribedGroup,
     Member,
 )
+from odradek.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -25,11 +30,12 @@ from odradek.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from odradek.protocol.schema import Message
+from odradek.tests.support.brokers.slices import end_slices_after
 
 TOPICS = [f"t{number}" for number in range(1_000)]
 
 
-def caller(key: ApiKey, version: int) -> Caller:
+def caller(key: AnyKey, version: int) -> Caller:
     """One who may describe all groups, and every second topic."""
     found = SimpleNamespace(
         api_key=int(key),
@@ -45,6 +51,19 @@ def steps(access: Any, asking: Caller, request: Message, response: Message) -> i
     result = access.check(asking, request, lambda _: LargeResponse(response, iter(())))
     assert isinstance(result, LargeResponse)
     return sum(1 for _ in result.steps)
+
+
+def heartbeat(names: list[str]) -> Message:
+    return ConsumerGroupHeartbeatRequest(group_id="g", subscribed_topic_names=names)
+
+
+def addition(names: list[str]) -> Message:
+    topics = [AddPartitionsToTxnTopic(each, [0]) for each in names]
+    return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
+
+
+def query_end(names: list[str]) -> Message:
+    return OdradekEndQueryBatchRequest(query_id="q", participants=[Participant(each) for each in names])
 
 
 @pytest.mark.parametrize("version", [7, 8])
@@ -71,3 +90,28 @@ def test_the_topics_of_one_member_are_asked_about_in_steps() -> None:
     member.subscribed_topic_names.append("t1")
     steps(groups.describe_members, asking, request, response)
     assert response.groups[0].members == []
+
+
+@pytest.mark.parametrize(
+    ("access", "key", "version", "request_of"),
+    [
+        (groups.consumer_member, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat),
+        (transactions.add_partitions, ApiKey.ADD_PARTITIONS_TO_TXN, 3, addition),
+        (transactions.end_query_batch, OwnApiKey.ODRADEK_END_QUERY_BATCH, 0, query_end),
+    ],
+)
+async def test_a_request_that_is_denied_as_a_whole_is_asked_about_in_slices(
+    access: Any, key: AnyKey, version: int, request_of: Callable[[list[str]], Message]
+) -> None:
+    end_slices_after(100)
+    asked: list[Message] = []
+    seen = [each for each in TOPICS if int(each[1:]) % 2 == 0]
+
+    def proceed(request: Message) -> str:
+        asked.append(request)
+        return "done"
+
+    answer = access.check(caller(key, version), request_of(seen), proceed)
+    assert isinstance(answer, asyncio.Future) and not asked
+    assert await answer == "done" and len(asked) == 1
+    assert access.check(caller(key, version), request_of(seen[:2]), proceed) == "done"
