@@ -77,6 +77,8 @@ class Cluster:
     paused: set[int] = field(default_factory=set)
 
     async def ask(self, number: int, key: ApiKey, version: int, request: Any) -> Any:
+        """Ask a broker, or with 0 the controller of the moment."""
+        number = number or await self.controller()
         async with await Raw.connect(self.processes.brokers[number].address, WAIT_S) as raw:
             return await raw.ask(key, version, request)
 
@@ -104,13 +106,17 @@ class Cluster:
         await until(is_known)
         return found
 
+    async def other(self) -> int:
+        """A broker that is not the controller."""
+        controller = await self.controller()
+        return next(each for each in EVERYONE if each != controller)
+
     async def create(self, topic: str, placement: Iterable[Iterable[int]], **configs: str) -> int:
         """Create a topic with these replicas; return the error."""
         assignments = [CreatableReplicaAssignment(index, list(to)) for index, to in enumerate(placement)]
         made = CreatableTopic(topic, -1, -1, assignments)
-        answer = await self.ask(
-            await self.controller(), ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([made], timeout_ms=WAIT_S * 1000)
-        )
+        request = CreateTopicsRequest([made], timeout_ms=WAIT_S * 1000)
+        answer = await self.ask(0, ApiKey.CREATE_TOPICS, 7, request)
         if configs:
             await self.alter(TOPIC, topic, configs)
         return answer.topics[0].error_code
@@ -119,7 +125,7 @@ class Cluster:
         """Set configs, with `_` for `.` in their names."""
         changes = [AlterableConfig(each.replace("_", "."), 0, value) for each, value in configs.items()]
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, changes)])
-        answer = await self.ask(number or await self.controller(), ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+        answer = await self.ask(number, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
         assert answer.responses[0].error_code == 0, answer
 
     async def produce(self, topic: str, records: bytes, number: int = 0, **rest: Any) -> Any:
@@ -146,7 +152,7 @@ class Cluster:
     async def elect(self, topic: str, kind: int = 0, number: int = 0) -> int:
         """Ask for an election of partition 0; return the error."""
         request = ElectLeadersRequest(kind, [TopicPartitions(topic, [0])], WAIT_S * 1000)
-        answer = await self.ask(number or await self.controller(), ApiKey.ELECT_LEADERS, 2, request)
+        answer = await self.ask(number, ApiKey.ELECT_LEADERS, 2, request)
         results = [each for found in answer.replica_election_results for each in found.partition_result]
         return answer.error_code or results[0].error_code
 
@@ -191,12 +197,10 @@ async def test_every_broker_describes_the_same_cluster(cluster: Cluster) -> None
 
 
 async def test_topics_are_placed_grown_and_deleted(cluster: Cluster) -> None:
-    controller = await cluster.controller()
-    other = next(each for each in EVERYONE if each != controller)
     wide = CreateTopicsRequest([CreatableTopic("placed", 3, 3)], timeout_ms=WAIT_S * 1000)
-    refused = await cluster.ask(other, ApiKey.CREATE_TOPICS, 7, wide)
+    refused = await cluster.ask(await cluster.other(), ApiKey.CREATE_TOPICS, 7, wide)
     assert refused.topics[0].error_code == ErrorCode.NOT_CONTROLLER
-    assert (await cluster.ask(controller, ApiKey.CREATE_TOPICS, 7, wide)).topics[0].error_code == 0
+    assert (await cluster.ask(0, ApiKey.CREATE_TOPICS, 7, wide)).topics[0].error_code == 0
     partitions = [await cluster.partition("placed", index) for index in range(3)]
     assert {each.leader_id for each in partitions} == set(EVERYONE), "each broker leads one"
     assert all(set(each.replica_nodes) == set(EVERYONE) for each in partitions)
@@ -207,19 +211,19 @@ async def test_topics_are_placed_grown_and_deleted(cluster: Cluster) -> None:
         ("none", 0, 1, ErrorCode.INVALID_PARTITIONS),
     ):
         request = CreateTopicsRequest([CreatableTopic(topic, count, factor)])
-        assert (await cluster.ask(controller, ApiKey.CREATE_TOPICS, 7, request)).topics[0].error_code == code
+        assert (await cluster.ask(0, ApiKey.CREATE_TOPICS, 7, request)).topics[0].error_code == code
     assert await cluster.create("twice", [[1, 1]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     for count, code in ((3, ErrorCode.INVALID_PARTITIONS), (2, ErrorCode.INVALID_PARTITIONS), (4, ErrorCode.NONE)):
         request = CreatePartitionsRequest([CreatePartitionsTopic("placed", count, None)], WAIT_S * 1000)
-        answer = await cluster.ask(controller, ApiKey.CREATE_PARTITIONS, 3, request)
+        answer = await cluster.ask(0, ApiKey.CREATE_PARTITIONS, 3, request)
         assert answer.results[0].error_code == code
     grown = await cluster.partition("placed", 3)
     assert len(grown.isr_nodes) == 3
     deletion = DeleteTopicsRequest(topics=[DeleteTopicState("placed")], timeout_ms=WAIT_S * 1000)
-    assert (await cluster.ask(other, ApiKey.DELETE_TOPICS, 6, deletion)).responses[0].error_code == (
+    assert (await cluster.ask(await cluster.other(), ApiKey.DELETE_TOPICS, 6, deletion)).responses[0].error_code == (
         ErrorCode.NOT_CONTROLLER
     )
-    assert (await cluster.ask(controller, ApiKey.DELETE_TOPICS, 6, deletion)).responses[0].error_code == 0
+    assert (await cluster.ask(0, ApiKey.DELETE_TOPICS, 6, deletion)).responses[0].error_code == 0
 
     async def is_gone() -> bool:
         codes = {(await cluster.metadata(each, "placed")).topics[0].error_code for each in EVERYONE}
@@ -231,6 +235,11 @@ async def test_topics_are_placed_grown_and_deleted(cluster: Cluster) -> None:
 
 async def test_configs_that_are_set_at_one_broker_are_in_use_at_every_broker(cluster: Cluster) -> None:
     assert await cluster.create("configured", [[1, 2, 3]]) == 0
+
+    async def is_created() -> bool:
+        return await cluster.partition("configured", number=2) is not None
+
+    await until(is_created)
     await cluster.alter(TOPIC, "configured", {"retention_ms": "77000"}, number=2)
     await cluster.alter(BROKER, "", {"message_max_bytes": "900000"}, number=3)
 
@@ -304,7 +313,7 @@ async def test_a_move_that_is_held_back_is_listed_and_can_be_cancelled(cluster: 
 
     async def moves() -> list[tuple[list[int], list[int]]]:
         request = ListPartitionReassignmentsRequest()
-        answer = await cluster.ask(await cluster.controller(), ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request)
+        answer = await cluster.ask(0, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request)
         found = [each for topic in answer.topics for each in topic.partitions]
         return [(each.adding_replicas, each.removing_replicas) for each in found]
 

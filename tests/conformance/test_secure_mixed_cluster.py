@@ -107,10 +107,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MixedCluster]:
             admin = AdminClient({"bootstrap.servers": made.plain(1), "log_level": 0})
             until(lambda: len(admin.list_topics(timeout=5).brokers) == 3)
             admin.create_topics([NewTopic("t", 3, 3)])["t"].result(WAIT_S)
-            until(lambda: all(len(each.isrs) == 3 for each in admin.list_topics("t").topics["t"].partitions.values()))
+            until(lambda: in_sync(admin) == [3, 3, 3])
             yield made
         finally:
             made.close()
+
+
+def in_sync(admin: AdminClient) -> list[int]:
+    """Return how many replicas of each partition are in sync; a broker that was not told of the topic shows none."""
+    return [len(each.isrs) for each in admin.list_topics("t").topics["t"].partitions.values()]
 
 
 def until(is_true: Callable[[], bool]) -> None:
