@@ -43,7 +43,7 @@ def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -
         ("answer before the ISR has it", 6),
         ("do not load", 0),
         ("load up to the high watermark", 1),
-        ("tell transactions apart by clocks", 40),
+        ("tell transactions apart by clocks", 6),
         # This one takes a hundred seeds.
         *([("keep what was loaded before", 0)] if IS_SOAK else ()),
     ],

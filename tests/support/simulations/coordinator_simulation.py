@@ -289,12 +289,9 @@ class CoordinatorSimulation(Simulation):
         """Let faults and messages come by chance, then let the network be calm, and see that all is whole."""
         for _ in range(4 * STEPS):
             await self._turn()
-        self._is_calm = True
+        self._calm_down()
         for each in (self.producer, *self.quick_producers):
             each.is_over = True
-        for node in self.nodes.values():
-            if not node.alive:
-                self._restart(node)
         deadline_ms = self.now_ms + CALM_MS
         while self.now_ms < deadline_ms:
             await self._turn()
@@ -407,6 +404,9 @@ class CoordinatorSimulation(Simulation):
             return
         if leadership.is_under_min_isr:
             on_committed(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small"))
+            return
+        if not node.has_room:
+            on_committed(KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full"))
             return
         node.append(leadership.role.leader_epoch, (topic, entries))  # type: ignore[arg-type]
         node.high_watermark = leadership.appended(node.end)

@@ -208,7 +208,7 @@ class ProducerSimulation(Simulation):
         """Handle a batch as broker/topics/partition.py does. A producer that hears nothing sends it again."""
         assert isinstance(node, StoredNode)
         leadership = node.leadership
-        if leadership is None or leadership.is_under_min_isr:
+        if leadership is None or leadership.is_under_min_isr or not node.has_room:
             return
         header = read_header(encode(0, -1, producer_id, sequence))
         try:

@@ -1,13 +1,16 @@
 """Replicas of one partition in a simulated network, by seed: what a leader and its followers decide.
 
-The machine of the leader (leadership.py), the epochs of a log (leader_epochs.py) and the rule of truncation are the
-real ones. The clock is virtual, logs are lists, and every message may be late, lost or doubled. Brokers crash and come
-back; the controller moves the leader and answers changes of the ISR, as Kafka's does. `step` checks the promises after
-every event:
+The machine of the leader (leadership.py), the epochs of a log (leader_epochs.py), the rule of truncation and the
+election for a full disk (election.py) are the real ones. The clock is virtual, logs are lists, and every message may be
+late, lost or doubled. Brokers crash and come back, and disks are full for some time; the controller moves the leader
+and answers changes of the ISR, as Kafka's does. `step` checks the promises after every event:
 
 - every member of the ISR has every acknowledged record, where it was acknowledged;
 - two replicas are equal up to the lower of their high watermarks;
 - the high watermark of a leader never goes back.
+
+In the end a disk is full once more, the leader's: a replica in sync that has room leads instead, and has a record
+acknowledged.
 
 `bug` plants a mistake, so that a test can show that the checks find it.
 """
@@ -21,6 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.broker.cluster.controller.cluster_state import ClusterState
+from odradek.broker.cluster.controller.election import elect_with_room
+from odradek.broker.cluster.znodes import LeaderAndIsr, Registration, Replicas, TopicPartition
 from odradek.broker.replication.follower_log import truncation_offset
 from odradek.broker.replication.leadership import IsrChange, Leadership, Role
 from odradek.storage.leader_epochs import LeaderEpochs
@@ -32,7 +38,9 @@ BUGS = (
     "forget a change under way",
     "grow the ISR too early",
     "elect out of the ISR",
+    "leave the leader with a full disk",
 )
+PLACE = TopicPartition("simulated", 0)
 LAG_MS = 60
 STEPS = 400
 
@@ -50,6 +58,8 @@ class Node:
     epochs: LeaderEpochs = field(default_factory=lambda: LeaderEpochs(Path("epochs")))
     high_watermark: int = 0
     alive: bool = True
+    # Whether the disk takes records.
+    has_room: bool = True
     role: Role | None = None
     leadership: Leadership | None = None
     # Records of clients that wait: offset -> value.
@@ -102,6 +112,8 @@ class Simulation:
         self.nodes = {number: self.new_node(number) for number in range(1, nodes + 1)}
         everyone = tuple(self.nodes)
         self.state = Role(1, 0, everyone, 0, everyone)
+        # The brokers of which the controller knows that their disks are full.
+        self.known_full: set[int] = set()
         # How many records were acknowledged, and what a log begins with that has all of them.
         self.acknowledged = 0
         self.committed: list[tuple[int, int]] = []
@@ -122,16 +134,36 @@ class Simulation:
         """Let faults and messages come by chance, then let the network be calm, and see that all agree."""
         for _ in range(STEPS):
             self.step()
+        self._calm_down()
+        self._be_whole()
+        full = self.nodes[self.state.leader]
+        self._set_room(full, False)
+        self._let_pass(200)
+        before = self.acknowledged
+        self._produce()
+        self._let_pass(200)
+        self._require(self.acknowledged > before, f"{full.id}, whose disk is full, keeps all others from writing")
+        self._set_room(full, True)
+        self._be_whole()
+
+    def _calm_down(self) -> None:
+        """Have all brokers live, all disks have room, and all messages arrive."""
         self._is_calm = True
         for node in self.nodes.values():
+            self._set_room(node, True)
             if not node.alive:
                 self._restart(node)
-        deadline_ms = self.now_ms + 400
-        while self.now_ms < deadline_ms:
-            self.step()
+
+    def _be_whole(self) -> None:
+        self._let_pass(400)
         self._require(len(self.state.isr) == len(self.nodes), f"not all are in the ISR {self.state.isr} in the end")
         logs = [node.log for node in self.nodes.values()]
         self._require(all(log == logs[0] for log in logs), "the logs differ in the end")
+
+    def _let_pass(self, duration_ms: int) -> None:
+        deadline_ms = self.now_ms + duration_ms
+        while self.now_ms < deadline_ms:
+            self.step()
 
     def step(self) -> None:
         """One message, timer, fault or client."""
@@ -143,6 +175,9 @@ class Simulation:
                 self._crash_or_restart()
             elif chance < 0.20:
                 self._move_leader()
+            elif chance < 0.21:
+                node = self.chance.choice(list(self.nodes.values()))
+                self._set_room(node, not node.has_room)
         self.now_ms, _, event = heapq.heappop(self._events)
         event()
         self._check()
@@ -172,7 +207,7 @@ class Simulation:
         node = self.chance.choice(leaders)
         leadership = node.leadership
         assert leadership is not None
-        if leadership.is_under_min_isr:
+        if leadership.is_under_min_isr or not node.has_room:
             return
         self._values += 1
         node.append(leadership.role.leader_epoch, self._values)
@@ -244,7 +279,7 @@ class Simulation:
             self._require(self.bug != "" or node.high_watermark >= before, f"{node.id} went below its high watermark")
 
     def _append(self, node: Node, fetch: Fetch, records: list[tuple[int, int]], mark: int) -> None:
-        if self._is_current(node, fetch):
+        if self._is_current(node, fetch) and node.has_room:
             for record in records:
                 node.append(*record)
             node.high_watermark = max(node.high_watermark, min(mark, node.end))
@@ -354,13 +389,36 @@ class Simulation:
             alive = [each for each in state.replicas if self.nodes[each].alive]
         if not alive:
             return
-        leader = self.chance.choice(alive)
+        leader = self.chance.choice([each for each in alive if each not in self.known_full] or alive)
         dead = tuple(each for each in state.isr if not self.nodes[each].alive and self.chance.random() < 0.5)
         isr = tuple(each for each in state.isr if each not in dead and each != leader)
         self._write(leader, (leader, *isr))
         self._tell_all()
 
+    def _learn_room(self, node: Node) -> None:
+        """Take the answer of a broker that was asked whether its disk is full, and elect who has room."""
+        if not node.alive:
+            return
+        (self.known_full.discard if node.has_room else self.known_full.add)(node.id)
+        if self.bug == "leave the leader with a full disk":
+            return
+        state = self.state
+        cluster = ClusterState(
+            0, 0, {each: Registration(each, (), {}) for each in self.nodes if self.nodes[each].alive}
+        )
+        cluster.replicas[PLACE] = Replicas(state.replicas)
+        cluster.full = {(each, PLACE) for each in self.known_full}
+        elected = elect_with_room(cluster, PLACE, LeaderAndIsr(state.leader, state.leader_epoch, state.isr, 0))
+        if elected is not None and elected != (state.leader, state.isr):
+            self._write(*elected)
+            self._tell_all()
+
     # -- Faults
+
+    def _set_room(self, node: Node, has_room: bool) -> None:
+        """Fill a disk, or make room, of which the controller hears."""
+        node.has_room = has_room
+        self._later(self.chance.randint(1, 30), lambda: self._learn_room(node))
 
     def _crash_or_restart(self) -> None:
         node = self.chance.choice(list(self.nodes.values()))
