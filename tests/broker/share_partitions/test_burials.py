@@ -1,0 +1,78 @@
+"""Dead letters in histories by seed, and planted bugs that they find."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from odradek.broker.share_partitions import dead_letter_topics
+from odradek.broker.share_partitions.actor import Actor
+from odradek.broker.share_partitions.machine import DeadLetters, SharePartition
+from odradek.broker.share_partitions.stretches import RecordState, Stretch
+from odradek.tests.support.histories.burial_history import Broken, BurialHistory
+from odradek.tests.support.seeds import seeds
+
+SEEDS = seeds(range(20), range(2_000))
+ACTOR: Any = Actor
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letter_topics, "PAUSES_S", (0.0,) * 4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_no_dead_letter_is_lost_by_a_crash(seed: int) -> None:
+    await BurialHistory(seed).run()
+
+
+def _archived_before_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def bury(self: Any, machine: SharePartition, letters: Sequence[DeadLetters]) -> None:
+        await self._settle(machine, machine.archive(letters), is_certain=True)
+        await self._dead_letters.write(self.key.group_id, self.partition, letters, self.settings)
+
+    monkeypatch.setattr(ACTOR, "_bury", bury)
+
+
+def _written_before_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    settle = ACTOR._settle
+
+    async def planted(self: Any, machine: SharePartition, change: Any, is_certain: bool) -> None:
+        letters = [
+            DeadLetters(each.first, each.last, 1, True)
+            for each in change.stretches
+            if each.state is RecordState.ARCHIVING
+        ]
+        if letters:
+            await self._dead_letters.write(self.key.group_id, self.partition, letters, self.settings)
+        await settle(self, machine, change, is_certain)
+
+    monkeypatch.setattr(ACTOR, "_settle", planted)
+
+
+def _a_load_forgets_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ACTOR, "_bury_again", lambda *_: None)
+
+
+def _the_start_moves_over_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(stretch: Stretch) -> bool:
+        return stretch.state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED, RecordState.ARCHIVING)
+
+    monkeypatch.setattr(Stretch, "is_done", property(planted))
+
+
+PLANTED = (_archived_before_written, _written_before_the_state, _a_load_forgets_them, _the_start_moves_over_them)
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+
+    async def play() -> None:
+        for seed in range(200):
+            await BurialHistory(seed).run()
+
+    with pytest.raises((Broken, AssertionError)):
+        asyncio.run(play())
