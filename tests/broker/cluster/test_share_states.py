@@ -6,17 +6,26 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from odradek.broker import Broker
 from odradek.broker.coordination.share_states.coordinator import key_text
 from odradek.broker.coordination.share_states.persister import Progress, ShareKey, StateBatch
+from odradek.broker.share_partitions import dead_letter_topics
 from odradek.broker.topics.topic_names import SHARE_STATE_TOPIC
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import KafkaError
+from odradek.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.cluster.test_changes import assign, view
 from odradek.tests.broker.cluster.test_member import WAIT_S, until
-from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.clients.share_member import REJECT, ShareMember, acquired, data_of
 from odradek.tests.support.clusters.members import Members
 
 OWN = {
@@ -111,3 +120,53 @@ async def coordinator(cluster: Members, brokers: tuple[Broker, ...], raw: Raw) -
 
     await eventually(ask)
     return await cluster.raw(next(each for each in brokers if each.node_id == node_id))
+
+
+async def test_the_leader_of_a_record_writes_its_dead_letter_to_the_leader_of_another_partition(
+    cluster: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letter_topics, "PAUSES_S", (0.1,) * 50)
+    own = {**OWN, "errors_deadletterqueue_auto_create_topics_enable": True, "num_partitions": 2}
+    own["default_replication_factor"] = 2
+    first, second = await cluster.start(1, **own), await cluster.start(2, **own)
+    raw = await cluster.raw(first)
+    await assign(raw, [[1, 2]])
+    await until(lambda: second.topics.get("t") is not None and first.topics.get("t") is not None)
+    for name in ("dlq.g", "dlq.h"):
+        for broker in (first, second):
+            group = name.removeprefix("dlq.")
+            broker.services.metadata.put_group_configs(group, {"errors.deadletterqueue.topic.name": name})
+    topic = first.topics.get("t")
+    assert topic is not None
+    await raw.produce("t", batch_of(*[b"x"] * 4))
+    made = {"errors.deadletterqueue.group.enable": "true"}
+    asked = CreatableTopic("dlq.g", assignments=[CreatableReplicaAssignment(0, [2, 1])])
+    asked.num_partitions = asked.replication_factor = -1
+    asked.configs = [CreatableTopicConfig(*each) for each in made.items()]
+    controller = await cluster.raw(first if first.services.replicas.view.controller_id == 1 else second)  # type: ignore[union-attr]
+    response = await controller.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest([asked], 10_000))
+    assert response.topics[0].error_code == 0
+    persister = first.services.coordinators.persister
+    for group in ("g", "h"):
+        await in_time(lambda group=group: persister.initialize(ShareKey(group, topic.id, 0), 1, 0))
+        ann = ShareMember(await cluster.raw(first), group, "ann", topic.id)
+        assert (await ann.fetch(0, max_records=0)).error_code == 0
+        async with asyncio.timeout(WAIT_S):
+            while not acquired(await ann.fetch(max_wait_ms=50)):
+                pass
+        assert data_of(await ann.acknowledge(0, (0, 3, (REJECT,)))).error_code == 0
+        actor = first.services.share_leader.partitions.find(group, (topic.id, 0))
+        assert actor is not None
+        async with asyncio.timeout(WAIT_S):
+            await actor.settled()
+        leader = second if group == "g" else None
+        found = [
+            record
+            for broker in (first, second)
+            for partition in broker.topics.get(f"dlq.{group}").partitions  # type: ignore[union-attr]
+            if broker is leader or (leader is None and partition.is_online and partition.replication is not None)
+            for _, records in partition.replay_batches()
+            for record in records
+        ]
+        assert len({dict(each.headers)["__dlq.errors.offset"] for each in found}) == 4
+    assert first.topics.get("dlq.h").record.configs == {**made, "message.timestamp.type": "CreateTime"}  # type: ignore[union-attr]
