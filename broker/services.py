@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .replication.metadata_cache import MetadataCache
     from .replication.remote import Remote
     from .replication.replicas import Replicas
+    from .share_partitions.dead_letters import Counts
     from .share_partitions.leader import ShareLeader
 
 _log = logging.getLogger(__name__)
@@ -256,6 +257,14 @@ class Coordinators:
             await self.share_leader.close(deadline_s)
         if self._is_made("share_states"):
             self.share_states.stop()
+
+    def dead_letter_counts(self) -> Mapping[str, Counts]:
+        """Return what became of dead letters, by share group."""
+        return self.share_leader.dead_letters.counts if self._is_made("share_leader") else {}
+
+    def count_share_records(self, found: dict[str, dict[str, int]]) -> Iterator[None]:
+        """Count in steps how many records of each share group are in flight here, by what becomes of them."""
+        return self.share_leader.partitions.count_in_flight(found) if self._is_made("share_leader") else iter(())
 
     def unload(self, topic: str, partition: int) -> None:
         """Give up a partition of a coordinator's topic."""

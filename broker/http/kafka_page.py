@@ -77,6 +77,15 @@ def _groups(services: Services) -> Iterator[str]:
     yield from family("kafka_consumergroup_lag_sum", sums.items())
     yield from family("kafka_consumergroup_current_offset", ((each.labels, each.offset) for each in found))
     yield from family("kafka_consumergroup_lag", ((each.labels, each.lag) for each in found))
+    dead = [each for each in services.coordinators.dead_letter_counts().items() if len(each[0]) <= MAX_LABEL_CHARS]
+    dead = dead[: services.config.metrics_max_groups]
+    for name, attribute in (
+        ("deadletterqueuerecordcount", "records"),
+        ("deadletterqueuetotalproducerequests", "requests"),
+        ("deadletterqueuefailedproducerequests", "failed_requests"),
+    ):
+        samples = (((group,), getattr(counts, attribute)) for group, counts in dead)
+        yield from family(f"kafka_server_sharegroupmetrics_{name}_total", samples)
 
 
 async def partition_page(scraped: Scraped) -> Iterator[str]:

@@ -19,7 +19,7 @@ from ..metrics.request_counts import RequestCounts
 from ..metrics.table import family, histogram, single
 from ..services import Services
 from ..turns import keeper
-from .group_lag import GroupLag, lags
+from .group_lag import MAX_LABEL_CHARS, GroupLag, lags
 from .scrape import Scraped
 from .topic_sums import BrokerSums, sum_topics
 
@@ -56,6 +56,7 @@ def _page(
     yield from _requests(scraped)
     yield from _topics(services)
     yield from _groups(scraped, rows)
+    yield from _share_groups(services)
     yield from _transactions(services)
     yield from _disks(services, space)
 
@@ -139,6 +140,25 @@ def _groups(scraped: Scraped, rows: list[GroupLag]) -> Iterator[str]:
     used = (((row.group,), row.retention_used(ages, now_ms)) for row in rows)
     yield from family("odradek_group_retention_used_ratio", used)
     yield from family("odradek_group_lost_records", (((row.group,), row.lost) for row in rows))
+
+
+def _share_groups(services: Services) -> Iterator[str]:
+    held: dict[str, dict[str, int]] = {}
+    for _ in services.coordinators.count_share_records(held):
+        yield ""
+    counts = services.coordinators.dead_letter_counts()
+    groups = [each for each in sorted(held.keys() | counts.keys()) if len(each) <= MAX_LABEL_CHARS]
+    groups = groups[: services.config.metrics_max_groups]
+    states = (((each, state), count) for each in groups for state, count in held.get(each, {}).items())
+    yield from family("odradek_share_group_records", states)
+    dead = [(each, counts[each]) for each in groups if each in counts]
+    causes = (
+        ((each, cause), count)
+        for each, found in dead
+        for cause, count in (("rejected", found.rejected), ("delivery_count", found.delivered_too_often))
+    )
+    yield from family("odradek_share_group_dead_letters_total", causes)
+    yield from family("odradek_share_group_dead_letters_lost_total", (((each,), found.lost) for each, found in dead))
 
 
 def _transactions(services: Services) -> Iterator[str]:

@@ -77,6 +77,12 @@ _ROWS = (
     Metric("odradek_group_retention_used_ratio", GAUGE, _GROUP,
         "How near the oldest such record is to its deletion by retention.ms or retention.bytes; 1: it may go."),
     Metric("odradek_group_lost_records", GAUGE, _GROUP, "Records that were deleted before the group committed them."),
+    Metric("odradek_share_group_records", GAUGE, ("group", "state"),
+        "Records of the share group in flight: held by a member, or being written as dead letters."),
+    Metric("odradek_share_group_dead_letters_total", COUNTER, ("group", "cause"),
+        "Records of the share group that no member gets any more: rejected by a member, or delivered too often."),
+    Metric("odradek_share_group_dead_letters_lost_total", COUNTER, _GROUP,
+        "Such records without a dead letter in the group's topic; the log says why."),
     Metric("odradek_transactions_open", GAUGE, (), "Transactions under way that this broker coordinates."),
     # -- Disks
     Metric("odradek_log_dir_offline", GAUGE, _DIR, "1 if the data directory has failed, else 0."),
@@ -113,6 +119,12 @@ _ROWS = (
         "Lag of the group in a topic, in records."),
     Metric("kafka_consumergroup_current_offset", GAUGE, ("consumergroup", *_PARTITION), "Committed offset."),
     Metric("kafka_consumergroup_lag", GAUGE, ("consumergroup", *_PARTITION), "Lag in records."),
+    Metric("kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total", COUNTER, _GROUP,
+        "Dead letters of the share group that were written."),
+    Metric("kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total", COUNTER, _GROUP,
+        "Requests that were to write them."),
+    Metric("kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total", COUNTER, _GROUP,
+        "Those that failed for good."),
 )
 # fmt: on
 METRICS = {row.name: row for row in _ROWS}

@@ -57,9 +57,14 @@ _log = logging.getLogger(__name__)
 class Counts:
     """What became of the dead letters of one group, since the start."""
 
+    # Those that were written. A record may be written twice.
     records: int = 0
     requests: int = 0
     failed_requests: int = 0
+    # Why they are dead letters, also those that could not be written.
+    rejected: int = 0
+    delivered_too_often: int = 0
+    lost: int = 0
 
 
 @dataclass(slots=True)
@@ -131,10 +136,17 @@ class DeadLetterWriter:
         origin = Origin(group_id, partition)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         burial = _Burial(origin, settings.copies_records, deque(letters), done)
+        counts = self._counts(group_id)
+        for each in letters:
+            size = each.last - each.first + 1
+            if each.is_rejected:
+                counts.rejected += size
+            else:
+                counts.delivered_too_often += size
         try:
             topic = await tried_again(lambda: self._dead_letter_topics.find(settings.dead_letter_topic))
         except KafkaError as error:
-            _give_up([burial], settings.dead_letter_topic, error)
+            self._give_up([burial], settings.dead_letter_topic, error)
             return
         self._enqueue(topic, partition.index % len(topic.partitions), burial)
         await done
@@ -160,12 +172,12 @@ class DeadLetterWriter:
                 except Rejected as rejected:
                     for group_id in {burial.origin.group_id for burial in rejected.burials}:
                         self._counts(group_id).failed_requests += 1
-                    _give_up(rejected.burials, topic.name, rejected)
+                    self._give_up(rejected.burials, topic.name, rejected)
                 while queue and queue[0].done.done():
                     queue.popleft()
         except Exception as error:  # noqa: BLE001 - what waits must not wait for ever, and is logged
             why = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the writer has failed: {error!r}")
-            _give_up(list(queue), topic.name, why)
+            self._give_up(list(queue), topic.name, why)
         finally:
             del self._queues[topic.id, index]
             for burial in queue:
@@ -226,6 +238,21 @@ class DeadLetterWriter:
             batch.parts.append((burial, count))
         return is_whole
 
+    def _give_up(self, burials: Sequence[_Burial], topic: str, error: KafkaError) -> None:
+        """Say that dead letters are lost, a line for each partition that they come from."""
+        lost: dict[tuple[str, str, int], list[DeadLetters]] = {}
+        for burial in burials:
+            source = burial.origin.partition
+            lost.setdefault((burial.origin.group_id, source.topic, source.index), []).extend(burial.left)
+            if not burial.done.done():
+                burial.done.set_result(None)
+        for (group_id, name, index), letters in lost.items():
+            count = sum(each.last - each.first + 1 for each in letters)
+            self._counts(group_id).lost += count
+            where = f"{name}-{index}, offsets {letters[0].first} to {letters[-1].last}"
+            text = "share group %s: %d records of %s are archived without a dead letter in topic %s: %s"
+            _log.error(text, group_id, count, where, topic, error)
+
     def _counts(self, group_id: str) -> Counts:
         return self.counts.setdefault(group_id, Counts())
 
@@ -247,18 +274,3 @@ def _check(response: ProduceResponse) -> None:
     result = response.responses[0].partition_responses[0]
     if result.error_code:
         raise KafkaError(ErrorCode.of(result.error_code), result.error_message or "")
-
-
-def _give_up(burials: Sequence[_Burial], topic: str, error: KafkaError) -> None:
-    """Say that dead letters are lost, a line for each partition that they come from."""
-    lost: dict[tuple[str, str, int], list[DeadLetters]] = {}
-    for burial in burials:
-        source = burial.origin.partition
-        lost.setdefault((burial.origin.group_id, source.topic, source.index), []).extend(burial.left)
-        if not burial.done.done():
-            burial.done.set_result(None)
-    for (group_id, name, index), letters in lost.items():
-        count = sum(each.last - each.first + 1 for each in letters)
-        where = f"{name}-{index}, offsets {letters[0].first} to {letters[-1].last}"
-        text = "share group %s: %d records of %s are archived without a dead letter in topic %s: %s"
-        _log.error(text, group_id, count, where, topic, error)

@@ -7,7 +7,7 @@ is written. So the memory that they take is bounded by the sessions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.share_states.persister import ShareKey
@@ -15,6 +15,7 @@ from ..topics.partition import Partition
 from ..topics.topics import Topics
 from ..turns import keeper
 from .actor import Actor, Surroundings
+from .stretches import RecordState
 
 # The id of a topic and the index of a partition.
 Place = tuple[bytes, int]
@@ -56,6 +57,19 @@ class SharePartitions:
             return actor
         self.drop(actor)
         return None
+
+    def count_in_flight(self, found: dict[str, dict[str, int]]) -> Iterator[None]:
+        """Count the records of each group that members hold, and those that are being written as dead letters.
+
+        Each step counts those of a partition.
+        """
+        for group_id, actors in list(self._by_group.items()):
+            counts = found[group_id] = {"held": 0, "archiving": 0}
+            for machine in [each.machine for each in actors.values()]:
+                for stretch in machine.stretches() if machine is not None else ():
+                    counts["held"] += stretch.size * stretch.is_held
+                    counts["archiving"] += stretch.size * (stretch.state is RecordState.ARCHIVING)
+                yield
 
     def holds(self, group_id: str, member_id: str, place: Place) -> bool:
         """Return whether a member has records of a partition."""

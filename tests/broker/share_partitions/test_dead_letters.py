@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from odradek.protocol.messages.update_features import FeatureUpdateKey, UpdateFe
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
+from odradek.tests.support.brokers.http import get
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, data_of
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
@@ -239,6 +241,30 @@ async def test_at_level_1_of_share_version_there_are_no_dead_letters(
     await reject(world, 0)
     assert written(world) == [] and not caplog.records
     assert world.state().batches == (StateBatch(0, 0, 4, 1),)
+
+
+async def test_metrics_tell_what_is_held_and_what_is_dead_and_why(
+    config: BrokerConfig, persister: MemoryPersister, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with share_world(replace(config, http_listener="127.0.0.1:0"), persister) as world:
+        await world.raw.produce("t", batch_of(*[b"x"] * 10))
+        await with_queue(world)
+        world.begins_at(0, 0, StateBatch(0, 0, 3, 5))
+        await reject(world, 3, 4)
+        await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.missing"})
+        await reject(world, 5)
+        address = world.broker.http_address
+        assert address is not None
+        own, kafka = [(await get(address, path)).text for path in ("/metrics", "/metrics/kafka")]
+        assert 'odradek_share_group_records{group="g",state="held"} 6' in own
+        assert 'odradek_share_group_records{group="g",state="archiving"} 0' in own
+        assert 'odradek_share_group_dead_letters_total{group="g",cause="rejected"} 3' in own
+        assert 'odradek_share_group_dead_letters_total{group="g",cause="delivery_count"} 1' in own
+        assert 'odradek_share_group_dead_letters_lost_total{group="g"} 1' in own
+        name = "kafka_server_sharegroupmetrics_deadletterqueue"
+        assert f'{name}recordcount_total{{group="g"}} 3' in kafka
+        assert f'{name}totalproducerequests_total{{group="g"}}' in kafka
+        assert f'{name}failedproducerequests_total{{group="g"}} 0' in kafka
 
 
 # -- The topic
