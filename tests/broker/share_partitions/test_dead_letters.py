@@ -12,6 +12,8 @@ from odradek.broker import BrokerConfig
 from odradek.broker.coordination.features import SHARE_VERSION
 from odradek.broker.coordination.share_states import routed_persister
 from odradek.broker.coordination.share_states.persister import StateBatch
+from odradek.broker.security.acls import Operation, ResourceType
+from odradek.broker.security.principals import user
 from odradek.broker.share_partitions import dead_letter_records, dead_letter_topics, dead_letters
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -28,6 +30,7 @@ from odradek.tests.support.brokers.http import get
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, data_of
 from odradek.tests.support.fakes.memory_persister import MemoryPersister
+from odradek.tests.support.security.principals import allow, secured
 from odradek.tests.support.simulations.share_world import GROUP, LOCK_MS, ShareWorld, share_world
 
 TOPIC, BROKER, GROUPS = 2, 4, 32
@@ -424,3 +427,31 @@ async def test_groups_that_wait_for_a_partition_are_written_together(
     await settled(world, 1)
     assert sorted(told(written(world), "partition", "offset")) == [(str(p), str(o)) for p in (0, 1) for o in range(10)]
     assert len(tries) <= 20
+
+
+async def test_the_broker_needs_rights_of_its_own(
+    config: BrokerConfig, persister: MemoryPersister, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Who has not said who he is may do everything; the broker has a name at its listener.
+    guarded = replace(secured(config), super_users="User:ANONYMOUS")
+    async with share_world(guarded, persister) as world:
+        broker = world.broker
+        broker._parts.dispatch._own.principal = user("broker")  # pyright: ignore[reportPrivateUsage]
+        await world.raw.produce("t", batch_of(*[b"x"] * 10))
+        await with_queue(world)
+        await reject(world, 0)
+        (line,) = errors(caplog)
+        assert "TOPIC_AUTHORIZATION_FAILED" in line and written(world) == []
+        allow(broker, "broker", Operation.WRITE, ResourceType.TOPIC, "dlq.g")
+        await reject(world, 1)
+        assert told(written(world), "offset") == [("1",)]
+
+        auto = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
+        assert await configure(world.raw, BROKER, "", **auto) == 0
+        assert await configure(world.raw, GROUPS, GROUP, **{NAME: "dlq.new"}) == 0
+        await reject(world, 2)
+        assert "TOPIC_AUTHORIZATION_FAILED" in errors(caplog)[1] and broker.topics.get("dlq.new") is None
+        allow(broker, "broker", Operation.CREATE, ResourceType.TOPIC, "dlq.new")
+        allow(broker, "broker", Operation.WRITE, ResourceType.TOPIC, "dlq.new")
+        await reject(world, 3)
+        assert told(written(world, "dlq.new"), "offset") == [("3",)]
