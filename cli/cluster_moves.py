@@ -198,7 +198,7 @@ _SIDES = ("leader", "follower")
 # The sources of configs that are set on the resource itself: of a topic, and of a broker.
 _OWN = (1, 2)
 # A text of a request has no more, at Kafka either.
-_MOST_LISTED_CHARS = 0x7FFF
+_MAX_LISTED_CHARS = 0x7FFF
 # A partition's replicas before and after.
 Moves = Mapping["TopicPartition", tuple[list[int], list[int]]]
 
@@ -266,7 +266,7 @@ def _merged(configs: Mapping[str, str], earlier: Mapping[str, str | None]) -> di
     for name, value in configs.items():
         known = earlier[name] if name.endswith(".replicas") else None
         both = value if not known else known if known == "*" else ",".join(filter(None, (known, value)))
-        merged[name] = both if len(both) <= _MOST_LISTED_CHARS else "*"
+        merged[name] = both if len(both) <= _MAX_LISTED_CHARS else "*"
     return merged
 
 

@@ -54,14 +54,14 @@ BY_KEY = {route.key: route for route in routes.ROUTES}
 # A row without a config: what it bounds, and the bound.
 FIXED = {
     "time for a TLS handshake (ms)": tls_door.HANDSHAKE_MS,
-    "TLS handshakes under way": tls_door.MOST_HANDSHAKES,
+    "TLS handshakes under way": tls_door.MAX_HANDSHAKES,
     "TLS handshakes that begin in one turn": tls_door.HANDSHAKES_PER_TURN,
     "time for a login by SASL (ms)": login.LOGIN_MS,
     "logins whose token is being checked": server.SECURITY_QUEUE,
     "characters of a text in the history of a group: a reason, an id": history.MAX_TEXT_CHARS,
     "characters of the value that a client gives to a config that is no password": definition.MAX_VALUE_CHARS,
     "lines of the log about clients that one processor or one listener with TLS refuses or closes, in 10 s": (
-        line_limit.MOST_LINES
+        line_limit.MAX_LOG_LINES
     ),
     "a message of SCRAM (bytes)": scram.MAX_MESSAGE_BYTES,
     "keys of the issuer of tokens (bytes)": signed_tokens.MAX_KEYS_BYTES,
@@ -77,8 +77,8 @@ FIXED = {
     "salt of a password (bytes)": scram_credentials.MAX_SALT_BYTES,
     "entities that have quotas": quota_handlers.MAX_ENTITIES,
     "characters of the names of such an entity": quota_handlers.MAX_NAME_CHARS,
-    "clients whose use of a quota is counted": client_quotas.MOST_METERS,
-    "time that a new connection waits for its turn (ms)": connection_rates.MOST_MS,
+    "clients whose use of a quota is counted": client_quotas.MAX_METERS,
+    "time that a new connection waits for its turn (ms)": connection_rates.MAX_MS,
     "ACLs": acls.MAX_ACLS,
     "characters of all ACLs together": acls.MAX_ACL_CHARS,
     "ACLs that one request creates or deletes": acls.MAX_CHANGED,

@@ -48,7 +48,7 @@ NO_ID = str(UUID(int=0))
 WORDS = {"ErrorMessage", "Documentation"}
 # Whose order means nothing: compared by the first of these names that they have.
 SORTED_BY = ("Name", "GroupId", "ResourceName", "ApiKey", "MemberId", "PartitionIndex")
-MOST_LINES = 20
+MAX_LINES = 20
 
 # Case, API, version, how often the same was asked before.
 Key = tuple[str, str, int, int]
@@ -118,9 +118,9 @@ def differences(ours: dict[Key, Exchange], theirs: dict[Key, Exchange], prefix: 
             found.setdefault((api, case, lines), []).append(version)
     for (api, case, lines), versions in found.items():
         print(f"{api} v{','.join(map(str, sorted(set(versions))))}: {case}")
-        print("".join(f"    {line}\n" for line in lines[:MOST_LINES]), end="")
-        if len(lines) > MOST_LINES:
-            print(f"    ... and {len(lines) - MOST_LINES} more")
+        print("".join(f"    {line}\n" for line in lines[:MAX_LINES]), end="")
+        if len(lines) > MAX_LINES:
+            print(f"    ... and {len(lines) - MAX_LINES} more")
     count = sum(len(versions) for versions in found.values())
     print(f"{count} of {len(ours)} exchanges differ, {len(not_asked)} were not asked of B")
     return count + len(not_asked)

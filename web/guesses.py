@@ -10,9 +10,9 @@ from .line_limit import LineLimit
 
 # So a connection, of which each door has a bounded number, tries one password in this time.
 DELAY_S = 1.0
-MOST_LINES = 100
+MAX_LOG_LINES = 100
 WINDOW_MS = 10_000
-_MOST_SHOWN = 100
+_MAX_SHOWN = 100
 
 _log = logging.getLogger(__name__)
 
@@ -21,13 +21,13 @@ class Guesses:
     """The wrong logins at one door."""
 
     def __init__(self) -> None:
-        self._limit = LineLimit(MOST_LINES, WINDOW_MS)
+        self._limit = LineLimit(MAX_LOG_LINES, WINDOW_MS)
 
     async def refuse(self, request: Request, name: str) -> None:
         """Note a wrong login, and return when its client may be told. A right one does not wait for it."""
         left_out = self._limit.take(int(asyncio.get_running_loop().time() * 1000))
         if left_out is not None:
             more = f"; {left_out} more were left out" if left_out else ""
-            shown = repr(name[:_MOST_SHOWN])
+            shown = repr(name[:_MAX_SHOWN])
             _log.warning("%s: wrong name or password of %s%s", request.address or "a client", shown, more)
         await asyncio.sleep(DELAY_S)

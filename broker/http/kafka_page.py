@@ -14,11 +14,11 @@ from ..services import Services
 from ..topics.partition import Partition
 from .group_lag import MAX_LABEL_CHARS, committed
 from .own_page import is_controller
-from .scrape import Scraped
+from .scrape import ScrapedBroker
 from .topic_sums import BrokerSums, sum_topics
 
 
-async def kafka_page(scraped: Scraped) -> Iterator[str]:
+async def kafka_page(scraped: ScrapedBroker) -> Iterator[str]:
     """Return the pieces of the page."""
     return _page(scraped.services)
 
@@ -88,7 +88,7 @@ def _groups(services: Services) -> Iterator[str]:
         yield from family(f"kafka_server_sharegroupmetrics_{name}_total", samples)
 
 
-async def partition_page(scraped: Scraped) -> Iterator[str]:
+async def partition_page(scraped: ScrapedBroker) -> Iterator[str]:
     """Return the pieces of the page."""
     return _partition_page(scraped.services.topics.partitions())
 

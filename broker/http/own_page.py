@@ -20,7 +20,7 @@ from ..metrics.table import family, histogram, single
 from ..services import Services
 from ..turns import keeper
 from .group_lag import MAX_LABEL_CHARS, GroupLag, lags
-from .scrape import Scraped
+from .scrape import ScrapedBroker
 from .topic_sums import BrokerSums, sum_topics
 
 # The APIs whose time is shown each for itself, because clients wait for them; the others are one row.
@@ -33,7 +33,7 @@ TIMED = frozenset(
 _OTHER_APIS = "Other"
 
 
-async def own_page(scraped: Scraped) -> Iterator[str]:
+async def own_page(scraped: ScrapedBroker) -> Iterator[str]:
     """Return the pieces of the page, after look-ups in files."""
     rows: list[GroupLag] = []
     await keeper().finish(lags(scraped.services, rows))
@@ -49,7 +49,7 @@ async def own_page(scraped: Scraped) -> Iterator[str]:
 
 
 def _page(
-    scraped: Scraped, rows: list[GroupLag], space: dict[Path, tuple[int, int]], open_files: int | None
+    scraped: ScrapedBroker, rows: list[GroupLag], space: dict[Path, tuple[int, int]], open_files: int | None
 ) -> Iterator[str]:
     services = scraped.services
     yield from _process(scraped, open_files)
@@ -61,7 +61,7 @@ def _page(
     yield from _disks(services, space)
 
 
-def _process(scraped: Scraped, open_files: int | None) -> Iterator[str]:
+def _process(scraped: ScrapedBroker, open_files: int | None) -> Iterator[str]:
     services = scraped.services
     yield from single("odradek_build_info", 1, __version__, platform.python_version())
     yield from single("odradek_cluster_info", 1, services.metadata.cluster_id, str(services.config.node_id))
@@ -82,7 +82,7 @@ def _count_open_files() -> int:
     return len(os.listdir("/dev/fd"))  # on Linux and macOS alike
 
 
-def _requests(scraped: Scraped) -> Iterator[str]:
+def _requests(scraped: ScrapedBroker) -> Iterator[str]:
     counts = sorted(scraped.services.requests.values(), key=lambda each: each.name)
     yield from single("odradek_connections", scraped.connections())
     yield from family("odradek_requests_total", (((each.name,), each.requests) for each in counts))
@@ -128,7 +128,7 @@ def is_controller(services: Services) -> bool:
     return services.cluster is None or services.cluster.controller.is_active
 
 
-def _groups(scraped: Scraped, rows: list[GroupLag]) -> Iterator[str]:
+def _groups(scraped: ScrapedBroker, rows: list[GroupLag]) -> Iterator[str]:
     count, now_ms, ages = len(scraped.services.groups.groups), scraped.services.clock.now_ms(), scraped.ages
     yield from single("odradek_groups", count)
     yield from single("odradek_groups_summed", max(count - scraped.services.config.metrics_max_groups, 0))

@@ -16,7 +16,7 @@ from ..services import Services
 from .endpoint import HttpEndpoint, Page
 from .kafka_page import kafka_page, partition_page
 from .own_page import own_page, unready_reasons
-from .scrape import MakePage, Scraped
+from .scrape import MakePage, ScrapedBroker
 from .unread_ages import UnreadAges
 
 # What is said of an endpoint that others reach, where clients see what they may describe.
@@ -35,7 +35,7 @@ PAGES: dict[str, MakePage] = {"/metrics": own_page, "/metrics/partitions": parti
 class BrokerPages:
     """The pages of one broker."""
 
-    def __init__(self, scraped: Scraped) -> None:
+    def __init__(self, scraped: ScrapedBroker) -> None:
         self._scraped = scraped
 
     async def __call__(self, path: str) -> Page:
@@ -63,7 +63,7 @@ def broker_endpoint(services: Services, acceptor: Acceptor) -> HttpEndpoint:
         return sum(len(each.connections) for each in acceptor.processors)
 
     ages = UnreadAges(services.threads, services.disk)
-    scraped = Scraped(services, connections, lambda: acceptor.listening, ages)
+    scraped = ScrapedBroker(services, connections, lambda: acceptor.listening, ages)
     host, port = parse_http_listener(services.config.http_listener)
     if services.config.authorizer_class_name and not is_loopback(host):
         _log.warning(_OPEN, services.config.http_listener)

@@ -40,7 +40,7 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
-class Scraped:
+class ScrapedBroker:
     """The broker as its pages see it."""
 
     services: Services
@@ -52,4 +52,4 @@ class Scraped:
 
 
 # Makes the pieces of a page. It may wait for look-ups in files before.
-MakePage = Callable[[Scraped], Awaitable[Iterator[str]]]
+MakePage = Callable[[ScrapedBroker], Awaitable[Iterator[str]]]

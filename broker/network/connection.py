@@ -33,7 +33,7 @@ from .send_queue import GATHER_BYTES, EncodedResponse, ReadPiece, SendQueue
 from .stranger_memory import StrangerMemory, TokenChecks
 
 # How long a request of a user that was deleted may still wait, for data perhaps.
-MOST_FAREWELL_MS = 1_000
+MAX_FAREWELL_MS = 1_000
 # How the system writes an IPv4 address of a socket for IPv6.
 MAPPED_IPV4 = "::ffff:"
 
@@ -343,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
     def end_session(self) -> None:
         """Close because the client's user is gone: behind the response under way, at the latest after a second."""
         _log.info("%s: closed: %s was deleted", self.name, self.principal, extra=self.log_fields)
-        self._owner.timers.after(MOST_FAREWELL_MS, self.abort)
+        self._owner.timers.after(MAX_FAREWELL_MS, self.abort)
         self.stop_reading()
         self.close_when_answered()
 

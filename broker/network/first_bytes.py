@@ -7,7 +7,7 @@ HEADER_BYTES = 5
 # The type of a record with a ClientHello.
 HELLO = 0x16
 # More is not waited for: a ClientHello may be larger than what the socket receives at a time.
-_MOST_AWAITED_BYTES = 4096
+_MAX_AWAITED_BYTES = 4096
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN", b"PRI ")
 
 
@@ -15,7 +15,7 @@ def record_bytes(head: bytes) -> int | None:
     """Return the size of the record that begins with `head`, at most what is waited for; None where more must come."""
     if len(head) < HEADER_BYTES:
         return None
-    return min(HEADER_BYTES + int.from_bytes(head[3:5]), _MOST_AWAITED_BYTES)
+    return min(HEADER_BYTES + int.from_bytes(head[3:5]), _MAX_AWAITED_BYTES)
 
 
 def guess(head: bytes) -> str:

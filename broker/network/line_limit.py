@@ -18,9 +18,9 @@ from ..timers import Timers
 # Denials of one user, or of one address whose clients have not logged in.
 DENIALS_PER_SECOND: Final = 20
 # Users and addresses whose denials are counted: those of the latest.
-MOST_DENIED: Final = 10_000
+MAX_DENIED: Final = 10_000
 # Clients of one processor, or of one listener's door, that are refused or closed.
-MOST_LINES: Final = 100
+MAX_LOG_LINES: Final = 100
 WINDOW_MS: Final = 10_000
 
 _log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Denials:
         limit = self._limits.get(who)
         if limit is None:
             limit = self._limits[who] = LineLimit(DENIALS_PER_SECOND, 1_000)
-            if len(self._limits) > MOST_DENIED:
+            if len(self._limits) > MAX_DENIED:
                 self._limits.popitem(last=False)
         self._limits.move_to_end(who)
         return limit.take(now_ms)
@@ -51,7 +51,7 @@ class Rejections:
     def __init__(self, clock: Clock, timers: Timers) -> None:
         self._clock = clock
         self._timers = timers
-        self._limit = LineLimit(MOST_LINES, WINDOW_MS)
+        self._limit = LineLimit(MAX_LOG_LINES, WINDOW_MS)
 
     def warn(self, log: logging.Logger, text: str, *values: object, extra: dict[str, Any] | None = None) -> None:
         """Write a line to `log`, or count it."""

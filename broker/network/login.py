@@ -42,7 +42,7 @@ LOGIN_MS = 30_000
 _MIN_RENEWAL_MS = 1_000
 _KEY_AND_VERSION = Struct(">hh")
 # Nobody is known who sends these. None of their fields is an array; the rest are tagged fields.
-_MOST_VALUES = 1_000
+_MAX_VALUES = 1_000
 # Where the error code of an ApiVersions response stands: behind size and correlation id.
 _ERROR_CODE = slice(8, 10)
 
@@ -303,7 +303,7 @@ class Login:
 def _decode(cls: type[Any], version: int, data: memoryview) -> tuple[int, Any]:
     """Return the correlation id and the request. Raises CloseConnection."""
     try:
-        correlation_id, _, request, _ = frame.request_decoder(cast("type[Message]", cls), version)(data, _MOST_VALUES)
+        correlation_id, _, request, _ = frame.request_decoder(cast("type[Message]", cls), version)(data, _MAX_VALUES)
         return correlation_id, request
     except DecodeError as error:
         raise CloseConnection(f"a {cls.__name__} that cannot be read: {error}") from None

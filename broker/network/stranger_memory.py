@@ -19,7 +19,7 @@ from .connection_memory import ConnectionMemory, Holder
 # Of all strangers together, beyond the first 4 KiB of each.
 STRANGER_BYTES = 16 * 1024 * 1024
 # Tokens of more than 4 KiB that are checked at a time.
-MOST_LARGE = 16
+MAX_LARGE = 16
 
 Result = TypeVar("Result")
 
@@ -93,7 +93,7 @@ class TokenChecks:
 
     def have_room(self, size: int) -> bool:
         """Return whether a request of so many bytes may be handled now."""
-        return size <= StrangerMemory.uncounted_bytes or self._large < MOST_LARGE
+        return size <= StrangerMemory.uncounted_bytes or self._large < MAX_LARGE
 
     def wait(self, waiter: Waiter) -> None:
         """Let a connection go on when there is room."""
@@ -126,8 +126,8 @@ class TokenChecks:
 
     def _go_on(self) -> bool:
         """Let one that waits go on; return whether another may."""
-        if self._waiting and self._large < MOST_LARGE:
+        if self._waiting and self._large < MAX_LARGE:
             waiter = next(iter(self._waiting))
             del self._waiting[waiter]
             waiter.take_turn()
-        return bool(self._waiting) and self._large < MOST_LARGE
+        return bool(self._waiting) and self._large < MAX_LARGE

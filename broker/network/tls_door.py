@@ -3,7 +3,7 @@
 A connection counts for the limits as soon as it is accepted. The door looks at its first bytes without taking them. If
 they are no TLS, the client gets the alert that Kafka sends, and the log says what it speaks. Once a whole ClientHello
 has come, the connection queues for a handshake, because the broker's signature takes up to some milliseconds: no turn
-of the loop makes more than `HANDSHAKES_PER_TURN`. At most `MOST_HANDSHAKES` are under way; beyond that a new one takes
+of the loop makes more than `HANDSHAKES_PER_TURN`. At most `MAX_HANDSHAKES` are under way; beyond that a new one takes
 the place of the oldest, if that is older than `PATIENCE_MS`. A client has `HANDSHAKE_MS` from its arrival on.
 """
 
@@ -26,7 +26,7 @@ from .first_bytes import HEADER_BYTES, HELLO, guess, record_bytes
 from .line_limit import Rejections
 
 HANDSHAKES_PER_TURN = 4
-MOST_HANDSHAKES = 200
+MAX_HANDSHAKES = 200
 HANDSHAKE_MS = 10_000
 # An ordinary handshake takes some milliseconds, and a few round trips.
 PATIENCE_MS = 1_000
@@ -249,7 +249,7 @@ class TlsDoor:
 
     def _has_room(self) -> bool:
         """Return whether another handshake may begin. Where the oldest one may go on, a timer has a look again."""
-        if len(self._under_way) < MOST_HANDSHAKES:
+        if len(self._under_way) < MAX_HANDSHAKES:
             return True
         oldest = next(iter(self._under_way))
         left_ms = oldest.since_ms + PATIENCE_MS - self._clock.monotonic_ms()

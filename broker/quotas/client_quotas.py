@@ -25,7 +25,7 @@ from .entities import (
 from .rates import Rate, TokenBucket
 
 # Of each key. Some 600 bytes each, with eleven samples 1.5 KB.
-MOST_METERS: Final = 10_000
+MAX_METERS: Final = 10_000
 # As in Kafka.
 IDLE_MS: Final = 3_600_000
 
@@ -37,7 +37,7 @@ Meter = TypeVar("Meter")
 class Meters(Generic[Meter]):
     """The meters of one key by who shares them, a bounded number.
 
-    Client ids are invented by clients. A meter that nobody has used for an hour is forgotten, and past MOST_METERS the
+    Client ids are invented by clients. A meter that nobody has used for an hour is forgotten, and past MAX_METERS the
     one that was used longest ago: a client that invents an id for each request gets no more memory of the broker.
     """
 
@@ -67,7 +67,7 @@ class Meters(Generic[Meter]):
     def _make_room(self, now_ms: int) -> None:
         while self._meters:
             _, used_ms = next(iter(self._meters.values()))
-            if len(self._meters) < MOST_METERS and now_ms - used_ms < IDLE_MS:
+            if len(self._meters) < MAX_METERS and now_ms - used_ms < IDLE_MS:
                 return
             self._meters.popitem(last=False)
 

@@ -17,7 +17,7 @@ from .client_quotas import ClientQuotas
 from .rates import Rate
 
 # One that would wait for longer is closed: few clients have the patience, and each wait holds a descriptor.
-MOST_MS: Final = 10_000
+MAX_MS: Final = 10_000
 # The whole broker, among the names of listeners.
 _BROKER: Final = ""
 
@@ -51,7 +51,7 @@ class ConnectionRates:
             return Entry(held_ms, f"the quota connection_creation_rate of {host} is used up")
         now_ms = self._clock.monotonic_ms()
         delay_ms = max((self._next_ms(*each, now_ms) for each in self._limits(listener)), default=now_ms) - now_ms
-        if delay_ms > MOST_MS:
+        if delay_ms > MAX_MS:
             return Entry(0, "more connections than max.connection.creation.rate allows are waiting")
         return Entry(delay_ms, "") if delay_ms else AT_ONCE
 
@@ -69,7 +69,7 @@ class ConnectionRates:
         config = self._config
         sample_ms = config.quota_window_size_seconds * 1000
         last_ms = max(self._last_ms.get(name, now_ms), now_ms)
-        if last_ms - now_ms > MOST_MS:
+        if last_ms - now_ms > MAX_MS:
             return last_ms
         rate = self._rates.setdefault(name, Rate(config.quota_window_num, sample_ms))
         rate.record(1, last_ms)

@@ -23,7 +23,7 @@ CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
 # What Kafka takes for a rounding error of a whole number.
 _EPSILON = 1e-6
 # More than any address has, with its scope. A client may send megabytes.
-_MOST_ADDRESS_CHARS = 100
+_MAX_ADDRESS_CHARS = 100
 
 
 class Entity(NamedTuple):
@@ -64,7 +64,7 @@ def entity_of(names: Mapping[str, str | None]) -> Entity:
 
 def host_of(ip: str) -> str | None:
     """Return an address as connections have it; None for a text that is none. Names of hosts are not looked up."""
-    if len(ip) > _MOST_ADDRESS_CHARS:
+    if len(ip) > _MAX_ADDRESS_CHARS:
         return None
     try:
         if ":" in ip:

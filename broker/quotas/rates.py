@@ -1,7 +1,7 @@
 """Rates: what was used of late, and how long one waits who has used too much. The arithmetic is Kafka's.
 
-A `Rate` counts in samples of `sample_ms`. A record starts a sample where the last one's time is over, and a sample
-counts until nothing was recorded in it for as long as all samples together last. The rate is the sum over the time
+A `Rate` counts in samples of `sample_ms`. Usage that is noted after the last sample's time starts a new one, and a
+sample counts until nothing was noted in it for as long as all samples together last. The rate is the sum over the time
 since the oldest sample began, which is never taken for less than all samples but one: so a burst may use in a moment
 what the quota allows in ten seconds.
 
@@ -16,7 +16,7 @@ from collections import deque
 from typing import Final
 
 # What a response has room for.
-MOST_MS: Final = 2**31 - 1
+MAX_MS: Final = 2**31 - 1
 
 
 class _Sample:
@@ -98,4 +98,4 @@ class TokenBucket:
 def _time_ms(excess: float, bound: float, period_ms: int) -> int:
     """Return in how much time the bound makes up for an excess. Kafka 3.9 accepts a quota of 0, which never does."""
     periods = excess / bound if bound > 0 else math.inf
-    return round(min(periods * period_ms, MOST_MS))
+    return round(min(periods * period_ms, MAX_MS))

@@ -25,7 +25,7 @@ from .principals import ANONYMOUS, Principal, user
 # How often connections have the files looked at.
 CHECK_MS = 1_000
 # How long after its begin handshakes wait for such a look.
-MOST_WAIT_MS = 500
+MAX_WAIT_MS = 500
 
 _BUSY = "too many logins and files wait for a thread: try again"
 
@@ -84,7 +84,7 @@ class ListenerTls:
             self._checked_ms = now_ms
             self._check = asyncio.ensure_future(self._look())
         # A disk that hangs keeps nobody out: handshakes go on with the certificate of before.
-        left_ms = self._checked_ms + MOST_WAIT_MS - now_ms
+        left_ms = self._checked_ms + MAX_WAIT_MS - now_ms
         if left_ms > 0:
             await asyncio.wait([self._check], timeout=left_ms / 1000)
 

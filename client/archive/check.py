@@ -29,7 +29,7 @@ from .state import TopicOf, check_topic, hex_id, state_of
 _PARQUET: Any = pyarrow.parquet
 _COMPUTE: Any = pyarrow.compute
 # Of each partition: one mistake may concern every row.
-_MOST_FINDINGS = 10
+_MAX_FINDINGS = 10
 
 
 def check(table: Any) -> Iterator[str]:
@@ -98,7 +98,7 @@ def check_rows(table: Any, topic: str, reading: ReadOptions, *, is_compacted: bo
         rows = _Rows(partition_rows(table, files, partition, COLUMNS))
         rows.below(start)
         found = _differences(_records(wanted, reading, brokers), rows, end, is_compacted=is_compacted)
-        for text in islice(found, _MOST_FINDINGS):
+        for text in islice(found, _MAX_FINDINGS):
             yield f"{topic}-{partition}: {text}"
 
 

@@ -33,7 +33,7 @@ from .connection import BlockingConnection, ClientOptions
 T = TypeVar("T")
 
 # Brokers come and go at other addresses while a stream runs for months.
-_MOST_KEPT = 100
+_MAX_KEPT = 100
 
 
 class Brokers:
@@ -170,7 +170,7 @@ class Brokers:
             connection.close()
             return
         self._kept[address] = connection, self.clock()
-        if len(self._kept) > _MOST_KEPT:
+        if len(self._kept) > _MAX_KEPT:
             self._kept.pop(next(iter(self._kept)))[0].close()
 
     # -- Requests

@@ -16,7 +16,7 @@ from ..errors import InvalidOption
 INT32_MAX, INT64_MAX = 2**31 - 1, 2**63 - 1
 DAY_MS = 24 * 3600 * 1000
 # Texts have a length of 16 bits in requests.
-MOST_TEXT_BYTES = 2**15 - 1
+MAX_TEXT_BYTES = 2**15 - 1
 # Spark's units of a span of time.
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": DAY_MS, "us": 0.001}
 
@@ -114,7 +114,7 @@ class Text(Values):
 
     def has(self, value: object) -> bool:
         try:
-            return value is None or (isinstance(value, str) and len(value.encode()) <= MOST_TEXT_BYTES)
+            return value is None or (isinstance(value, str) and len(value.encode()) <= MAX_TEXT_BYTES)
         except UnicodeEncodeError:
             return False
 
@@ -152,7 +152,7 @@ class Span(Values):
         return round(int(found[1]) * _UNITS_MS[found[2]])
 
 
-SWITCH, TEXT = Switch("True or False"), Text(f"a text of {MOST_TEXT_BYTES} bytes or less")
+SWITCH, TEXT = Switch("True or False"), Text(f"a text of {MAX_TEXT_BYTES} bytes or less")
 
 
 def check_value(name: str, value: object, values: Values) -> None:

@@ -66,7 +66,7 @@ _DDL = {
     pa.timestamp("ms"): "TIMESTAMP_NTZ",
     pa.timestamp("us"): "TIMESTAMP_NTZ",
 }
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _ABSENT_IN_TABLES = ("uuid", "time-millis", "time-micros", "duration")
 # Which of two numbers takes both.
 _WIDER = (({"int", "long"}, pa.int64()), ({"float", "double"}, pa.float64()))
@@ -221,8 +221,8 @@ class _Types:
 
     def _of_primitive(self, kind: dict[str, Any], path: str) -> Any:
         logical = kind.get("logicalType", "")
-        if logical == "decimal" and kind["precision"] > _MOST_DIGITS:
-            raise InvalidOption(f"{path} is a decimal of more than {_MOST_DIGITS} digits: no column has that type")
+        if logical == "decimal" and kind["precision"] > _MAX_DIGITS:
+            raise InvalidOption(f"{path} is a decimal of more than {_MAX_DIGITS} digits: no column has that type")
         if logical == "decimal":
             return pa.decimal128(kind["precision"], kind.get("scale", 0))
         if kind["type"] not in _PRIMITIVES:

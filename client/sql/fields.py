@@ -31,7 +31,7 @@ _FLOATING = frozenset(("FLOAT", "DOUBLE"))
 # DuckDB reads a number with a fraction as a double, which has 15 digits for certain.
 _SURE_DIGITS = 15
 # The SQL of a field grows with each level, and an Arrow schema ends at 64.
-_MOST_LEVELS = 32
+_MAX_LEVELS = 32
 # 10.0 is whole.
 _WHOLE_TEXT = rf"-?(\d+|\d{{1,{_SURE_DIGITS}}}\.0+)"
 _DECIMAL = re.compile(r"DECIMAL\(\d+,(\d+)\)")
@@ -57,12 +57,12 @@ def columns_of(structure: Any) -> dict[str, Any]:
     """Return the columns of a sampled structure. `value ->> 'Name'` reaches fields that are left out.
 
     Left out are those without a name, those that differ from another column by upper and lower case alone, and those
-    of more than `_MOST_LEVELS` levels.
+    of more than `_MAX_LEVELS` levels.
     """
     found: dict[str, Any] = {}
     taken = {"", *COLUMNS}
     for name, kind in structure.items() if isinstance(structure, dict) else ():
-        if name.lower() not in taken and not _is_deeper(kind, _MOST_LEVELS):
+        if name.lower() not in taken and not _is_deeper(kind, _MAX_LEVELS):
             taken.add(name.lower())
             found[name] = _signed(kind)
     return found

@@ -47,7 +47,7 @@ def check_host(request: Request, allowed: Collection[str]) -> None:
 def check_reader(request: Request) -> None:
     """Raise HttpError for what another web page loads, such as an image: each search or tail takes one of a few places.
 
-    To follow a link from there is no such thing.
+    A reader who follows a link from another page is let in.
     """
     site = request.headers.get("sec-fetch-site", "none")
     if site not in ("same-origin", "none") and request.headers.get("sec-fetch-mode") != "navigate":

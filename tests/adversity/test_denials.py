@@ -28,7 +28,7 @@ from odradek.tests.support.seeds import IS_SOAK
 # More than what is decoded before anybody is asked.
 BODY_BYTES = 64 * 1024
 # Kafka's own clients cannot ask for more than 99,000 at once.
-MOST_TOPICS = 99_000 if IS_SOAK else 25_000
+MAX_TOPICS = 99_000 if IS_SOAK else 25_000
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
 
 
@@ -55,7 +55,7 @@ def requests_of(route: Route) -> Iterator[Message]:
             request.resource_type_filter = request.operation = request.permission_type = 1
         yield request
     if route.key is ApiKey.CREATE_TOPICS:
-        yield CreateTopicsRequest([CreatableTopic(f"denied-{number}", 1, 1) for number in range(MOST_TOPICS)])
+        yield CreateTopicsRequest([CreatableTopic(f"denied-{number}", 1, 1) for number in range(MAX_TOPICS)])
 
 
 @pytest.mark.parametrize("route", ALONE_ROUTES, ids=lambda route: route.key.name)

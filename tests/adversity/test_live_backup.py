@@ -19,7 +19,7 @@ from odradek.tests.support.seeds import IS_SOAK, seeds
 SEEDS = seeds([0], range(20))
 TIMES = 3 if IS_SOAK else 2
 # A backup copies some thirty pieces; beyond them it is not disturbed.
-MOST_CHUNKS = 40
+MAX_CHUNKS = 40
 # What the broker of the load has other than by default.
 SETTINGS = (
     "group_initial_rebalance_delay_ms", "offsets_topic_num_partitions", "transaction_state_log_num_partitions",
@@ -61,7 +61,7 @@ async def test_a_kill_under_a_backup_leaves_it_whole_or_none(seed: int, tmp_path
     try:
         for number in range(TIMES):
             await _until(load, load.done + random.randrange(10, 40), writing)
-            before, fatal = load.done, random.randrange(MOST_CHUNKS)
+            before, fatal = load.done, random.randrange(MAX_CHUNKS)
             try:
                 await back_up(process.address, tmp_path / f"backup-{number}", _KillAt(process, fatal))
             except KafkaError:

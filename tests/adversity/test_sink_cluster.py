@@ -32,7 +32,7 @@ ROWS = StructType([StructField("value", StringType()), StructField("partition", 
 TOPIC, TRANSACTIONS = "t", "__transaction_state"
 PARTITIONS = (0, 1)
 TASKS = 2
-MOST_RUNS = 5
+MAX_RUNS = 5
 WITHIN_S = 30.0
 
 # What happens to the leader of a topic, and when: between two rows of a task, when all tasks have written, or while the
@@ -80,7 +80,7 @@ class Sink:
                 once.pop()()
 
         expected = [f"{batch} {task} {number}" for task in range(TASKS) for number in range(4)]
-        for _ in range(MOST_RUNS):
+        for _ in range(MAX_RUNS):
             self.runs += 1
             if self.is_committed(batch, moment, now):
                 break

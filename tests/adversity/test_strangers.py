@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("trustme", reason="the certificates are trustme's")
 
 from odradek.broker import BrokerConfig
-from odradek.broker.network.line_limit import MOST_LINES
+from odradek.broker.network.line_limit import MAX_LOG_LINES
 from odradek.protocol.apis import ApiKey
 from odradek.tests.adversity.test_memory import resident_bytes
 from odradek.tests.support.brokers.loop_turns import LIMIT_MS, MeasuredBroker, measured_broker
@@ -27,9 +27,9 @@ LARGE = batch_of(bytes(MIB))
 UNKNOWN_TOPIC_OR_PARTITION = 3
 # What 20,000 ACLs, or 8 MiB of names, cost beside what the broker had. Over minutes it is what arriving requests may
 # hold (queued.max.request.bytes): messages of half a megabyte leave holes in the heap, to a level that stays.
-MOST_GROWTH = (256 if IS_SOAK else 96) * MIB
+MAX_GROWTH = (256 if IS_SOAK else 96) * MIB
 # Lines of one door in ten seconds, those of all doors, and those of the broker itself.
-MOST_LOG_BYTES = 4 * MIB
+MAX_LOG_BYTES = 4 * MIB
 
 # The broker's loop is its own; which loop the client runs on says nothing about it.
 pytestmark = pytest.mark.asyncio(loop_factories=["uvloop"])
@@ -86,13 +86,13 @@ async def test_memory_and_the_log_stay_bounded(guarded: tuple[Guarded, int], nam
     lines = process.log.read_text().count("\n")
     assert await attacked(name, process.doors)
     grown = resident_bytes(process) - before
-    assert grown < MOST_GROWTH, f"{grown >> 20} MiB"
+    assert grown < MAX_GROWTH, f"{grown >> 20} MiB"
     log = process.log.read_text()
     assert "Traceback" not in log
     if not IS_SOAK:
         # Three processors, two doors with TLS, and what a loaded machine stretches over two windows.
-        assert log.count("\n") - lines < 10 * MOST_LINES
-    assert len(log) < MOST_LOG_BYTES
+        assert log.count("\n") - lines < 10 * MAX_LOG_LINES
+    assert len(log) < MAX_LOG_BYTES
 
 
 @pytest.mark.parametrize(("measured", "name"), ROOMS, indirect=["measured"])

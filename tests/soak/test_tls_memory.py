@@ -19,7 +19,7 @@ from odradek.tests.support.security.strangers import Guarded
 RECORDS, MEMBERS, PARTITIONS = 20_000, 12, 6
 # A run closes some forty connections. Those that stay take 10 MiB a run.
 WARM_UP, RUNS = 3, 8
-MOST_GROWTH = 12 << 20
+MAX_GROWTH = 12 << 20
 WAIT_S = 120
 
 
@@ -73,4 +73,4 @@ async def test_groups_over_tls_leave_nothing_in_the_heap(guarded: Guarded) -> No
     for run in range(RUNS):
         await read_by_a_group(options, run)
         levels.append(resident_bytes(guarded))
-    assert levels[-1] - levels[WARM_UP - 1] < MOST_GROWTH, [each >> 20 for each in levels]
+    assert levels[-1] - levels[WARM_UP - 1] < MAX_GROWTH, [each >> 20 for each in levels]

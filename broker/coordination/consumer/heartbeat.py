@@ -115,16 +115,16 @@ def _member(group: Group, body: ConsumerGroup, event: ConsumerHeartbeat, outcome
 
 def _check_epoch(member: Member, event: ConsumerHeartbeat) -> None:
     """Check the epoch of a heartbeat: 0 always counts, the one before only of a member whose last answer was lost."""
-    now, said = member.current, event.epoch
-    if said in (0, now.epoch):
+    now, epoch = member.current, event.epoch
+    if epoch in (0, now.epoch):
         return
-    if said > now.epoch:
-        why = f"The consumer group member has a greater member epoch ({said}) than the one known by the group "
+    if epoch > now.epoch:
+        why = f"The consumer group member has a greater member epoch ({epoch}) than the one known by the group "
         why += f"coordinator ({now.epoch}). The member must abandon all its partitions and rejoin."
         raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, why)
-    answer_was_lost = said == now.previous_epoch and event.owned is not None and event.owned <= now.assigned.keys()
+    answer_was_lost = epoch == now.previous_epoch and event.owned is not None and event.owned <= now.assigned.keys()
     if not answer_was_lost:
-        why = f"The consumer group member has a smaller member epoch ({said}) than the one known by the group "
+        why = f"The consumer group member has a smaller member epoch ({epoch}) than the one known by the group "
         why += f"coordinator ({now.epoch}). The member must abandon all its partitions and rejoin."
         raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, why)
 

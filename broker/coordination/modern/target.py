@@ -59,6 +59,7 @@ class TargetOf(Generic[BodyT]):
         if body.assignment_epoch >= draft.epoch or not is_due:
             return draft.member.target, body.assignment_epoch
         if self.size(draft) > MAX_AT_ONCE:
+            # `beside` has it computed in a thread, after this turn.
             body.wants_target = True
             return draft.member.target, body.assignment_epoch
         targets = self.assignment(draft.group, body, self.told(draft))()

@@ -86,13 +86,13 @@ def _member(group: Group, body: ShareGroup, event: ShareHeartbeat) -> Member:
         if event.epoch:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, _unknown(group, event))
         return Member(event.member_id)
-    now, said = member.current, event.epoch
-    if said in (0, now.epoch, now.previous_epoch):
+    now, epoch = member.current, event.epoch
+    if epoch in (0, now.epoch, now.previous_epoch):
         return member
-    which = "greater" if said > now.epoch else "smaller"
-    why = f"The share group member has a {which} member epoch ({said}) than the one known by the group coordinator "
+    which = "greater" if epoch > now.epoch else "smaller"
+    why = f"The share group member has a {which} member epoch ({epoch}) than the one known by the group coordinator "
     why += f"({now.epoch})"
-    if said < now.epoch:
+    if epoch < now.epoch:
         why += f", and it does not match the previous member epoch ({now.previous_epoch})"
     raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, f"{why}. The member must abandon all its partitions and rejoin.")
 

@@ -103,7 +103,7 @@ def _write(kept: KeptState, event: Write, outcome: Outcome, now_ms: int) -> None
     _check_batches(event.batches)
     written = current._replace(start_offset=event.start_offset, delivery_complete_count=event.delivery_complete_count)
     if UNINITIALIZED_OFFSET < event.start_offset < current.start_offset:
-        # It crossed the wire late, and was sent again before. What is below the start is known no more: it stays done.
+        # An old request, which its sender has sent again since. What lies below the start was done, and stays so.
         written = current
     is_used = bool(event.batches) or written.start_offset not in (UNINITIALIZED_OFFSET, current.start_offset)
     written = written._replace(is_chosen=current.is_chosen and not is_used)

@@ -55,6 +55,11 @@ class Access(NamedTuple):
     on_cluster: Operation | None = None
 
 
+def as_access(needs: str, denials: tuple[ErrorCode, ...] = ()) -> Callable[[Check], Access]:
+    """Make a check the access of an API: the name of the function that this decorates is an `Access`."""
+    return lambda check: Access(needs, check, denials)
+
+
 def open_to_all(reason: str) -> Access:
     """Return the access of an API that everyone may use."""
     return Access(f"nothing: {reason}", None)

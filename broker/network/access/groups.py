@@ -18,6 +18,7 @@ from .access import (
     Result,
     amended,
     amending,
+    as_access,
     both,
     by_item,
     each,
@@ -64,7 +65,7 @@ def _tell_operations(caller: Caller, request: Any, group: Any) -> None:
         group.authorized_operations = caller.operations(_GROUP, group.group_id)
 
 
-@partial(Access, "DESCRIBE on each TOPIC that it subscribes by name", denials=(_TOPIC_DENIED,))
+@as_access("DESCRIBE on each TOPIC that it subscribes by name", denials=(_TOPIC_DENIED,))
 def _subscriber(caller: Caller, request: Any, proceed: Proceed) -> Result:
     names = request.subscribed_topic_names
     if not names:
@@ -110,7 +111,7 @@ def _deny_group(group: Any) -> None:
     group.group_epoch, group.assignment_epoch, group.assignor_name = 0, 0, ""
 
 
-@partial(Access, "DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")
+@as_access("DESCRIBE on the cluster; without it only groups with DESCRIBE are listed")
 def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to ListGroups: all of them, or those that the client may describe."""
     if caller.may_cluster(Operation.DESCRIBE, audited=False):
@@ -122,8 +123,7 @@ def list_all(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return amended(proceed(request), lambda response: keep_allowed(response.groups, may_see))
 
 
-@partial(
-    Access,
+@as_access(
     "DESCRIBE on the GROUP; DESCRIBE on each TOPIC, others are left out where all are asked for",
     denials=(_DENIED, _TOPIC_DENIED),
 )
@@ -195,8 +195,7 @@ def _may_see(caller: Caller, items: Items, topic: Any) -> bool:
     return name is not None and caller.may(Operation.DESCRIBE, ResourceType.TOPIC, name, audited=False)
 
 
-@partial(
-    Access,
+@as_access(
     "DESCRIBE on each GROUP or TRANSACTIONAL_ID, CLUSTER_ACTION on the cluster for share groups",
     denials=(_DENIED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
 )
@@ -210,7 +209,7 @@ def coordinators(caller: Caller, request: Any, proceed: Proceed) -> Result:
 
     def deny(key: str) -> Any:
         code = _coordinator_error(caller, request.key_type, key)
-        # Kafka says in words only that share groups are for brokers.
+        # Kafka gives a text with this error only: a key of a share group is for brokers.
         text = code.text if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED else ""
         return None if code is None else reject(key, int(code), text)
 

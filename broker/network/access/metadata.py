@@ -16,7 +16,7 @@ from ....protocol.shapes.portions import with_field
 from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import INTERNAL_TOPICS
-from .access import Access, Result, amended, by_item
+from .access import Result, amended, as_access, by_item
 from .caller import Caller, Proceed
 
 _DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -24,8 +24,7 @@ _DENIED = int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 _DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC
 
 
-@partial(
-    Access,
+@as_access(
     "DESCRIBE on each TOPIC, others are left out where all are asked for; CREATE on the cluster or the TOPIC to create "
     "one; DESCRIBE on the cluster to see its authorized operations",
     denials=(ErrorCode.TOPIC_AUTHORIZATION_FAILED,),
@@ -77,8 +76,7 @@ def _hide_operations(caller: Caller, response: Any) -> None:
         response.cluster_authorized_operations = 0
 
 
-@partial(
-    Access,
+@as_access(
     "DESCRIBE on each TOPIC, others are left out where all are asked for",
     denials=(ErrorCode.TOPIC_AUTHORIZATION_FAILED,),
 )
@@ -104,7 +102,7 @@ def topic_partitions(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return by_item(caller, with_field(request, "topics", asked), items, deny, go_on)
 
 
-@partial(Access, "nothing; DESCRIBE on the cluster to see its authorized operations")
+@as_access("nothing; DESCRIBE on the cluster to see its authorized operations")
 def cluster(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DescribeCluster."""
     response = proceed(request)

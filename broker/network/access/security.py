@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from ....protocol.errors import ErrorCode
@@ -12,7 +11,7 @@ from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...security.principals import Principal
 from ..connection import CloseConnection
-from .access import Access, Result, amended, by_item, refuse
+from .access import Access, Result, amended, as_access, by_item, refuse
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -54,7 +53,7 @@ def change_acls(check_item: Callable[[Any], None]) -> Access:
     return Access("ALTER on the cluster", check, (_DENIED,))
 
 
-@partial(Access, "DESCRIBE on the cluster", denials=(_DENIED,))
+@as_access("DESCRIBE on the cluster", denials=(_DENIED,))
 def describe_acls(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DescribeAcls."""
     check_filter("DescribeAcls", request)
@@ -67,7 +66,7 @@ def _why(caller: Caller, operation: Operation) -> str:
     return f"Request {caller.connection.name} needs {operation.name} permission."
 
 
-@partial(Access, "DESCRIBE on the cluster", denials=(_DENIED,))
+@as_access("DESCRIBE on the cluster", denials=(_DENIED,))
 def describe_credentials(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DescribeUserScramCredentials. A denial has a result for each user, without the name, as in Kafka."""
     if caller.may_cluster(Operation.DESCRIBE):
@@ -80,8 +79,7 @@ def _hide_names(response: Any) -> None:
         result.user = ""
 
 
-@partial(
-    Access,
+@as_access(
     "CREATE_TOKENS on the USER that is to own it, if another",
     denials=(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,),
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from functools import partial
 from itertools import compress
 from operator import not_
 from typing import Any
@@ -21,7 +20,7 @@ from ....protocol.shapes.table import lists_in
 from ...security.acls import Operation, ResourceType
 from ...topics.topic_names import check_name
 from ..connection import CloseConnection
-from .access import Access, Result, amended, answered, by_item, each, refuse
+from .access import Access, Result, amended, answered, as_access, by_item, each, refuse
 from .caller import Caller, Proceed
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -40,8 +39,7 @@ def each_topic(operation: Operation) -> Access:
 # -- Produce
 
 
-@partial(
-    Access,
+@as_access(
     "WRITE on each TOPIC; WRITE on the TRANSACTIONAL_ID for transactional batches",
     denials=(_DENIED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
 )
@@ -95,8 +93,7 @@ def _may_write_by_id(caller: Caller, data: Any) -> bool:
 # -- Creation and deletion
 
 
-@partial(
-    Access,
+@as_access(
     "CREATE on the cluster, or on each TOPIC; DESCRIBE_CONFIGS on a TOPIC to see its configs",
     denials=(_DENIED,),
 )
@@ -135,7 +132,7 @@ def _hide_configs(caller: Caller, result: Any) -> None:
     result.configs = []
 
 
-@partial(Access, "DELETE on the cluster, or on each TOPIC, by its name with DESCRIBE", denials=(_DENIED,))
+@as_access("DELETE on the cluster, or on each TOPIC, by its name with DESCRIBE", denials=(_DENIED,))
 def delete(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to DeleteTopics: the cluster, or DESCRIBE and DELETE on each topic."""
     if caller.may_cluster(Operation.DELETE, audited=False):
@@ -177,7 +174,7 @@ def _shown_if_denied(caller: Caller, name: str | None, topic_id: bytes) -> tuple
 _each_described = each_topic(Operation.DESCRIBE)
 
 
-@partial(Access, f"CLUSTER_ACTION on the cluster, or {_each_described.needs}", denials=(_DENIED,))
+@as_access(f"CLUSTER_ACTION on the cluster, or {_each_described.needs}", denials=(_DENIED,))
 def leader_epochs(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to OffsetForLeaderEpoch: a broker's, or DESCRIBE on each topic."""
     if caller.may_cluster(Operation.CLUSTER_ACTION, audited=False):
@@ -198,7 +195,7 @@ def _named_well(caller: Caller, items: Items, item: Any) -> str | None:
 producers = each(Operation.READ, _TOPIC, _DENIED, _named_well, _DENIED.text)
 
 
-@partial(Access, "READ on the TOPIC", denials=(_DENIED,))
+@as_access("READ on the TOPIC", denials=(_DENIED,))
 def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Future[Any]:
     """Access to a lease of segments: what a Fetch needs."""
     topic = caller.services.topics.by_id(request.topic_id)
@@ -208,8 +205,7 @@ def lease(caller: Caller, request: Any, proceed: Proceed) -> Result | asyncio.Fu
     return proceed(request)
 
 
-@partial(
-    Access,
+@as_access(
     "READ on the TOPIC of the lease, of a backup ALTER on the cluster",
     denials=(_DENIED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
 )
@@ -229,7 +225,7 @@ def renew_lease(caller: Caller, request: Any, proceed: Proceed) -> Result:
     return refuse(caller, request, code)
 
 
-@partial(Access, "READ on each TOPIC; CLUSTER_ACTION on the cluster for followers", denials=(_DENIED,))
+@as_access("READ on each TOPIC; CLUSTER_ACTION on the cluster for followers", denials=(_DENIED,))
 def fetch(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to Fetch. Its handler asks about each partition: of a session, whose partitions no request names.
 

@@ -9,7 +9,7 @@ from typing import Any
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ...security.acls import Operation, ResourceType
-from .access import Access, Result, after, amending, both, each, for_all, keep_allowed, only_seen, refuse, whole
+from .access import Result, after, amending, as_access, both, each, for_all, keep_allowed, only_seen, refuse, whole
 from .caller import Caller, Proceed
 from .topics import each_topic
 
@@ -20,8 +20,7 @@ _ID = ResourceType.TRANSACTIONAL_ID
 _FIRST_AMONG_BROKERS = 4
 
 
-@partial(
-    Access,
+@as_access(
     "WRITE on the TRANSACTIONAL_ID; without one WRITE on any TOPIC, or IDEMPOTENT_WRITE on the cluster",
     denials=(_DENIED, _CLUSTER_DENIED),
 )
@@ -48,8 +47,7 @@ add_offsets = both(end, _group)
 commit_offsets = both(end, both(_group, each_topic(Operation.READ)))
 
 
-@partial(
-    Access,
+@as_access(
     "WRITE on the TRANSACTIONAL_ID; WRITE on each TOPIC; among brokers CLUSTER_ACTION on the cluster",
     denials=(_DENIED, ErrorCode.TOPIC_AUTHORIZATION_FAILED, _CLUSTER_DENIED),
 )
@@ -85,7 +83,7 @@ def _none_added(caller: Caller, request: Any, denied: Set[str]) -> AddPartitions
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=none_added(addition, errors).topic_results)
 
 
-@partial(Access, "ALTER or CLUSTER_ACTION on the cluster", denials=(_CLUSTER_DENIED,))
+@as_access("ALTER or CLUSTER_ACTION on the cluster", denials=(_CLUSTER_DENIED,))
 def write_markers(caller: Caller, request: Any, proceed: Proceed) -> Result:
     """Access to WriteTxnMarkers: an administrator's, or a broker's."""
     if caller.may_cluster(Operation.ALTER, audited=False) or caller.may_cluster(Operation.CLUSTER_ACTION):
@@ -116,7 +114,7 @@ list_all = only_seen("transaction_states", "transactional_id", _ID, "TRANSACTION
 join_query = whole(Operation.WRITE, _ID, "query_id", _DENIED)
 
 
-@partial(Access, "WRITE on each participant's TRANSACTIONAL_ID", denials=(_DENIED,))
+@as_access("WRITE on each participant's TRANSACTIONAL_ID", denials=(_DENIED,))
 def _participants(caller: Caller, request: Any, proceed: Proceed) -> Result:
     names = (each.transactional_id for each in request.participants)
     denied = partial(refuse, caller, request, _DENIED, _DENIED.text)

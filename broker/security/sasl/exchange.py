@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 # Names come from strangers: of a longer one the log shows the beginning.
-_MOST_SHOWN = 100
+_MAX_SHOWN = 100
 
 
 class Identity(NamedTuple):
@@ -26,7 +26,7 @@ class Identity(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What takes too long for the event loop. Errors but `Failed` are the broker's."""
+    """What takes too long for the event loop. `Failed` is the client's error; any other is a defect of the broker."""
 
     run: Callable[[], Any]
 
@@ -48,7 +48,7 @@ Exchange = Generator[bytes | Work, Any, Identity]
 
 def shown(name: str) -> str:
     """Return a name as the log shows it."""
-    return repr(name if len(name) <= _MOST_SHOWN else name[:_MOST_SHOWN] + "...")
+    return repr(name if len(name) <= _MAX_SHOWN else name[:_MAX_SHOWN] + "...")
 
 
 _TEXT = "Authentication failed: "

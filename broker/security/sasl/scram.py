@@ -31,7 +31,7 @@ _NAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D){1,1000}"
 _EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+){0,100}"
 _FIRST = re.compile(rf"n,(?:a=({_NAME}))?,((?:m=[^,]+,)?n=({_NAME}),r=([\x21-\x2b\x2d-\x7e]+)({_EXTENSIONS}))")
 _FINAL = re.compile(rf"(c=([A-Za-z0-9+/=]*),r=([\x21-\x2b\x2d-\x7e]+){_EXTENSIONS}),p=([A-Za-z0-9+/=]+)")
-# "n,," in base64: the client has no channel binding. An authorization id makes it longer.
+# The broker's part of a nonce, before base64.
 _NONCE_BYTES = 24
 
 
@@ -108,14 +108,14 @@ class _Form(NamedTuple):
 _OUR_FORM = _Form(24, False, MIN_ITERATIONS)
 _SALT_LETTERS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 # Users whose forms are looked at, and how often: few forms are common, and a login holds the loop meanwhile.
-_MOST_FORMS_OF = 1_000
+_MAX_FORMS_OF = 1_000
 _FORMS_MS = 10_000
 
 
 def _forms_of(passwords: Mapping[str, Mapping[str, Credential]]) -> dict[str, set[_Form]]:
     """Return the forms of credentials by their mechanism."""
     found: dict[str, set[_Form]] = {}
-    for each in islice(passwords.values(), _MOST_FORMS_OF):
+    for each in islice(passwords.values(), _MAX_FORMS_OF):
         for mechanism, credential in each.items():
             found.setdefault(mechanism, set()).add(_form_of(credential))
     return found

@@ -2,7 +2,7 @@
 
 The keys are read when a token needs them, and again after `sasl.oauthbearer.jwks.endpoint.refresh.ms`, or for a key id
 that is not among them, at most once in `MIN_REFRESH_MS`: a token of any shape must not make the broker ask the issuer
-for each login. A thread of its own reads them, for which logins wait `MOST_WAIT_MS` from its begin: an issuer that
+for each login. A thread of its own reads them, for which logins wait `MAX_WAIT_MS` from its begin: an issuer that
 hangs keeps nobody out whose key is known, and does not use up the threads that check tokens.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import jwt
 
 MIN_REFRESH_MS = 10_000
-MOST_WAIT_MS = 1_000
+MAX_WAIT_MS = 1_000
 MAX_KEYS_BYTES = 1 << 20
 _FETCH_TIMEOUT_S = 10
 _CHUNK_BYTES = 1 << 16
@@ -106,7 +106,7 @@ class SignedTokens:
     def _key(self, key_id: str | None) -> jwt.PyJWK:
         with self._lock:
             began_ms = self._refresh(key_id in self._keys)
-        left_ms = began_ms + MOST_WAIT_MS - self._monotonic_ms()
+        left_ms = began_ms + MAX_WAIT_MS - self._monotonic_ms()
         if left_ms > 0:
             self._is_read.wait(left_ms / 1000)
         found = self._keys.get(key_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
-from odradek.broker.network.line_limit import MOST_LINES, WINDOW_MS, Rejections
+from odradek.broker.network.line_limit import MAX_LOG_LINES, WINDOW_MS, Rejections
 from odradek.broker.timers import Timers
 from odradek.tests.support.fakes.clock import FakeClock
 
@@ -20,14 +20,14 @@ async def clock() -> FakeClock:
 async def test_lines_past_the_bound_are_counted(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     timers = Timers(clock)
     rejections = Rejections(clock, timers)
-    for number in range(MOST_LINES + 7):
+    for number in range(MAX_LOG_LINES + 7):
         rejections.warn(LOG, "%s: closed", number)
-    assert [each.getMessage() for each in caplog.records] == [f"{number}: closed" for number in range(MOST_LINES)]
+    assert [each.getMessage() for each in caplog.records] == [f"{number}: closed" for number in range(MAX_LOG_LINES)]
     clock.advance(WINDOW_MS)
     timers.fire_due()
-    assert caplog.messages[MOST_LINES:] == ["7 more clients were refused or closed within 10 s"]
+    assert caplog.messages[MAX_LOG_LINES:] == ["7 more clients were refused or closed within 10 s"]
     rejections.warn(LOG, "the next window")
-    assert caplog.messages[MOST_LINES + 1 :] == ["the next window"]
+    assert caplog.messages[MAX_LOG_LINES + 1 :] == ["the next window"]
     timers.close()
 
 

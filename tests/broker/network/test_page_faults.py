@@ -17,7 +17,7 @@ from odradek.tests.support.clients.raw import Raw, batch_of
 
 MB = 1_000_000
 # Python maps some new memory, too. Before the change it was 35 to 45.
-MOST_FAULTS_PER_MB = 2
+MAX_FAULTS_PER_MB = 2
 IN_FLIGHT = 5
 MEASURED = 100
 
@@ -61,7 +61,7 @@ def test_a_client_that_fetches_on_costs_no_page_faults(tmp_path: Path) -> None:
                 received += receive(client)
                 client.sendall(data)
             assert received > MEASURED * MB * 0.8
-            assert (faults(broker.pid) - before) / (received / MB) <= MOST_FAULTS_PER_MB
+            assert (faults(broker.pid) - before) / (received / MB) <= MAX_FAULTS_PER_MB
             for _ in range(IN_FLIGHT):
                 receive(client)
     finally:

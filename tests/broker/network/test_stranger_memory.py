@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from odradek.broker import Broker, BrokerConfig
 from odradek.broker.network import stranger_memory
-from odradek.broker.network.stranger_memory import MOST_LARGE, StrangerMemory, TokenChecks
+from odradek.broker.network.stranger_memory import MAX_LARGE, StrangerMemory, TokenChecks
 from odradek.broker.timers import Timers
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
@@ -95,7 +95,7 @@ async def test_nothing_is_kept_of_a_connection_that_closes_while_its_token_waits
     """While threads hang, tokens that come and go would otherwise stay in a queue without a bound."""
     async with Broker(sasl_config(config)) as broker:
         checks = acceptor(broker).processors[0].token_checks
-        checks._large = MOST_LARGE
+        checks._large = MAX_LARGE
         clients = [await Raw.connect(broker.addresses[1]) for _ in range(5)]
         for each in clients:
             await handshake(each, "OAUTHBEARER")
@@ -116,7 +116,7 @@ async def test_nothing_is_kept_of_a_connection_that_closes_while_its_token_waits
 
 async def test_a_large_request_waits_while_threads_check_many_large_tokens() -> None:
     checks, woken = TokenChecks(), asyncio.Event()
-    works = [checks.counted(int, 60_000) for _ in range(MOST_LARGE)]
+    works = [checks.counted(int, 60_000) for _ in range(MAX_LARGE)]
     assert checks.have_room(1_000) and not checks.have_room(60_000)
     checks.wait(Waiting(woken))
     await asyncio.sleep(0)

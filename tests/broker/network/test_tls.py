@@ -257,7 +257,7 @@ async def test_clients_that_wait_for_a_handshake_share_one_timer(
 
     monkeypatch.setattr(Timers, "after", noted)
     monkeypatch.setattr(tls_door, "record_bytes", looked)
-    monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 1)
+    monkeypatch.setattr(tls_door, "MAX_HANDSHAKES", 1)
     monkeypatch.setattr(tls_door, "PATIENCE_MS", patient_ms)
     async with Broker(tls_config(config, authority)) as broker:
         clients = [await Raw.connect(tls_address(broker)) for _ in range(5)]
@@ -290,7 +290,7 @@ async def test_a_connection_counts_for_the_limits_before_its_handshake(
 async def test_many_handshakes_take_turns_and_the_oldest_yields(
     config: BrokerConfig, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls_door, "MOST_HANDSHAKES", 2)
+    monkeypatch.setattr(tls_door, "MAX_HANDSHAKES", 2)
     monkeypatch.setattr(tls_door, "PATIENCE_MS", 0)
     async with Broker(tls_config(config, authority)) as broker:
         stuck = [await Raw.connect(tls_address(broker)) for _ in range(3)]
@@ -451,7 +451,7 @@ class TestReload:
             return stamp(config)
 
         monkeypatch.setattr(listener_tls, "CHECK_MS", 0)
-        monkeypatch.setattr(listener_tls, "MOST_WAIT_MS", 1)
+        monkeypatch.setattr(listener_tls, "MAX_WAIT_MS", 1)
         async with Broker(tls_config(config, authority)) as broker:
             monkeypatch.setattr(tls, "stamp", hang)
             try:

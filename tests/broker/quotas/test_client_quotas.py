@@ -14,7 +14,7 @@ from odradek.broker.quotas.entities import (
     REQUEST_PERCENTAGE,
     Entity,
 )
-from odradek.broker.quotas.rates import MOST_MS
+from odradek.broker.quotas.rates import MAX_MS
 from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.tests.support.fakes.clock import FakeClock
 
@@ -83,7 +83,7 @@ def test_a_fetch_waits_for_the_time_of_requests_too(clock: FakeClock) -> None:
 
 
 def test_a_wait_fits_its_field(clock: FakeClock) -> None:
-    assert quotas(clock, Entity("u"), **{PRODUCER_BYTE_RATE: 1}).produced("u", "c", 10**9) == MOST_MS
+    assert quotas(clock, Entity("u"), **{PRODUCER_BYTE_RATE: 1}).produced("u", "c", 10**9) == MAX_MS
 
 
 def test_mutations_of_clients_that_know_the_error_are_refused(clock: FakeClock) -> None:
@@ -146,12 +146,12 @@ def test_a_quota_that_allows_nothing_has_clients_wait_and_breaks_no_request(cloc
     """A broker of Kafka 3.9 writes 0 to ZooKeeper, and every broker of the cluster reads it."""
     keys = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
     counted = quotas(clock, Entity("u"), **dict.fromkeys(keys, quota))
-    assert counted.produced("u", "c", 1) == MOST_MS
-    assert counted.fetches("u", "c", 1) == MOST_MS
+    assert counted.produced("u", "c", 1) == MAX_MS
+    assert counted.fetches("u", "c", 1) == MAX_MS
     assert counted.most_fetched_bytes("u", "c", 100) == 0
     assert counted.worked("u", "c", 10**6) == 1000
     request = counted.mutations("u", "c", False)
     request.take(1)
-    assert request.throttle_ms == MOST_MS
+    assert request.throttle_ms == MAX_MS
     of_address = quotas(clock, Entity(ip="127.0.0.1"), **{CONNECTION_CREATION_RATE: quota})
     assert of_address.connected("127.0.0.1") == 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.broker.configs.broker_config import BrokerConfig
 from odradek.broker.quotas.client_quotas import ClientQuotas
-from odradek.broker.quotas.connection_rates import AT_ONCE, MOST_MS, ConnectionRates
+from odradek.broker.quotas.connection_rates import AT_ONCE, MAX_MS, ConnectionRates
 from odradek.broker.quotas.entities import CONNECTION_CREATION_RATE, Entity
 from odradek.tests.support.fakes.clock import FakeClock
 
@@ -45,7 +45,7 @@ def test_one_that_would_wait_for_too_long_is_closed(clock: FakeClock) -> None:
     slow = rates(clock, **{RATE: "1"})
     entries = [slow.enter("PLAINTEXT", "10.0.0.1") for _ in range(1000)]
     assert [each.delay_ms for each in entries[:21]] == [0] * 10 + [1000 * number for number in range(1, 11)] + [0]
-    assert all(each.delay_ms <= MOST_MS for each in entries)
+    assert all(each.delay_ms <= MAX_MS for each in entries)
     assert all(each.rejection for each in entries[22:])
     clock.advance(5000)
     assert slow.enter("PLAINTEXT", "10.0.0.1").rejection == ""

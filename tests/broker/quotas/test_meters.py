@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 
 from odradek.broker.quotas import client_quotas
-from odradek.broker.quotas.client_quotas import IDLE_MS, MOST_METERS, Meters
+from odradek.broker.quotas.client_quotas import IDLE_MS, MAX_METERS, Meters
 
 
 def test_invented_ids_push_out_the_oldest_ones() -> None:
     known: Meters[list[int]] = Meters(list)
     mine = known.of("mine", 0)
-    for number in range(2 * MOST_METERS):
+    for number in range(2 * MAX_METERS):
         known.of(number, 0)
         assert known.of("mine", 0) is mine
-    assert len(known) == MOST_METERS
+    assert len(known) == MAX_METERS
 
 
 def test_idle_meters_go() -> None:
@@ -28,9 +28,9 @@ def test_idle_meters_go() -> None:
 
 def test_the_bound_holds_for_hours_of_new_ids() -> None:
     known: Meters[list[int]] = Meters(list)
-    for number in range(client_quotas.MOST_METERS + 10):
+    for number in range(client_quotas.MAX_METERS + 10):
         known.of(number, number)
-    assert len(known) == MOST_METERS
+    assert len(known) == MAX_METERS
 
 
 def test_the_ids_that_clients_invent_are_not_kept() -> None:

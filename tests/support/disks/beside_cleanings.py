@@ -25,7 +25,7 @@ from odradek.tests.storage.cleaning import clean
 KEYS = [b"%d" % number for number in range(6)]
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=100, segment_ms=2**60)
 # Cleanings beside one look-up: more than the attempts that the broker makes.
-MOST_CLEANINGS = 6
+MAX_CLEANINGS = 6
 
 
 class InterruptedDisk(Disk):
@@ -123,10 +123,10 @@ class CleanedLog:
         before = self.cleanings
 
         def interrupt() -> None:
-            if chance.random() < rate and self.cleanings < before + MOST_CLEANINGS:
+            if chance.random() < rate and self.cleanings < before + MAX_CLEANINGS:
                 self.clean()
 
-        for _ in range(MOST_CLEANINGS + 1):
+        for _ in range(MAX_CLEANINGS + 1):
             self.disk.interrupt = interrupt
             try:
                 look_up(view, offset)

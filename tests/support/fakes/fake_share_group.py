@@ -23,7 +23,7 @@ from .wire import Call, Step
 
 RELEASE, RENEW = 2, 4
 _CLOSE = -1
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 
 Place = tuple[str, int]
 
@@ -136,7 +136,7 @@ class FakeShareGroup:
                 data.acquired_records = [
                     fetch.AcquiredRecords(each, each, self.deliveries[place, each]) for each in offsets
                 ]
-                data.records = log.read(offsets[0], _MOST_BYTES) if offsets else b""
+                data.records = log.read(offsets[0], _MAX_BYTES) if offsets else b""
             response.responses.append(fetch.ShareFetchableTopicResponse(self._wire.topic_id(place[0]), [data]))
         if not found:
             await asyncio.sleep(self.wait_s)

@@ -189,7 +189,7 @@ async def test_one_user_fills_no_log_by_new_connections(config: BrokerConfig, ca
 
 
 def test_who_was_denied_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_limit, "MOST_DENIED", 2)
+    monkeypatch.setattr(line_limit, "MAX_DENIED", 2)
     denials = line_limit.Denials()
     for host in ("a", "b", "a", "c"):
         assert denials.take(ANONYMOUS, host, 0) == 0
