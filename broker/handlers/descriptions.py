@@ -1,4 +1,4 @@
-"""DescribeCluster, DescribeLogDirs and OdradekDescribeBroker: what a cluster and a broker of it are made of."""
+"""DescribeCluster, DescribeQuorum, DescribeLogDirs, OdradekDescribeBroker: what clusters and brokers are made of."""
 
 from __future__ import annotations
 
@@ -15,12 +15,23 @@ from ...protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from ...protocol.messages.describe_quorum import (
+    DescribedPartition,
+    DescribedTopic,
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    ReplicaState,
+    TopicData,
+)
 from ...protocol.messages.odradek_describe_broker import (
     MAX_NAMED,
     DamagedPartition,
     OdradekDescribeBrokerRequest,
     OdradekDescribeBrokerResponse,
 )
+from ...protocol.primitives import ZERO_UUID
 from ...storage.errors import StorageError
 from ..log_dirs.log_dirs import LogDir
 from ..network.request import RequestContext
@@ -31,6 +42,8 @@ from ..topics.partition import Partition
 from ..turns import LargeResponse, fill, keeper
 from .metadata import controller_id, live_brokers
 
+METADATA_TOPIC = "__cluster_metadata"
+FIRST_WITH_NODES = 2
 BROKERS = 1
 CONTROLLERS = 2
 
@@ -56,6 +69,33 @@ def describe_cluster(
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = context.operations(ResourceType.CLUSTER, CLUSTER_NAME)
     return response
+
+
+def describe_quorum(
+    services: Services, context: RequestContext, request: DescribeQuorumRequest
+) -> DescribeQuorumResponse:
+    """DescribeQuorum, API key 55: the quorum of controllers, which is this broker, as the only voter and the leader.
+
+    Its log is the metadata journal. Version 1 adds times, 2 the addresses of the nodes, and errors in words. In
+    Kafka, too, a request that names more than that log gets an error for everything.
+    """
+    named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
+    if named != [(METADATA_TOPIC, 0)]:
+        return DescribeQuorumResponse(error_message="", topics=[_not_here(topic) for topic in request.topics])
+    node_id, epoch, now_ms = services.config.node_id, services.metadata.leader_epoch, services.clock.now_ms()
+    end = services.metadata.end_offset
+    voter = ReplicaState(node_id, ZERO_UUID, end, now_ms, now_ms)
+    quorum = DescribedPartition(0, 0, "", node_id, epoch, end, [voter])
+    response = DescribeQuorumResponse(error_message="", topics=[DescribedTopic(METADATA_TOPIC, [quorum])])
+    if context.api_version >= FIRST_WITH_NODES:
+        response.nodes = [Node(node_id, [Listener(context.listener_name, *context.advertised_address)])]
+    return response
+
+
+def _not_here(topic: TopicData) -> DescribedTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partitions = [DescribedPartition(each.partition_index, int(code), code.text) for each in topic.partitions]
+    return DescribedTopic(topic.topic_name, partitions)
 
 
 def odradek_describe_broker(

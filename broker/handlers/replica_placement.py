@@ -1,4 +1,4 @@
-"""ElectLeaders, AlterPartitionReassignments and ListPartitionReassignments: who leads partitions, and who has copies.
+"""ElectLeaders, Alter- and ListPartitionReassignments, AlterReplicaLogDirs: who leads partitions, and where copies are.
 
 Only the controller of a cluster does it. A broker that is alone leads all of its partitions and moves none: it elects
 nobody, and rejects every replica elsewhere.
@@ -15,6 +15,12 @@ from ...protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
+)
+from ...protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
 )
 from ...protocol.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -33,6 +39,40 @@ from ..services import Services
 
 PREFERRED, UNCLEAN = 0, 1
 FIRST_ELECTION_WITH_TYPES = 1
+
+
+def alter_replica_log_dirs(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    """AlterReplicaLogDirs, API key 34: says that partitions are in a data directory, where they are in it already.
+
+    INVALID_REPLICA_ASSIGNMENT for a move to another directory, which this broker does not make. As in Kafka the last
+    directory counts for a partition that is named twice.
+    """
+    wanted = {
+        (topic.name, index): each.path for each in request.dirs for topic in each.topics for index in topic.partitions
+    }
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for (topic, index), path in wanted.items():
+        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic))
+        error = _error_of_place(services, topic, index, path)
+        result.partitions.append(AlterReplicaLogDirPartitionResult(index, int(error)))
+    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+
+def _error_of_place(services: Services, topic: str, index: int, path: str) -> ErrorCode:
+    """Return why a partition cannot be in a data directory; NONE where it is."""
+    log_dir, partition = services.log_dirs.named(path), services.topics.partition(topic, index)
+    if log_dir is None:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if not log_dir.is_online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not partition.is_online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    is_there = services.log_dirs.of(partition.log) is log_dir
+    return ErrorCode.NONE if is_there else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
 async def elect_leaders(

@@ -104,6 +104,7 @@ class LogDirs:
         self.metadata = metadata
         self._disk = disk
         self._by_path = {each.path: each for each in dirs}
+        self._by_name = {str(each.path.absolute()): each for each in dirs}
         # The directory of each partition that the start found, by the name of the partition's own directory.
         self._found: dict[str, LogDir] = {}
         # Directories without meta.properties. They are not touched until `take_new_dirs`.
@@ -155,6 +156,10 @@ class LogDirs:
     def of(self, log: Log) -> LogDir:
         """Return the directory of a log."""
         return self._by_path[log.directory.parent]
+
+    def named(self, path: str) -> LogDir | None:
+        """Return the directory with this absolute path, or None."""
+        return self._by_name.get(path)
 
     def shares(self, logs: Iterable[Log]) -> dict[LogDir, list[Log]]:
         """Return the logs of each directory."""

@@ -43,11 +43,13 @@ _SHARED = {
     "delegation_tokens": (
         "create_delegation_token describe_delegation_token expire_delegation_token renew_delegation_token"
     ),
-    "descriptions": "describe_cluster describe_log_dirs odradek_describe_broker",
+    "descriptions": "describe_cluster describe_log_dirs describe_quorum odradek_describe_broker",
     "group_offsets": "describe_share_group_offsets offset_commit offset_fetch txn_offset_commit",
     "late_login": "sasl_authenticate sasl_handshake",
     "producers": "describe_producers init_producer_id write_txn_markers",
-    "replica_placement": "alter_partition_reassignments elect_leaders list_partition_reassignments",
+    "replica_placement": (
+        "alter_partition_reassignments alter_replica_log_dirs elect_leaders list_partition_reassignments"
+    ),
     "scram_credentials": "alter_user_scram_credentials describe_user_scram_credentials",
     "share_states": (
         "delete_share_group_state initialize_share_group_state read_share_group_state read_share_group_state_summary "
@@ -307,6 +309,7 @@ ROUTES = (
         large_bytes=_FEW * _CONFIG_CHARS,
     ),
     Route(ApiKey.ELECT_LEADERS, cluster(Operation.ALTER), max_values=_MANY),
+    Route(ApiKey.ALTER_REPLICA_LOG_DIRS, cluster(Operation.ALTER), max_values=_MANY),
     Route(ApiKey.ALTER_PARTITION_REASSIGNMENTS, cluster(Operation.ALTER), is_cut=True),
     Route(ApiKey.LIST_PARTITION_REASSIGNMENTS, cluster(Operation.DESCRIBE), max_values=_MANY),
     Route(ApiKey.LIST_CONFIG_RESOURCES, cluster(Operation.DESCRIBE_CONFIGS)),
@@ -348,6 +351,10 @@ ROUTES = (
     *SHARE_ROUTES,
 )
 
+# What a broker serves besides that is alone: the quorum of its controllers is itself. With ZooKeeper there is none, and
+# Kafka 3.9 does not offer it there.
+LONE_ROUTES = (Route(ApiKey.DESCRIBE_QUORUM, cluster(Operation.DESCRIBE), max_values=_MANY),)
+
 # What the brokers of a cluster serve besides.
 CLUSTER_ROUTES = (
     Route(ApiKey.LEADER_AND_ISR, _AMONG_BROKERS, max_values=MAX_VALUES),
@@ -376,13 +383,12 @@ OWN_ROUTES: tuple[Route, ...] = (
 
 
 # What a broker serves that is alone.
-ALONE_ROUTES = (*ROUTES, *OWN_ROUTES)
+ALONE_ROUTES = (*ROUTES, *LONE_ROUTES, *OWN_ROUTES)
 
 
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
-    kafkas = ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES)
-    return (*kafkas, *OWN_ROUTES)
+    return ALONE_ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES)
 
 
 # What a process imports in turns after its start, so that no first request waits for all of it. Each brings what the

@@ -100,6 +100,12 @@ class Metadata:
             self._apply(record)
         self._next_producer_id = self._producer_id_limit
 
+    @property
+    def end_offset(self) -> int:
+        """Where the journal ends, as a number that grows with each change."""
+        generation, size = self._journal.end
+        return (generation << 32) + size
+
     def set_cluster_id(self, cluster_id: str) -> None:
         """Give a new data directory its cluster id, and a secret."""
         self._commit(self._cluster_record(cluster_id, self.directories, self.stranger_secret or new_secret()))

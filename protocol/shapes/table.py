@@ -258,14 +258,7 @@ SHAPES: dict[AnyKey, Shape] = {
         (_set("deletions", "results", *_USERS, text=_TEXT), _set("upsertions", "results", *_USERS, text=_TEXT))
     ),
     ApiKey.DESCRIBE_QUORUM: _whole(
-        _TEXT,
-        _topics(
-            "topics",
-            "topics",
-            "topic_name",
-            _partitions("partitions", "partitions", _INDEX, text=_TEXT),
-        ),
-        is_in_each=True,
+        _TEXT, Items("topics", "", "topic", _by("topic_name"), inner=Items("partitions", "", "partition", _by(_INDEX)))
     ),
     ApiKey.ALTER_PARTITION: _whole(
         "",

@@ -69,7 +69,7 @@ def refuse(caller: Caller, request: Any, code: ErrorCode, text: str | None = Non
     """Return the response that denies everything that a request asks for. One of many items takes turns."""
     key, version = key_of(caller.api_key), caller.api_version
     lists = lists_in(key, version)
-    if len(lists) != 1 or not getattr(request, lists[0].items) or not names_items(key, version):
+    if len(lists) != 1 or lists[0].within or not getattr(request, lists[0].items) or not names_items(key, version):
         response = rejection(request, version, int(code), text)
         # DescribeLogDirs below version 3 has no place for an error: no directories are told.
         return message(key, "response")() if response is None else response

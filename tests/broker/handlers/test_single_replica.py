@@ -1,17 +1,24 @@
-"""ElectLeaders and Alter- and ListPartitionReassignments of a broker that is alone answer as Kafka 4.3.1 does."""
+"""ElectLeaders, reassignments and AlterReplicaLogDirs of a broker that is alone answer as Kafka 4.4.0 does."""
 
 from __future__ import annotations
 
 import errno
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from odradek.broker import Broker
+from odradek.broker import Broker, BrokerConfig
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
 )
 from odradek.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from odradek.protocol.messages.list_partition_reassignments import (
@@ -107,3 +114,35 @@ async def test_no_replica_is_moving(raw: Raw) -> None:
         request = ListPartitionReassignmentsRequest(timeout_ms=5000, topics=topics)
         response = await raw.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, request)
         assert (response.error_code, response.topics) == (0, [])
+
+
+async def placed(raw: Raw, version: int, *wanted: tuple[str, str, int]) -> dict[str, int]:
+    """The error of each partition that AlterReplicaLogDirs names with a directory."""
+    dirs = [AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, [index])]) for path, topic, index in wanted]
+    response = await raw.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, version, AlterReplicaLogDirsRequest(dirs))
+    return {
+        f"{topic.topic_name}-{each.partition_index}": each.error_code
+        for topic in response.results
+        for each in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_partition_stays_in_its_directory_and_moves_to_no_other(
+    config: BrokerConfig, tmp_path: Path, version: int
+) -> None:
+    folders = [str(tmp_path / name) for name in ("a", "b")]
+    async with Broker(replace(config, log_dirs=tuple(folders))) as broker, await Raw.connect(broker.address) as raw:
+        await raw.create_topic("t", 2)
+        here = {each.index: str(each.log.directory.parent) for each in broker.topics.partitions() if each.topic == "t"}
+        other = next(each for each in folders if each != here[1])
+        wanted = (here[0], "t", 0), (other, "t", 1), (here[0], "t", 7), (here[0], "missing", 0), ("/nowhere", "none", 0)
+        assert await placed(raw, version, *wanted) == {
+            "t-0": 0,
+            "t-1": ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "t-7": UNKNOWN,
+            "missing-0": UNKNOWN,
+            "none-0": ErrorCode.LOG_DIR_NOT_FOUND,
+        }
+        assert await placed(raw, version, (other, "t", 1), (here[1], "t", 1)) == {"t-1": 0}
+        assert await placed(raw, version) == {}

@@ -12,7 +12,7 @@ import odradek
 import pytest
 from odradek.broker import Broker
 from odradek.broker.handlers import metadata
-from odradek.broker.network.routes import ALONE_ROUTES, ROUTES, Route
+from odradek.broker.network.routes import ALONE_ROUTES, LONE_ROUTES, ROUTES, Route
 from odradek.protocol import frame
 from odradek.protocol.apis import ApiKey, message
 from odradek.protocol.errors import ErrorCode, KafkaError
@@ -47,7 +47,7 @@ async def test_each_version_of_a_route_is_answered_in_that_version(raw: Raw, rou
         await raw.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[]))
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key.name)
+@pytest.mark.parametrize("route", (*ROUTES, *LONE_ROUTES), ids=lambda route: route.key.name)
 def test_api_versions_offers_the_apis_that_kafka_offers(route: Route) -> None:
     lowest, highest = kafkas_ranges()[int(route.key)]
     lowest = LOWER_THAN_KAFKAS.get(route.key, lowest)
@@ -69,7 +69,7 @@ def test_each_route_has_its_message_and_its_handler_under_its_own_name(route: Ro
 async def test_the_answer_to_api_versions_is_the_table(raw: Raw) -> None:
     response = await raw.ask(ApiKey.API_VERSIONS, 4, ApiVersionsRequest("tests", "1.0"))
     offered = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-    assert offered == {int(route.key): (route.versions[0], route.versions[-1]) for route in ROUTES}
+    assert offered == {int(route.key): (route.versions[0], route.versions[-1]) for route in (*ROUTES, *LONE_ROUTES)}
 
 
 async def test_an_unknown_version_of_api_versions_is_answered_in_version_0_with_the_range(raw: Raw) -> None:

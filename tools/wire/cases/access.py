@@ -32,7 +32,8 @@ KEYS = {
     "ListGroups": 16, "CreateTopics": 19, "DeleteTopics": 20, "DeleteRecords": 21, "InitProducerId": 22,
     "OffsetForLeaderEpoch": 23, "AddPartitionsToTxn": 24, "AddOffsetsToTxn": 25, "EndTxn": 26, "WriteTxnMarkers": 27,
     "TxnOffsetCommit": 28, "DescribeAcls": 29, "CreateAcls": 30, "DeleteAcls": 31, "DescribeConfigs": 32,
-    "AlterConfigs": 33, "DescribeLogDirs": 35, "CreatePartitions": 37, "DeleteGroups": 42, "ElectLeaders": 43,
+    "AlterConfigs": 33, "AlterReplicaLogDirs": 34, "DescribeLogDirs": 35, "CreatePartitions": 37, "DeleteGroups": 42,
+    "ElectLeaders": 43, "DescribeQuorum": 55,
     "IncrementalAlterConfigs": 44, "AlterPartitionReassignments": 45, "ListPartitionReassignments": 46,
     "OffsetDelete": 47, "DescribeUserScramCredentials": 50, "AlterUserScramCredentials": 51, "DescribeCluster": 60,
     "UpdateFeatures": 57, "DescribeProducers": 61, "DescribeTransactions": 65, "ListTransactions": 66,
@@ -338,7 +339,8 @@ def _of_transactions(both: list[str], ids: dict[str, Any]) -> Bodies:
             (f"{which}, other group", "AddOffsetsToTxn", {**of_id, "GroupId": both[1]}),
             (which, "EndTxn", {**of_id, "Committed": True}),
             (which, "TxnOffsetCommit", {**of_id, "GroupId": both[0], "Topics": [
-                {"Name": each, "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}]}
+                {"Name": each, **ids[each],
+                 "Partitions": [{"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}]}
                 for each in both]}),
             (which, "Produce", {"Acks": -1, "TimeoutMs": 1000, "TransactionalId": id, "TopicData": [
                 {"Name": each, **ids[each], "PartitionData": [{"Index": 7, "Records": transactional}]}
@@ -371,6 +373,10 @@ def _of_cluster(both: list[str]) -> Bodies:
         ("none", "AlterUserScramCredentials", {"Deletions": [{"Name": "z", "Mechanism": 1}, {"Name": "a",
                                                "Mechanism": 1}], "Upsertions": []}),
         ("twice", "AlterUserScramCredentials", {"Deletions": [{"Name": "a", "Mechanism": 1}] * 2, "Upsertions": []}),
+        ("topics", "AlterReplicaLogDirs", {"Dirs": [{"Path": "/nowhere", "Topics": [
+            {"Name": each, "Partitions": [0]} for each in both]}]}),
+        ("quorum", "DescribeQuorum", {"Topics": [{"TopicName": each, "Partitions": [{"PartitionIndex": 0}]}
+            for each in both]}),
         ("topics", "DescribeLogDirs", {"Topics": [{"Topic": both[0], "Partitions": [77]}]}),
         ("features", "UpdateFeatures", {"timeoutMs": 1000, "ValidateOnly": True, "FeatureUpdates": []}),
         ("topics", "ListConfigResources", {"ResourceTypes": [16]}),

@@ -26,13 +26,15 @@ def run(wire: Wire) -> None:
     describe_configs(wire)
     find_coordinator(wire)
     init_producer_id(wire)
+    quorum(wire)
+    log_dirs(wire)
 
 
 def api_versions(wire: Wire) -> None:
-    for version in range(5):
+    for version in range(6):
         software = {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"} if version >= 3 else {}
         wire.ask("plain", "ApiVersions", version, software)
-    for version in (5, 99):
+    for version in (6, 99):
         wire.ask(
             "above our maximum", "ApiVersions", version, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"}
         )
@@ -41,6 +43,55 @@ def api_versions(wire: Wire) -> None:
         "software with a bad name", "ApiVersions", 3, {"ClientSoftwareName": "my client!", "ClientSoftwareVersion": "1"}
     )
     wire.ask("twice on a connection", "ApiVersions", 3, {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"})
+
+    software = {"ClientSoftwareName": "wire", "ClientSoftwareVersion": "1"}
+    this = quiet(wire).ask("", "DescribeCluster", 0, {})["ClusterId"]
+    for case, cluster, node in (
+        ("this node", this, 1),
+        ("another cluster", "x" * 22, 1),
+        ("a cluster without a name", "", 1),
+        ("another node", this, 2),
+        ("a node below 0", this, -5),
+        ("a cluster alone", this, -1),
+        ("a node alone", None, 1),
+    ):
+        wire.ask(case, "ApiVersions", 5, {**software, "ClusterId": cluster, "NodeId": node})
+
+
+def quorum(wire: Wire) -> None:
+    topics = [
+        {"TopicName": "__cluster_metadata", "Partitions": [{"PartitionIndex": 0}, {"PartitionIndex": 1}]},
+        {"TopicName": "other", "Partitions": [{"PartitionIndex": 0}]},
+    ]
+    for version in range(3):
+        wire.ask("the quorum", "DescribeQuorum", version, {"Topics": topics})
+        wire.ask("the quorum alone", "DescribeQuorum", version, {"Topics": [
+            {"TopicName": "__cluster_metadata", "Partitions": [{"PartitionIndex": 0}]}
+        ]})  # fmt: skip
+        wire.ask("another topic", "DescribeQuorum", version, {"Topics": topics[1:]})
+        wire.ask("no topics", "DescribeQuorum", version, {"Topics": []})
+
+
+def log_dirs(wire: Wire) -> None:
+    topic = create(wire, "log-dirs", partitions=2)
+    (here,) = {each["LogDir"] for each in quiet(wire).ask("", "DescribeLogDirs", 4, {"Topics": None})["Results"]}
+    for version in (1, 2):
+        for case, path, name, index in (
+            ("where it is", here, topic, 0),
+            ("no such directory", "/nowhere", topic, 0),
+            ("a relative path", "nowhere", topic, 0),
+            ("no such partition", here, topic, 9),
+            ("no such topic", here, f"{wire.prefix}-absent", 0),
+            ("neither", "/nowhere", f"{wire.prefix}-absent", 0),
+        ):
+            dirs = [{"Path": path, "Topics": [{"Name": name, "Partitions": [index]}]}]
+            wire.ask(case, "AlterReplicaLogDirs", version, {"Dirs": dirs})
+        wire.ask("no directories", "AlterReplicaLogDirs", version, {"Dirs": []})
+
+
+def quiet(wire: Wire) -> Wire:
+    """Return a connection whose answers are not compared."""
+    return Wire(f"{wire.address[0]}:{wire.address[1]}", wire.prefix)
 
 
 def metadata(wire: Wire) -> None:
