@@ -20,6 +20,7 @@ import uvloop
 from hypothesis import HealthCheck, settings
 from odradek.broker import Broker, BrokerConfig
 from odradek.tests.support.clients.raw import Raw
+from odradek.tests.support.seeds import IS_SOAK
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 # `make soak` tries more of them.
@@ -34,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 class DebugLoop(asyncio.SelectorEventLoop):
-    """asyncio's own loop in debug mode, which finds more and costs twice the CPU time."""
+    """asyncio's own loop in debug mode, which finds more."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,11 +51,13 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "debug": DebugLoop,
     "uvloop": uvloop.new_event_loop,
 }
+# Debug mode costs three times the CPU time.
+OWN = "debug" if IS_SOAK else "asyncio"
 LOOPS_OF = {
     # What depends on the loop: transports and protocols.
-    "broker/network": ("debug", "uvloop"),
+    "broker/network": (OWN, "uvloop"),
     "broker/network/access": ("asyncio",),
-    "client/core": ("debug", "uvloop"),
+    "client/core": (OWN, "uvloop"),
     # Time and memory are those of the loop that `odradek serve` runs on.
     "adversity": ("uvloop",),
     "soak": ("uvloop",),
