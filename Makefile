@@ -43,7 +43,7 @@ test: env  ## all tests (ARGS="tests/broker -x" for some)
 
 soak: env  ## minutes of kill -9, faulty disks and chaos, by seed (ARGS="-k kill" for some)
 	@ODRADEK_SOAK=1 ODRADEK_TURN_MS=50 ODRADEK_EXAMPLES=2000 $(BIN)/python -m pytest -q tests/soak \
-	    tests/broker/network tests/client/core $$(grep -rlE 'import (IS_SOAK|seeds|LIMIT_MS)' tests --include='test_*.py' --exclude-dir=soak) \
+	    tests/broker/network tests/client/core $$(grep -rlE 'import (IS_SOAK|examples|seeds|LIMIT_MS)' tests --include='test_*.py' --exclude-dir=soak) \
 	    tests/broker/security tests/protocol tests/storage $(ARGS)
 
 SEEDS ?= 40

@@ -24,7 +24,7 @@ from odradek.tests.support.seeds import IS_SOAK
 
 # How long an example takes to be made or tried says more of the machine, and of who else is at it, than of the code.
 # `make soak` tries more of them.
-EXAMPLES = int(os.environ.get("ODRADEK_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("ODRADEK_EXAMPLES", "25"))
 settings.register_profile("odradek", deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("odradek")
 

@@ -54,6 +54,7 @@ from odradek.protocol.schema import (
     uint32,
     uuid,
 )
+from odradek.tests.support.seeds import examples
 
 
 def encoded(message: Message, version: int) -> bytes:
@@ -281,7 +282,7 @@ class Inner(Struct):
 
 class TestTheWholeSchemaLanguage:
     @pytest.mark.parametrize("number", [0, 1, 2])
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(data=st.data())
     def test_everything_comes_back(
         self, number: int, filled: Callable[..., st.SearchStrategy[Any]], data: st.DataObject

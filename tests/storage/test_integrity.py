@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from odradek.storage.integrity import CUT, KNOWN, REBUILT, REMOVED, SERVED, repair, segment_files, verify
 from odradek.storage.log import Log, LogConfig
 from odradek.tests.storage.batches import append, batch, headers_of
+from odradek.tests.support.seeds import examples
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150)
 COUNT = 30
@@ -63,7 +64,7 @@ def test_a_sound_log_has_no_findings_and_is_read_whole(directory: Path) -> None:
     assert contents(directory) == before
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), data=st.data())
 def test_no_flipped_bit_of_any_file_goes_unseen(whole: Path, at: float, bit: int, data: st.DataObject) -> None:
     names = sorted(

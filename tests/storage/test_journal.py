@@ -15,6 +15,7 @@ from odradek.storage.errors import DamagedFile, DiskError, LogClosed, StorageErr
 from odradek.storage.files import DISK
 from odradek.storage.journal import FRAME_MAX_BYTES, Journal
 from odradek.tests.support.disks.disk import FaultyDisk, PowerCut
+from odradek.tests.support.seeds import examples
 
 Record = dict[str, Any]
 NAME = "metadata"
@@ -156,7 +157,7 @@ def test_a_crash_at_every_byte_leaves_the_state_before_or_after(tmp_path: Path, 
 
 
 @given(operations, st.integers(0, 600), st.integers(0, 100))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_power_cut_anywhere_in_any_script_leaves_before_or_after(
     script: list[tuple[str, list[Record]]], steps: int, seed: int
 ) -> None:

@@ -21,6 +21,7 @@ from odradek.tests.storage.transactions import (
     stable_offset,
 )
 from odradek.tests.support.disks.disk import FaultyDisk
+from odradek.tests.support.seeds import examples
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
@@ -58,7 +59,7 @@ def check(log: Log, written: Written) -> None:
     segment_bytes=st.sampled_from([200, 500, 2000]),
     max_bytes=st.sampled_from([1, 150, 400, 5000]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_read_committed_is_every_committed_record_and_no_other_at_any_size(
     steps: list[tuple[str, int, int]], segment_bytes: int, max_bytes: int
 ) -> None:
@@ -73,7 +74,7 @@ def test_read_committed_is_every_committed_record_and_no_other_at_any_size(
 
 
 @given(steps=st.lists(STEPS, max_size=40), offset=st.integers(0, 60), max_bytes=st.sampled_from([1, 150, 400, 5000]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_read_gets_the_aborted_transactions_that_overlap_it(
     steps: list[tuple[str, int, int]], offset: int, max_bytes: int
 ) -> None:
@@ -99,7 +100,7 @@ def iter_read(data: bytes):
 
 
 @given(steps=st.lists(STEPS, min_size=1, max_size=60), stops=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_stops_and_crashes_at_any_point_change_nothing(steps: list[tuple[str, int, int]], stops: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
@@ -123,7 +124,7 @@ def test_stops_and_crashes_at_any_point_change_nothing(steps: list[tuple[str, in
 
 
 @given(steps=st.lists(STEPS, min_size=5, max_size=40), cut=st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_log_that_a_crash_has_cut_has_the_state_of_that_earlier_end(
     steps: list[tuple[str, int, int]], cut: float
 ) -> None:

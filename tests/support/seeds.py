@@ -17,3 +17,8 @@ def seeds(few: Iterable[int], many: Iterable[int] = ()) -> list[int]:
     if chosen is not None:
         return [int(seed) for seed in chosen.split()]
     return list(dict.fromkeys([*few, *(many if IS_SOAK else ())]))
+
+
+def examples(usual: int) -> int:
+    """Return how many examples Hypothesis tries: ten times the usual ones in `make soak`, else a third."""
+    return 10 * usual if IS_SOAK else usual // 3

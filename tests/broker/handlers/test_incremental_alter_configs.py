@@ -21,6 +21,7 @@ from odradek.protocol.messages import alter_configs as old
 from odradek.protocol.messages import incremental_alter_configs as new
 from odradek.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from odradek.tests.support.clients.raw import Raw, batch_of
+from odradek.tests.support.seeds import examples
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -365,7 +366,7 @@ class FakeTopic(TopicResource):
 ENTRIES = st.lists(st.sampled_from(["compact", "delete"]), min_size=1, max_size=3, unique=True).map(",".join)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from([SET, DELETE, APPEND, SUBTRACT]), ENTRIES), max_size=8))
 def test_appending_and_subtracting_do_what_a_list_would_do(changes: list[tuple[int, str]]) -> None:
     resource, model = FakeTopic(), None
@@ -390,7 +391,7 @@ def test_appending_and_subtracting_do_what_a_list_would_do(changes: list[tuple[i
 NUMBERS = [each for each in SUPPORTED_TOPIC_CONFIGS.values() if each.type.name in ("INT", "LONG")]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(NUMBERS), st.integers(-5, 2**63))
 def test_a_number_is_described_as_it_was_given_or_rejected(declared: Any, number: int) -> None:
     resource = FakeTopic()

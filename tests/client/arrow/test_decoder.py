@@ -37,6 +37,7 @@ from odradek.protocol.records.errors import (
     UnsupportedMagic,
 )
 from odradek.protocol.records.record import Record
+from odradek.tests.support.seeds import examples
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 
@@ -141,7 +142,7 @@ def test_a_torn_tail_is_left_for_the_next_fetch(data: bytes, draw: st.DataObject
     assert rows_of(cut, decoder()) == list(expected(cut))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(logs(), st.data())
 def test_broken_bytes_are_a_typed_error_or_what_the_pure_decoder_says(data: bytes, draw: st.DataObject) -> None:
     broken = bytearray(data)

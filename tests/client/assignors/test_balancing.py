@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.assignors.filling import Bundle, Filling
 from odradek.client.assignors.sticky import balance
+from odradek.tests.support.seeds import examples
 
 MEMBERS = range(4)
 
@@ -44,7 +45,7 @@ def every_sharing_out(group: list[Bundle]) -> Iterator[list[dict[int, int]]]:
 
 
 @given(GROUPS)
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_no_other_sharing_out_costs_less(group: list[Bundle]) -> None:
     found = balance(MEMBERS, group)
     assert [sum(counts.values()) for counts in found] == [bundle.size for bundle in group]
@@ -52,7 +53,7 @@ def test_no_other_sharing_out_costs_less(group: list[Bundle]) -> None:
 
 
 @given(GROUPS, st.integers(0, 4))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_filling_gives_out_all_that_fits_under_the_cap(group: list[Bundle], cap: int) -> None:
     filling = Filling(MEMBERS, group)
     filling.fill(cap)

@@ -19,6 +19,7 @@ from odradek.tests.client.assignors.groups import (
     kafkas_cases,
     kafkas_user_data,
 )
+from odradek.tests.support.seeds import examples
 
 Assignment = dict[str, list[TopicPartition]]
 COOPERATIVE = CooperativeStickyAssignor()
@@ -45,7 +46,7 @@ def hands(members: list[Member], count: int) -> dict[str, str]:
 
 
 @given(LARGE)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_nobody_is_given_what_another_still_holds(group: Group) -> None:
     believed = group.owners
     held = {partition for member in group.members for partition in member.owned}
@@ -54,7 +55,7 @@ def test_nobody_is_given_what_another_still_holds(group: Group) -> None:
 
 
 @given(LARGE)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_all_but_what_must_be_given_up_first_is_as_sticky_plans_it(group: Group) -> None:
     planned = STICKY.assign_with_racks(group.eager(), group.partitions, group.racks)
     assignment = share_out(group)
@@ -66,7 +67,7 @@ def test_all_but_what_must_be_given_up_first_is_as_sticky_plans_it(group: Group)
 
 
 @given(LARGE)
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_two_generations_carry_out_the_plan(group: Group) -> None:
     first = share_out(group)
     given_up = group.with_owned(first, 6)

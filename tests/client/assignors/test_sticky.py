@@ -20,6 +20,7 @@ from odradek.tests.client.assignors.groups import (
     kafkas_cases,
     kafkas_user_data,
 )
+from odradek.tests.support.seeds import examples
 
 Assignment = dict[str, list[TopicPartition]]
 STICKY = StickyAssignor()
@@ -52,7 +53,7 @@ def hands(members: list[Member], partitions: dict[str, int]) -> dict[str, str]:
 @pytest.mark.parametrize("equal", [True, False], ids=["the same topics", "different topics"])
 @pytest.mark.parametrize("racks", [False, True], ids=["no racks", "racks"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_other_assignment_is_better(data: st.DataObject, equal: bool, racks: bool) -> None:
     group = data.draw(drawn_groups(members=3, topics=3, partitions=6, equal=equal, racks=racks))
     assignment = share_out(group)
@@ -71,7 +72,7 @@ def test_kafkas_result_is_not_better(case: Case) -> None:
 
 
 @given(LARGE)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_wanted_partition_has_one_owner_who_wants_it(group: Group) -> None:
     assert is_complete(group, share_out(group))
 
@@ -84,7 +85,7 @@ def test_loads_of_the_same_subscriptions_differ_by_one_at_most(group: Group) -> 
 
 
 @given(LARGE)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_partition_can_go_to_a_member_with_two_fewer_not_even_by_a_chain(group: Group) -> None:
     assignment = share_out(group)
     subscribed = {each.member_id: set(each.topics) for each in group.members}

@@ -24,6 +24,7 @@ from odradek.client.consumer.positions import PartitionState, Positions
 from odradek.client.core.cluster import Cluster
 from odradek.client.core.options import ClusterOptions
 from odradek.client.errors import OffsetStoreFailed
+from odradek.tests.support.seeds import examples
 
 PARTITIONS = [TopicPartition("t", number) for number in range(3)]
 SOME = st.sampled_from(PARTITIONS)
@@ -201,7 +202,9 @@ class Commits(RuleBasedStateMachine):
         )
 
 
-SETTINGS = settings(max_examples=100, stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None)
+SETTINGS = settings(
+    max_examples=examples(100), stateful_step_count=30, suppress_health_check=list(HealthCheck), deadline=None
+)
 
 
 def test_positions_and_commits_are_those_of_the_model() -> None:

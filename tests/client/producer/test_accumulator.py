@@ -16,6 +16,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import decode_batch, read_header
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, size_upper_bound
+from odradek.tests.support.seeds import examples
 
 TP = TopicPartition("t", 0)
 LOST = ConnectionLost("cut")
@@ -357,7 +358,7 @@ def check(stage: Stage) -> None:
 WALKS = st.lists(st.tuples(st.sampled_from(MOVES), st.integers(0, 2000)), min_size=25, max_size=60)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WALKS)
 def test_memory_order_and_outcomes_hold_whatever_happens(moves: list[tuple[Move, int]]) -> None:
     stage = Stage()

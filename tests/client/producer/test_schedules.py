@@ -20,6 +20,7 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.support.fakes.fake_cluster import FakeCluster, refuse_produce
 from odradek.tests.support.fakes.wire import Call, HangUp, Silence, Step, do_and_drop, do_it, drop, keep_silent
+from odradek.tests.support.seeds import examples
 
 # A broker answers these to a batch that it has not written.
 BEFORE = (
@@ -130,7 +131,7 @@ async def run(fates: Sequence[str], *, forgets: bool = False, **options: Any) ->
         return told
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(SCHEDULES, st.booleans(), st.sampled_from([2, 300_000]))
 def test_the_log_agrees_with_what_was_told(fates: list[str], forgets: bool, metadata_max_age_ms: int) -> None:
     uvloop.run(run(fates, forgets=forgets, metadata_max_age_ms=metadata_max_age_ms))

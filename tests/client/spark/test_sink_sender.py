@@ -18,6 +18,7 @@ from odradek.protocol.records.batch import check_crc, check_shape, decode_batch,
 from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record
 from odradek.tests.support.brokers.compiled_kernel import records_by
+from odradek.tests.support.seeds import examples
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 
@@ -69,7 +70,7 @@ def encoded(rows: Rows, sticky: int, codec: Compression = Compression.NONE) -> t
     return batches, alone
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     ROWS,
     st.integers(0, PARTITIONS - 1),

@@ -36,6 +36,7 @@ from odradek.client.spark.rows import RowDecoder
 from odradek.client.spark.typed_values import MAX_DEPTH, decode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
+from odradek.tests.support.seeds import examples
 from pyspark.sql import types as spark
 
 BASE = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
@@ -114,7 +115,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(st.none() | st.lists(pieces, max_size=12).map(b"".join), max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_any_bytes_are_rows_as_pythons_reader_has_them_or_bad(values: list[bytes | None]) -> None:
     rows, bad = decoded(values, kind=SIMPLE)
     assert len(rows) == len(values)

@@ -31,6 +31,7 @@ from odradek.protocol.records.compression import (
     xxh32,
 )
 from odradek.protocol.records.errors import CorruptCompression, DecompressionLimit, RecordError, UnsupportedCodec
+from odradek.tests.support.seeds import examples
 
 CODECS = [codec for codec in Compression if codec]
 SAMPLES = [b"", b"a", b"hello " * 30_000, bytes(range(256)) * 300]
@@ -107,7 +108,7 @@ def test_truncation_at_every_byte_is_noticed(codec: Compression) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.binary(max_size=60), at=st.integers(0, 200), flip=st.integers(1, 255))
 def test_broken_data_raises_nothing_but_a_record_error(codec: Compression, data: bytes, at: int, flip: int) -> None:
     damaged = bytearray(compress(codec, data))

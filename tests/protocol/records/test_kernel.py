@@ -28,6 +28,7 @@ from odradek.protocol.records.columns import RowReader, Shape, decode_columns, d
 from odradek.protocol.records.errors import InvalidRecord
 from odradek.protocol.records.record import Record, encode_records
 from odradek.tests.support.brokers.compiled_kernel import needed_kernel, records_by
+from odradek.tests.support.seeds import examples
 
 BINARY = st.none() | st.binary(max_size=20) | st.integers(60, 9000).map(lambda size: b"x" * size)
 NAMES = st.text(max_size=5) | st.just("\udc80")
@@ -75,7 +76,7 @@ def test_records_are_decoded_alike_from_any_base(
     assert same(lambda: decode_values(data, count)) == [record.value for record in records]
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(RECORDS, CHANGES, st.integers(-1, 9), st.binary(max_size=12))
 def test_damaged_bytes_end_alike(
     compiled: ModuleType, records: list[Record], changes: list[tuple[int, int]], count: int, tail: bytes
@@ -89,7 +90,7 @@ def test_damaged_bytes_end_alike(
     same(lambda: decode_values(data, count))
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.binary(max_size=60), st.integers(-3, 9))
 def test_any_bytes_end_alike(compiled: ModuleType, data: bytes, count: int) -> None:
     same(lambda: decode_columns(data, count, 0, 0))
@@ -140,7 +141,7 @@ def test_rows_are_made_alike_however_few_are_read_at_a_time(
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(RUNS, CHANGES, st.integers(1, 200), st.integers(-2, 2))
 def test_rows_of_damaged_bytes_end_alike(
     compiled: ModuleType, runs: list[tuple[Record, int]], changes: list[tuple[int, int]], most: int, wrong: int

@@ -19,6 +19,7 @@ from odradek.registry.errors import InvalidSchema
 from odradek.registry.formats.json_compatibility import differences
 from odradek.registry.formats.json_schema import parse
 from odradek.tests.registry.formats.test_json_soundness import VALUES
+from odradek.tests.support.seeds import examples
 
 jsonschema: Any = pytest.importorskip("jsonschema", reason="the judge is missing (extra `json-schema`)")
 
@@ -161,7 +162,7 @@ def disproof(reader: Any, writer: Any) -> Any:
     return next(([value] for value in MORE if wrote.is_valid(value) and not read.is_valid(value)), None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_no_value_disproves_what_is_compatible(chance: random.Random) -> None:
     maker = Maker(chance)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.registry.formats.json_compatibility import differences
 from odradek.registry.formats.json_schema import parse
+from odradek.tests.support.seeds import examples
 
 jsonschema: Any = pytest.importorskip("jsonschema", reason="the judge is missing (extra `json-schema`)")
 
@@ -75,7 +76,7 @@ VALUES: list[Any] = [
 ]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(reader=SCHEMAS, writer=SCHEMAS)
 def test_what_is_compatible_is_read(reader: Any, writer: Any) -> None:
     if differences(parse(json.dumps(reader), {}), parse(json.dumps(writer), {})):
@@ -86,7 +87,7 @@ def test_what_is_compatible_is_read(reader: Any, writer: Any) -> None:
             assert read.is_valid(value), value
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(schema=SCHEMAS)
 def test_a_schema_reads_its_own_values(schema: Any) -> None:
     assert differences(parse(json.dumps(schema), {}), parse(json.dumps(schema), {})) == []

@@ -16,6 +16,7 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.names import segment_name
 from odradek.storage.segments.segment_file import MAX_DAMAGES
 from odradek.tests.storage.batches import append, batch, find_time, roll
+from odradek.tests.support.seeds import examples
 
 NEVER = 2**63 - 1
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200)
@@ -71,7 +72,7 @@ def where(directory: Path, offset: int, size: int) -> tuple[Path, int]:
     return path, (offset - int(path.stem)) * size
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(offset=st.integers(0, COUNT - 1), field=st.sampled_from([8, 16, 0, 23]), clean=st.booleans(), wide=st.booleans())
 def test_a_header_that_does_not_read_costs_its_batch_and_no_other(
     offset: int, field: int, clean: bool, wide: bool

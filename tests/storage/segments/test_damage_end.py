@@ -18,13 +18,14 @@ from odradek.storage.log import Log, LogConfig
 from odradek.storage.segments.damage_end import next_sound
 from odradek.storage.segments.names import segment_name
 from odradek.tests.storage.batches import NEVER, append, batch
+from odradek.tests.support.seeds import examples
 
 COUNT = 6
 
 
 @example(garbage=bytes(3), behind=bytes(7))
 @given(garbage=st.binary(max_size=300), behind=st.binary(max_size=100))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_the_next_sound_batch_is_found_behind_any_bytes(garbage: bytes, behind: bytes) -> None:
     sound = batch(70, size=3)
     with tempfile.NamedTemporaryFile() as file:
@@ -72,7 +73,7 @@ def logs(draw: st.DrawFn) -> tuple[list[bytes], int]:
     return batches, draw(st.integers(0, COUNT - 1))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(log=logs(), data=st.data(), index=st.booleans())
 def test_damage_ends_at_the_next_batch_of_the_log_and_never_inside_a_value(
     log: tuple[list[bytes], int], data: st.DataObject, index: bool

@@ -39,6 +39,7 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.group_records import OffsetCommitValue
 from odradek.tests.broker.coordination.classic.stage import GROUP_ID, Stage
 from odradek.tests.broker.coordination.classic.world import FakeTopics
+from odradek.tests.support.seeds import examples
 
 LIMITS = st.builds(GroupLimits, st.sampled_from([0, 1000]), st.sampled_from([2, 3, 100]))
 RANGE = [("range", b"x")]
@@ -316,7 +317,7 @@ def written(group: Group) -> tuple[object, ...]:
     return group.state, group.generation, group.state_since_ms, names, members, assigned, offsets, pending
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(LIMITS, BEGINNINGS, st.lists(OPS, min_size=20, max_size=50))
 def test_invariants_hold_after_random_events(
     limits: GroupLimits, beginning: list[tuple[Any, ...]], ops: list[tuple[Any, ...]]

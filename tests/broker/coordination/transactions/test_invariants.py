@@ -10,6 +10,7 @@ from odradek.broker.coordination.transactions.records import LAST_TOLD_EPOCH, RA
 from odradek.broker.coordination.transactions.states import ENDING, IDLE, TransactionState
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.coordination.transactions.stage import Stage
+from odradek.tests.support.seeds import examples
 
 PLACES = st.frozensets(st.sampled_from([("t", 0), ("t", 1), ("u", 0)]), min_size=1)
 VERSIONS = st.sampled_from([0, 2])
@@ -197,4 +198,4 @@ class Invariants(RuleBasedStateMachine):
 
 
 TestInvariants = Invariants.TestCase
-TestInvariants.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestInvariants.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)

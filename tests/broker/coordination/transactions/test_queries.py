@@ -32,7 +32,7 @@ from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.odradek_end_query_batch import OdradekEndQueryBatchRequest, Participant
 from odradek.protocol.messages.odradek_join_query import OdradekJoinQueryRequest
 from odradek.tests.support.brokers.slices import end_slices_after
-from odradek.tests.support.seeds import seeds
+from odradek.tests.support.seeds import examples, seeds
 from odradek.tests.support.simulations.query_simulation import Context, SimulatedLog, Simulation
 
 # The seeds that look for a planted fault; the first ones find it.
@@ -262,7 +262,7 @@ CALLS = st.one_of(
 
 
 @given(st.lists(CALLS, max_size=30))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_one_run_writes_and_no_batch_is_committed_twice(calls: list[tuple[Any, ...]]) -> None:
     driver = Driver()
     for name, *arguments in calls:
