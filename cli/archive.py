@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,12 +23,14 @@ from .connection_options import chosen_configs, connection_options
 from .errors import CliError
 from .notices import Progress
 from .output import Rows, row_options
+from .schema_options import registry_client, registry_options
 from .session import unreachable, with_admin, with_advice
 from .values import OneOf, WholeNumber, parse_value
 
 if TYPE_CHECKING:
     from ..client import Admin
     from ..client.archive.run import Archiver, Round
+    from ..client.archive.typed import TypedValues
 
 _COMMITS = ("topic", "rows", "files", "size_bytes", "lag")
 _STATUS = ("topic", "partition", "archived", "end", "lag", "oldest_ms", "retention_ms")
@@ -78,12 +81,20 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
     "--path", type=OneOf(("auto", "direct", "fetch")), default="auto", show_default=True,
     help="Read the broker's files where that is possible, or only so, or fetch.",
 )  # fmt: skip
+@click.option("--value-format", type=OneOf(("json", "avro", "json-schema")),
+              help="Values have types, in the column value_: by --fields, or by the registry's schema.")  # fmt: skip
+@click.option("--fields", metavar="FIELDS", help='The fields of JSON values: "carrier string, delay int".')
+@click.option("--bad", type=OneOf(("keep", "fail", "skip")), default="keep", show_default=True,
+              help="A value that does not fit: keep it with its error, end, or leave the record out.")  # fmt: skip
+@registry_options
 @click.option("--metrics", metavar="HOST:PORT", help="Answer Prometheus there: commits, rows, bytes and lag.")
 @row_options
 @connection_options("sql")
 def run_(
     topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, every: str, once: bool,
-    start: str, skip_lost: bool, path: str, metrics: str | None, bootstrap_server: str,
+    start: str, skip_lost: bool, path: str, value_format: str | None, fields: str | None, bad: str,
+    registry: str | None, registry_login_file: Path | None, registry_ca: str | None, metrics: str | None,
+    bootstrap_server: str,
 ) -> None:  # fmt: skip
     """Archive TOPIC... in tables at TARGET, and print a row for each commit.
 
@@ -95,10 +106,12 @@ def run_(
       odradek archive run flights --to /archive --once
       odradek archive run flights --to iceberg://lake --table air.flights
       odradek archive run flights --to s3://bucket/x --catalog-db archive.db
+      odradek archive run flights --to /archive --value-format json --fields "carrier string, dep_delay int"
     """
     every_s = _seconds(every)
     names = _table_names(topics, table)
     begin = _start(start)
+    values = _values(value_format, fields, bad, (registry, registry_login_file, registry_ca))
     with _errors(), _catalog(target, catalog_db, create=True) as catalog:
         from ..client.archive.run import ArchiveOptions, Archiver
         from ..client.arrow.read_options import read_options
@@ -106,7 +119,8 @@ def run_(
         reading = read_options(_reading(bootstrap_server, path), "archives")
         archivers: list[Archiver] = []
         for topic in topics:
-            options = ArchiveOptions(table=names[topic], fail_on_data_loss=not skip_lost, **begin)
+            typed = None if values is None else partial(values, topic)
+            options = ArchiveOptions(names[topic], fail_on_data_loss=not skip_lost, values=typed, **begin)
             archivers.append(Archiver(catalog, topic, reading, options))
         with _metrics(archivers, metrics):
             _run(archivers, None if once else every_s)
@@ -379,6 +393,35 @@ def _start(text: str) -> dict[str, int]:
     except ValueError:
         why = f"--from takes earliest, latest, an offset or a time as 2026-11-21T08:00:00+01:00, not {text!r}"
         raise click.UsageError(why) from None
+
+
+def _values(
+    format_name: str | None, fields: str | None, bad: str, registry: tuple[str | None, Path | None, str | None]
+) -> Callable[[str], TypedValues] | None:
+    """Return what gives the values of a topic their types, None where they stay bytes."""
+    url, login_file, ca_file = registry
+    if format_name in (None, "json"):
+        if (format_name is None) != (fields is None) or url is not None:
+            raise click.UsageError("--value-format json needs --fields, and --registry needs avro or json-schema")
+    elif fields is not None or url is None:
+        raise click.UsageError(f"--value-format {format_name} needs --registry, and no --fields")
+    if format_name is None:
+        if bad != "keep":
+            raise click.UsageError("--bad needs --value-format")
+        return None
+    check_packages()
+    from ..client.archive import typed
+    from ..client.errors import InvalidOption
+
+    if fields is not None:
+        try:
+            made = typed.of_json(fields, bad)
+        except InvalidOption as error:
+            raise click.UsageError(error.message) from error
+        return lambda _: made
+    assert url is not None
+    client = registry_client(url, login_file, ca_file)
+    return lambda topic: typed.of_registry(client, topic, format_name, bad)
 
 
 def _table_names(topics: tuple[str, ...], table: str | None) -> dict[str, tuple[str, ...] | None]:

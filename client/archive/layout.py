@@ -2,6 +2,7 @@
 
     partition int | offset long | timestamp timestamptz | timestamp_type int      required
     key binary | value binary | headers list<struct<key string, value binary, raw_key binary>> | _timestamp_ms long
+    value_ struct | _error string                                                 where values have types (typed.py)
 
 A null key or value stays null. `headers` is null where a record has none; their order, duplicates and null values
 stay. Iceberg's readers want text to be UTF-8: a header key that is none has U+FFFD for each bad byte in `key`, and its
@@ -22,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO, schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
@@ -39,6 +40,7 @@ from pyiceberg.types import (
 
 from . import ArchiveError
 from .parquet_files import DAY_FIELD, TablePlace
+from .rows import ERROR, TYPED
 
 LAYOUT_VERSION = "1"
 NAMESPACE = "odradek"
@@ -77,16 +79,6 @@ PROPERTIES = {
     "write.parquet.compression-level": "1",
 }
 
-_TYPES: dict[str, Any] = {
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestamp_type": pa.int32(),
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "_timestamp_ms": pa.int64(),
-}
-
 
 def table_name(topic: str) -> tuple[str, str]:
     """Return the namespace and the name of a topic's table. SQL has no `.` and `-` in names."""
@@ -105,17 +97,43 @@ def place_of(table: Any) -> TablePlace:
 
 def arrow_schema(schema: Schema) -> Any:
     """Return the Arrow schema of the columns that an archiver writes, with the field ids of the table."""
+    held = plain_arrow(schema)
+    return pa.schema([held.field(name) for name in (*COLUMNS, TYPED, ERROR) if name in held.names])
 
-    def field(path: str, name: str, kind: Any, *, required: bool) -> Any:
-        number = str(schema.find_field(path).field_id)
-        return pa.field(name, kind, nullable=not required, metadata={"PARQUET:field_id": number})
 
-    entries = pa.struct(
-        [
-            field("headers.element.key", "key", pa.string(), required=True),
-            field("headers.element.value", "value", pa.binary(), required=False),
-            field("headers.element.raw_key", "raw_key", pa.binary(), required=False),
-        ]
-    )
-    types = _TYPES | {"headers": pa.list_(field("headers.element", "element", entries, required=True))}
-    return pa.schema([field(each.name, each.name, types[each.name], required=each.required) for each in SCHEMA.fields])
+def plain_arrow(schema: Schema) -> Any:
+    """Return all columns of a table as Arrow has them, with texts and lists of the usual size."""
+    return pa.schema([each.with_type(_plain(each.type)) for each in schema_to_pyarrow(schema)])
+
+
+def _plain(kind: Any) -> Any:
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(_plain(each.type)) for each in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+    if pa.types.is_map(kind):
+        parts = (each.with_type(_plain(each.type)) for each in (kind.key_field, kind.item_field))
+        return pa.map_(*parts)
+    return {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}.get(kind, kind)
+
+
+def projected(rows: Any, schema: Any) -> Any:
+    """Return rows of an archiver's file as its table has them now: by field ids, with nulls for later columns."""
+    held = {_id_of(each): rows[number].combine_chunks() for number, each in enumerate(rows.schema)}
+    columns = [_projected(held.get(_id_of(each)), each.type, len(rows)) for each in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _projected(array: Any, kind: Any, rows: int) -> Any:
+    if array is None:
+        return pa.nulls(rows, kind)
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    if not pa.types.is_struct(kind):
+        return array if array.type == kind else array.cast(kind)
+    held = {_id_of(each): part for each, part in zip(array.type, array.flatten(), strict=True)}
+    parts = [_projected(held.get(_id_of(each)), each.type, rows) for each in kind]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+
+
+def _id_of(field: Any) -> bytes:
+    return field.metadata[b"PARQUET:field_id"]

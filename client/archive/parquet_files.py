@@ -26,6 +26,8 @@ import pyarrow as pa
 import pyarrow.parquet
 from pyarrow import fs
 
+from .rows import TYPED
+
 DAY_FIELD = "timestamp_day"
 TARGET_BYTES = 128 << 20
 # Rows that wait, as Arrow: more of them make larger row groups, fewer less memory.
@@ -201,14 +203,16 @@ class PartitionFiles:
 
 def parquet_writer(stream: Any, schema: Any) -> Any:
     """Return a writer of an archive's Parquet."""
+    # Of typed columns readers leave out row groups, too.
+    typed = [f"{TYPED}.{each.name}" for each in schema.field(TYPED).type] if TYPED in schema.names else []
     return _PARQUET.ParquetWriter(
         stream,
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=_DICTIONARIES,
+        use_dictionary=_DICTIONARIES + typed,
         column_encoding=_ENCODINGS,
-        write_statistics=["partition", "offset", "timestamp", "timestamp_type"],
+        write_statistics=["partition", "offset", "timestamp", "timestamp_type", *typed],
         store_schema=False,
     )
 

@@ -9,18 +9,18 @@ from ..arrow.connection import ReadOptions
 from ..arrow.direct_read import range_reader
 from ..arrow.fetch import OffsetRange
 from .parquet_files import NewFile, PartitionFiles
-from .rows import TableRows
+from .rows import TableRows, Typed
 
 
 def write_range(
     wanted: OffsetRange, files: PartitionFiles, reading: ReadOptions, brokers: Brokers,
-    goes_on: Callable[[int, int], bool],
+    goes_on: Callable[[int, int], bool], typed: Typed | None = None,
 ) -> tuple[int, list[NewFile]]:  # fmt: skip
     """Write the files of a range. Return the offset that was reached and the files. Raises DataLoss, KafkaError.
 
     `goes_on` gets the offset so far and the bytes written, and tells whether to go on.
     """
-    rows = TableRows(files.schema, wanted.topic, wanted.partition, wanted.start, wanted.end)
+    rows = TableRows(files.schema, wanted.topic, wanted.partition, wanted.start, wanted.end, typed)
     reader = range_reader(wanted, reading, brokers)
     reached, sections = wanted.end, reader.sections()
     try:

@@ -10,7 +10,7 @@ is read again here, record by record. Batches whose bytes are damaged are errors
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +24,27 @@ from ..arrow.decoder import MAX_BYTES, ArrowDecoder, schema_of
 # As the decoder names them, in the order of the table.
 _DECODED = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 MAX_ROWS = 32_768
+# The columns of values that have types, where a table has them.
+TYPED, ERROR = "value_", "_error"
 # From the year 1 to 9999, which Iceberg's days and Python's dates have.
 MIN_MS, MAX_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+class Typed(Protocol):
+    """Gives types to values."""
+
+    def of(self, batch: Any, schema: Any) -> Any:
+        """Return rows with their typed columns, of rows with nulls there."""
+        ...
 
 
 class TableRows:
     """Makes rows of the records of one partition whose offsets are in [start, end)."""
 
-    def __init__(self, schema: Any, topic: str, partition: int, start: int, end: int) -> None:
-        self._schema = schema
+    def __init__(
+        self, schema: Any, topic: str, partition: int, start: int, end: int, typed: Typed | None = None
+    ) -> None:
+        self._schema, self._typed = schema, typed
         self._of = topic, partition
         # Records below it are done, or not wanted.
         self._start, self._end = start, end
@@ -71,7 +83,9 @@ class TableRows:
     def _made(self, columns: list[Any], ms: Any) -> Any:
         rows = len(columns[0])
         ms = pa.nulls(rows, pa.int64()) if ms is None else ms
-        return pa.RecordBatch.from_arrays([*columns, ms], schema=self._schema)
+        nulls = [pa.nulls(rows, self._schema.field(name).type) for name in (TYPED, ERROR) if name in self._schema.names]
+        batch = pa.RecordBatch.from_arrays([*columns, ms, *nulls], schema=self._schema)
+        return batch if self._typed is None else self._typed.of(batch, self._schema)
 
     # -- What the decoder refuses
 

@@ -21,6 +21,7 @@ from ..arrow.connection import IsolationLevel, ReadOptions
 from ..arrow.fetch import DataLoss, OffsetRange
 from ..core.metadata import ClusterView
 from ..core.metrics import Metric
+from ..errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import place_of, table_name
@@ -29,6 +30,7 @@ from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
 from .state import STATE_KEY, State, TopicOf, check_topic, hex_id, state_of
+from .typed import TypedValues, evolved
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +57,8 @@ class ArchiveOptions:
     target_bytes: int = TARGET_BYTES
     commit_bytes: int = COMMIT_BYTES
     commit_timeout_s: float = COMMIT_TIMEOUT_S
+    # How values get types, as the schema is when it is called: once a round.
+    values: Callable[[], TypedValues] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,7 @@ class Archiver:
         self._catalog, self._write = catalog, write
         self._run = uuid.uuid4().hex
         self._is_stopped = False
+        self._typed: TypedValues | None = None
         # In this run.
         self.commits = 0
         # Answers of the catalog that left the fate of a commit open.
@@ -145,6 +150,8 @@ class Archiver:
         view = self._brokers.retry(self._view)
         topic = TopicOf(self.topic, hex_id(view.topic_id(self.topic)), view.cluster_id or "")
         table = open_or_create(self._catalog, self.name, topic)
+        if self.options.values is not None:
+            table, self._typed = evolved(self._catalog, self.name, self._values(self.options.values))
         state = state_of(table)
         ranges = self._ranges(view, state)
         work = Work(sum(each.size for each in ranges))
@@ -158,6 +165,18 @@ class Archiver:
         rows, size = sum(each.rows for each in work.files), sum(each.size_bytes for each in work.files)
         done = Round(rows, len(work.files), size, work.total - work.done, is_committed=True)
         return done if self._commit(table, topic, state, work) else Round(lag=work.total, is_overtaken=True)
+
+    def _values(self, look: Callable[[], TypedValues]) -> TypedValues:
+        """Return the types of values; those of the last round where the registry does not answer."""
+        try:
+            return look()
+        except KafkaError as error:
+            if self._typed is None or not error.retriable:
+                raise
+            log.warning(
+                "the schema of %s is not looked up, and is that of the last round: %s", self.topic, error.message
+            )
+            return self._typed
 
     # -- The topic
 
@@ -226,7 +245,7 @@ class Archiver:
             begin, place = state.offsets.get(wanted.partition, 0), place_of(table)
             files = PartitionFiles(place, wanted.partition, begin, self.options.target_bytes)
             try:
-                reached, written = write_range(wanted, files, self._reading, self._brokers, goes_on)
+                reached, written = write_range(wanted, files, self._reading, self._brokers, goes_on, self._typed)
             except DataLoss as error:
                 raise ArchiveError(error.message.split("; set failOnDataLoss")[0]) from error
             work.add(wanted, reached, written)

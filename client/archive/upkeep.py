@@ -22,7 +22,7 @@ import pyarrow.parquet
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 
 from .data_files import DataFile, files_of
-from .layout import arrow_schema
+from .layout import arrow_schema, projected
 from .once import COMMIT_TIMEOUT_S, Moved, Once
 from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .run import Archiver
@@ -125,7 +125,7 @@ def _merged(table: Any, group: Sequence[DataFile], base: int) -> str:
             with table.io.new_input(each.path).open() as source:
                 reader = _PARQUET.ParquetFile(source)
                 for number in range(reader.num_row_groups):
-                    writer.write_table(reader.read_row_group(number).cast(schema))
+                    writer.write_table(projected(reader.read_row_group(number), schema))
     sync(path)
     return path
 

@@ -29,7 +29,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_a_topic_is_archived_once_and_looked_at(world: World, tmp_path: Path) -> None:
     place = ("--to", str(tmp_path / "archive"))
     world.fill("flights", 6, partitions=2)
-    archived = run("archive", "run", "flights", *place, "--once", "-b", world.address, "--json")
+    typed = ("--value-format", "json", "--fields", "delay int")
+    archived = run("archive", "run", "flights", *place, *typed, "--once", "-b", world.address, "--json")
     assert archived.exit_code == 0, archived.output
     assert {**json.loads(archived.stdout), "size_bytes": 0} == {
         "topic": "flights", "rows": 6, "files": 2, "size_bytes": 0, "lag": 0,
@@ -70,6 +71,13 @@ def test_wrong_usage_and_what_is_not_there(world: World, tmp_path: Path) -> None
     assert run("archive", "run", "a", *place, "--from", "noon", "-b", world.address).exit_code == 2
     timed = run("archive", "run", "a", *place, "--from", "2026-11-21T08:00", "--once", "-b", world.address)
     assert timed.exit_code == 1 and "'a' does not exist" in timed.output
+    for wrong, why in (
+        (("--value-format", "json"), "needs --fields"), (("--fields", "a int"), "needs --fields"),
+        (("--value-format", "avro"), "needs --registry"), (("--bad", "skip"), "--bad needs --value-format"),
+        (("--value-format", "json", "--fields", "a blob"), "is no new name and type"),
+    ):  # fmt: skip
+        found = run("archive", "run", "a", *place, *wrong, "-b", world.address)
+        assert found.exit_code == 2 and why in found.output
     missing = run("archive", "check", "a", "--to", str(tmp_path / "nothing"))
     assert missing.exit_code == 1 and "there is no archive" in missing.output
     bucket = run("archive", "check", "a", "--to", "s3://bucket/place")

@@ -13,7 +13,7 @@ pytest.importorskip("pyarrow", reason="pip install 'odradek[tables]'")
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.client.spark.typed_values import MAX_DEPTH, join_objects
+from odradek.client.schemas.typed_rows import MAX_DEPTH, join_objects
 from odradek.tests.support.brokers.compiled_kernel import records_by
 
 pytestmark = pytest.mark.usefixtures("arrow_way")

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.client.arrow.batches import scan
 from odradek.client.arrow.fetch import OffsetRange
+from odradek.client.schemas.typed_rows import MAX_DEPTH
 from odradek.client.spark.columns import (
     BadRecord,
     Column,
@@ -33,7 +34,7 @@ from odradek.client.spark.columns import (
 )
 from odradek.client.spark.options import parse_options
 from odradek.client.spark.rows import RowDecoder
-from odradek.client.spark.typed_values import MAX_DEPTH, decode
+from odradek.client.spark.typed_values import decode
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.record import Record
 from odradek.tests.support.seeds import examples
