@@ -23,7 +23,7 @@ help:  ## this list
 
 env: $(TESTS) $(LINK)  ## make the environment (.venv) for all verbs, once and whenever pyproject.toml or the kernel changed
 
-demo: $(DEMO)  ## real flights: produced, consumed by a group, read by Spark, counted
+demo: $(DEMO)  ## real flights: produced, consumed by a group, read by Spark, archived, counted
 	@tools/need_java.sh || true
 	@$(BIN)/python tools/demo.py $(ARGS)
 
@@ -91,7 +91,7 @@ $(BIN)/python:
 	    echo "make: $(PYTHON) cannot make an environment; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 
 $(BROKER): WITH :=
-$(DEMO): WITH := [spark,demo]
+$(DEMO): WITH := [spark,demo,archive]
 $(TESTS): WITH := [spark,dev,demo]
 $(BROKER) $(DEMO) $(TESTS): pyproject.toml $(wildcard kernel/*.pyx kernel/*.pxi) | $(BIN)/python
 	@echo "installing Odradek$(WITH) and what it needs into $(VENV)"

@@ -11,6 +11,7 @@
                                               a broker that keeps nothing: what no broker can pass there
     python -m benchmarks --beside ../before   beside another checkout's broker (goals are still Kafka's)
     python -m benchmarks security             what TLS, ACLs and quotas cost (security.py)
+    python -m benchmarks archive              an archive beside what pyarrow alone needs (archive.py)
     python -m benchmarks --write              also writes benchmarks/results.md
 
 Nothing else should run on the machine meanwhile. Figures differ from machine to machine, so compare the ratios.
@@ -44,6 +45,11 @@ def main() -> None:
     """See the module's text."""
     if sys.argv[1:2] == ["security"]:
         security.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["archive"]:
+        from . import archive  # with packages of an extra
+
+        archive.main(sys.argv[2:])
         return
     parser = report.arguments(__doc__, RESULTS)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
     [
         ("wheel", []),
         ("serve", ["."]),
-        ("demo", [".[spark,demo]"]),
+        ("demo", [".[spark,demo,archive]"]),
         ("test", [".[spark,dev,demo]"]),
         ("lint", [".[spark,dev,demo]"]),
     ],

@@ -48,6 +48,7 @@ def test_topics_a_group_and_a_transaction(reader: Reader) -> None:
 @pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java, and there is none")
 def test_spark(reader: Reader) -> None:
     pytest.importorskip("pyspark", reason="the section needs pyspark (extra `spark`)")
+    pytest.importorskip("pyiceberg", reason="the section needs pyiceberg (extra `archive`)")
     reader.follow(SECTIONS["Spark"])
 
 

@@ -1,7 +1,8 @@
 """`make demo`: a year of real flights through Odradek, every count checked.
 
 A broker is started as a process of its own; 336,776 flights are produced over TCP, consumed by a group of two, read by
-Spark, and added up by carrier each time. Then a stream finds the worst weeks. Status 0 means that all sums agree with
+Spark, and added up by carrier each time. Then a stream finds the worst weeks. At last an archive keeps the year, the
+broker's data are deleted, and the archive still has every flight. Status 0 means that all sums agree with
 the data, flight number by flight number and minute by minute, and that the broker stopped cleanly.
 
 Spark's JVM and the kernels of the source start beside the rest, because they take the longest.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -39,7 +42,7 @@ from demo_parts import (
     sums_of,
 )
 from flights import COUNT, ByCarrier, FlightsMissing
-from odradek.client import Admin, Consumer, NewTopic, Producer
+from odradek.client import Admin, Consumer, NewTopic, Producer, read_topic
 from rich.progress import Progress
 from rich.table import Table
 
@@ -70,14 +73,19 @@ def run(folder: Path) -> None:
     with quiet_jvm(folder / "spark.log"), ThreadPoolExecutor(1) as beside, DemoBroker(folder) as broker:
         spark = beside.submit(start_spark, folder) if java_is_there() else None
         try:
-            show(broker.address, spark, folder)
+            truth = show(broker.address, spark, folder)
+            archive(broker.address, folder)
         finally:
             if spark is not None:
                 spark.result().stop()
+    shutil.rmtree(folder / "data")
+    console.print("the broker is gone, and all that it had")
+    check("read from the archive alone", asyncio.run(read_archive(folder)), truth)
     console.print(f"{COUNT:,} flights produced, consumed and read in {time.monotonic() - began:.0f} s")
 
 
-def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None:
+def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> ByCarrier:
+    """Produce, consume and read the flights, and return what the data say of them."""
     with progress() as bars:
         truth, records = read_flights(bars)
         try:
@@ -100,6 +108,30 @@ def show(address: str, spark: Future[SparkSession] | None, folder: Path) -> None
         console.print(f"a stream added up {len(weeks):,} weeks of carriers in {time.monotonic() - began:.1f} s")
         console.print(weeks_table(weeks))
     console.print(delays(rows))
+    return truth
+
+
+# -- the archive
+
+
+def archive(address: str, folder: Path) -> None:
+    """Have `odradek archive` make a table of Iceberg of the topic. Raises DemoFailed."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "odradek", "archive", "run", TOPIC, "--to", str(folder / "archive"), "--once"]
+    ended = subprocess.run([*command, "-b", address], capture_output=True, text=True)
+    if ended.returncode:
+        raise DemoFailed(f"the archive: {ended.stderr[-1000:]}")
+    console.print(f"a table of Iceberg has the year after {time.monotonic() - began:.1f} s")
+
+
+async def read_archive(folder: Path) -> ByCarrier:
+    """Return the sums by carrier of what the archive alone has."""
+    table = await read_topic(TOPIC, archive=str(folder / "archive"), archive_only=True, columns=["value"])
+    sums = ByCarrier()
+    for batch in table.to_batches():
+        for value in batch.column(0).to_pylist():
+            sums.add(json.loads(value))
+    return sums
 
 
 # -- producing and consuming

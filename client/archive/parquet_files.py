@@ -148,7 +148,9 @@ class PartitionFiles:
 
     def finish(self) -> list[NewFile]:
         """Write the rest, and return all files."""
-        for number in sorted(self._days):
+        while self._days:
+            # Where too many files are open, a write ends one of another day, too.
+            number = min(self._days)
             day = self._days[number]
             if day.pending:
                 self._write(number, day)

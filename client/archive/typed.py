@@ -24,7 +24,7 @@ from pyarrow import json as arrow_json
 
 from ..errors import InvalidOption, KafkaError
 from ..schemas.tables import ArrowAvro, fitted, in_microseconds, table_of
-from ..schemas.typed_rows import cast, json_rows, unpacked_rows
+from ..schemas.typed_rows import BadValue, cast, json_rows, unpacked_rows
 from . import ArchiveError
 from .rows import ERROR, TYPED
 
@@ -99,7 +99,7 @@ def of_json(fields: str, bad: str = "keep") -> TypedValues:
 
     def explain(value: bytes) -> None:
         if not isinstance(json.loads(value), dict):
-            raise ValueError("no JSON object")
+            raise BadValue("no JSON object")
         schema = arrow_json.ParseOptions(explicit_schema=pa.schema(list(raw)), unexpected_field_behavior="ignore")
         arrow_json.read_json(pa.BufferReader(value), parse_options=schema)
 
@@ -139,7 +139,7 @@ def of_registry(registry: Any, topic: str, format_name: str, bad: str = "keep") 
         except (KafkaError, ValueError):
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            raise ValueError(f"{type(error).__name__}: {error}") from None
+            raise BadValue(f"{type(error).__name__}: {error}") from None
         return row if latest.type == "AVRO" else fitted(row, raw)
 
     aliases = {each["name"]: each.get("aliases", ()) for each in json.loads(latest.text).get("fields", ())}

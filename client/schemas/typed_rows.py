@@ -26,6 +26,11 @@ from .tables import fits
 Array = Any
 Marks = NDArray[np.bool_]
 
+
+class BadValue(ValueError):
+    """Bytes are not of their format."""
+
+
 # What libraries raise for bytes that are not of their format.
 BAD_BYTES = (ValueError, TypeError, LookupError, EOFError, OverflowError, RecursionError, struct.error)
 # A reader that recurses has an end of its stack.
@@ -50,7 +55,7 @@ def json_rows(column: Array, raw: Any, final: Any, bad: Marks) -> list[Array]:
         reading = arrow_json.ReadOptions(use_threads=False, block_size=len(part) + 1)
         table = arrow_json.read_json(pa.BufferReader(part), reading, parsing)
         if table.num_rows != end - first:
-            raise ValueError("a line is not one row")
+            raise BadValue("a line is not one row")
         columns = [each.combine_chunks() for each in table.columns]
         return cast(pa.StructArray.from_arrays(columns, fields=list(raw)), final)
 

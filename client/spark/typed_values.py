@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from ..errors import InvalidOption, SerializationFailed
 from ..schemas.tables import fitted
-from ..schemas.typed_rows import json_rows, unpacked_rows
+from ..schemas.typed_rows import BadValue, json_rows, unpacked_rows
 from .columns import CORRUPT, BadRecord, Format, arrow_type, as_read
 
 # pyarrow has no types that a checker could read.
@@ -147,7 +147,7 @@ def _from_avro(column: Array, raw: Any, final: Any, bad: Marks, wanted: Format) 
         stream = io.BytesIO(value)
         row = read(stream, schema, None)
         if stream.tell() != len(value):
-            raise ValueError("bytes are left after the record")
+            raise BadValue("bytes are left after the record")
         return row
 
     return unpacked_rows(column, raw, final, bad, unpack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,13 +10,15 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow as pa
+from odradek.client.archive import parquet_files
 from odradek.client.archive.layout import SCHEMA, arrow_schema
-from odradek.client.archive.parquet_files import _by_day
+from odradek.client.archive.parquet_files import PartitionFiles, TablePlace, _by_day
 from odradek.client.archive.rows import MAX_MS, TableRows
 from odradek.client.arrow.batches import Section, scan
 from odradek.protocol.records.batch import encode_batch
 from odradek.protocol.records.errors import CorruptCrc
 from odradek.protocol.records.record import Record
+from pyarrow.fs import LocalFileSystem
 
 pytestmark = pytest.mark.usefixtures("arrow_way")
 NOW = 1_700_000_000_000
@@ -95,3 +98,19 @@ def test_four_hundred_days_in_a_batch_are_split_in_order() -> None:
     parts = [each for batch in batches for each in _by_day(batch)]
     assert [number for number, _ in parts] == list(range(400))
     assert [part.column("offset").to_pylist() for _, part in parts] == [[at, at + 400] for at in range(400)]
+
+
+def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch has a record of 1 KB of each day, so that no day ever has many rows of its own."""
+    monkeypatch.setattr(parquet_files, "PENDING_BYTES", 1 << 20)
+    schema = arrow_schema(SCHEMA)
+    files = PartitionFiles(TablePlace(LocalFileSystem(), str(tmp_path), f"file://{tmp_path}", schema), 0, 0)
+    making = TableRows(schema, "t", 0, 0, 10_000)
+    days = [record(number * 86_400_000, value=bytes(1_000)) for number in range(400)]
+    for round_ in range(10):
+        for batch in [*making.feed(section(*days, base=400 * round_)), *making.rest()]:
+            files.add(batch)
+        assert sum(day.pending_bytes for day in files._days.values()) <= 1 << 20
+        assert sum(day.writer is not None for day in files._days.values()) <= parquet_files.OPEN_FILES
+    done = files.finish()
+    assert sum(each.rows for each in done) == 4_000 and len({each.path for each in done}) == len(done)

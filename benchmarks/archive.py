@@ -1,0 +1,101 @@
+"""Measure an archive in CPU time of this process, beside what pyarrow needs to write ready batches.
+
+    python -m benchmarks archive [--rows 400000] [--commits 200] [--files 1000]
+
+The goals: at most 1.4 times pyarrow's time, 1.5 million rows a second, 0.06 s a commit also at the 1,440th, and 0.1 s
+to plan a union over 1,000 files. The broker is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from odradek.client.archive.layout import SCHEMA, arrow_schema
+from odradek.client.archive.parquet_files import parquet_writer
+from odradek.client.archive.places import catalog_of
+from odradek.client.archive.run import Archiver
+from odradek.client.archive.union import cut
+from odradek.client.archive.upkeep import keep_up
+from odradek.client.arrow.read_options import read_options
+from odradek.client.blocking import Producer
+
+from .brokers import Odradek
+
+_VALUE_BYTES = 110
+
+
+def main(arguments: list[str]) -> None:
+    """See the module's text."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks archive", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--rows", type=int, default=400_000)
+    parser.add_argument("--commits", type=int, default=200)
+    parser.add_argument("--files", type=int, default=1_000)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="odradek-bench-") as folder:
+        broker = Odradek(Path(folder) / "broker")
+        broker.start()
+        try:
+            for line in _figures(broker.address, Path(folder), given.rows, given.commits, given.files):
+                print(line)
+        finally:
+            broker.remove()
+
+
+def _figures(address: str, folder: Path, rows: int, commits: int, files: int) -> Iterator[str]:
+    catalog = catalog_of(str(folder / "archive"), create=True)
+    reading = read_options({"kafka.bootstrap.servers": address, "path": "fetch"}, "archives")
+    _produce(address, "bulk", rows)
+    taken = _cpu_s(Archiver(catalog, "bulk", reading).round)
+    floor = _floor_s(catalog, folder)
+    yield f"raw: {rows / taken / 1e6:.2f} million rows a CPU second, {taken / floor:.2f} times pyarrow ({floor:.2f} s)"
+    times: list[float] = []
+    archiver = Archiver(catalog, "commits", reading)
+    for _ in range(commits):
+        _produce(address, "commits", 1)
+        times.append(_cpu_s(lambda: (archiver.round(), keep_up(archiver))))
+    tenth = max(commits // 10, 1)
+    first, last = (sum(part) / tenth for part in (times[:tenth], times[-tenth:]))
+    yield f"commits: {first:.3f} CPU s each at first, {last:.3f} at the {commits:,}th, upkeep counted"
+    yield f"union: {_union_s(address, catalog, reading, folder, files):.3f} CPU s to plan {files:,} files"
+
+
+def _produce(address: str, topic: str, rows: int) -> None:
+    value = json.dumps({"carrier": "UA", "flight": 1545, "text": ""})
+    filled = value[:-2] + "x" * (_VALUE_BYTES - len(value) - 6) + '"}'
+    with Producer(address) as producer:
+        producer.send_many(topic, ((b"%08d" % number, filled.encode()) for number in range(rows)))
+
+
+def _floor_s(catalog: Any, folder: Path) -> float:
+    """Return what pyarrow needs for the same rows, which it has."""
+    schema = arrow_schema(SCHEMA)
+    batches = catalog.load_table(("odradek", "bulk")).scan().to_arrow().cast(schema).to_batches(max_chunksize=131_072)
+
+    def work() -> None:
+        with (folder / "floor.parquet").open("wb") as stream, parquet_writer(stream, schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+    return _cpu_s(work)
+
+
+def _union_s(address: str, catalog: Any, reading: Any, folder: Path, files: int) -> float:
+    # Each day has a file of its own.
+    with Producer(address) as producer:
+        for day in range(files):
+            producer.send("files", b"x", timestamp_ms=day * 86_400_000)
+    Archiver(catalog, "files", reading).round()
+    cut(str(folder / "archive"), "files", reading)  # imports
+    return _cpu_s(lambda: cut(str(folder / "archive"), "files", reading))
+
+
+def _cpu_s(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
