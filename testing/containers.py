@@ -1,4 +1,4 @@
-"""`KafkaContainer`, shaped as that of testcontainers, without a container: a project changes one import.
+"""`KafkaContainer` and `RedpandaContainer`, shaped as testcontainers's, without a container: one import changes.
 
     from odradek.testing.containers import KafkaContainer  # was: from testcontainers.kafka import KafkaContainer
 
@@ -16,12 +16,15 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ..broker.configs.broker_config import BrokerConfig
 from ..broker.configs.definition import ConfigError
 from .errors import Unavailable
 from .local import LocalKafka
+
+if TYPE_CHECKING:
+    from .schema_registry import LocalSchemaRegistry
 
 _PREFIX = "KAFKA_"
 _HOST = "127.0.0.1"
@@ -205,6 +208,44 @@ class KafkaContainer:
                 else {"listener.security.protocol.map": f"{self.listener_name}:PLAINTEXT"}
             )
         )
+
+
+class RedpandaContainer(KafkaContainer):
+    """The same in the place of testcontainers' `RedpandaContainer`: with it starts a schema registry."""
+
+    def __init__(self, image: str = "odradek", **kwargs: Any) -> None:
+        """Takes what testcontainers' takes."""
+        super().__init__(image, 9092, **kwargs)
+        self.redpanda_port, self.schema_registry_port = 9092, 8081
+        self._registry: LocalSchemaRegistry | None = None
+
+    def start(self, timeout: float = 30) -> Self:
+        """Start broker and registry, and return once clients can connect."""
+        super().start(timeout)
+        if self._registry is None:
+            from .schema_registry import LocalSchemaRegistry
+
+            self._registry = LocalSchemaRegistry(self.kafka)
+        return self
+
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
+        """Stop both; nothing of them stays. Idempotent."""
+        registry, self._registry = self._registry, None
+        if registry is not None:
+            registry.close()
+        super().stop(force, delete_volume)
+
+    def get_schema_registry_address(self) -> str:
+        """Return the URL of the registry."""
+        if self._registry is None:
+            raise Unavailable("this RedpandaContainer does not run: call start(), or use it with `with`")
+        return self._registry.url
+
+    def get_exposed_port(self, port: int) -> int:
+        """Return where clients connect for a port of the container."""
+        if int(port) == self.schema_registry_port:
+            return int(self.get_schema_registry_address().rpartition(":")[2])
+        return super().get_exposed_port(port)
 
 
 def _config_named(variable: str) -> str | None:

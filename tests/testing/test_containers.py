@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from odradek.broker.configs.definition import ConfigError
+from odradek.client.schemas import SchemaRegistry
 from odradek.testing import LocalKafka
-from odradek.testing.containers import KafkaContainer
+from odradek.testing.containers import KafkaContainer, RedpandaContainer
 from odradek.testing.errors import Unavailable
 
 
@@ -24,6 +25,16 @@ def test_a_container_serves_clients_and_goes() -> None:
         assert container.kafka.broker.config.group_initial_rebalance_delay_ms == 0
     with pytest.raises(Unavailable, match="does not run"):
         container.get_bootstrap_server()
+
+
+def test_one_of_redpanda_has_a_schema_registry() -> None:
+    with RedpandaContainer("docker.redpanda.com/redpandadata/redpanda:v23.1.13") as container:
+        assert SchemaRegistry(container.get_schema_registry_address()).subjects() == []
+        host, port = container.get_container_host_ip(), container.get_exposed_port(container.schema_registry_port)
+        assert container.get_schema_registry_address() == f"http://{host}:{port}"
+        assert container.get_bootstrap_server() == f"{host}:{container.get_exposed_port(container.redpanda_port)}"
+    with pytest.raises(Unavailable, match="does not run"):
+        container.get_schema_registry_address()
 
 
 def test_a_container_starts_and_stops_and_starts_again() -> None:
