@@ -33,8 +33,9 @@ from ..consumer.fetched_batch import FetchedBatch, RecordColumns
 from ..consumer.poller import LONG_POLL_MS, Poller
 from ..consumer.workers import ClientWithWorkers, signals_to
 from ..core.options import check_numbers
+from ..core.serialization import KeyT, ValueT
 from ..errors import ClientStopped
-from ..record import ConsumerRecord, K, OffsetAndMetadata, ShareRecord, TopicPartition, V
+from ..record import ConsumerRecord, OffsetAndMetadata, ShareRecord, TopicPartition
 from .derivation import BlockingClient, PollingClient, at_once, documented_by, options_of, waiting, waiting_function
 
 R = TypeVar("R")
@@ -48,7 +49,7 @@ DeadLetters = Callable[[ConsumerRecord, Exception], object]
 read_topic = waiting_function(topic_table.read_topic)
 
 
-class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(PollingClient[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT]):
     """Reads topics. Use `with`, or `start()` and `stop()`. Only one thread may poll at a time: see ConcurrentPoll.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -101,7 +102,7 @@ class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
     @documented_by(asyncio_client.Consumer.getmany)
     def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[KeyT, ValueT]]]:
         poll = self._inner.getmany
         return self._poll_records(lambda: poll(timeout_ms=timeout_ms, max_records=max_records))
 
@@ -124,7 +125,7 @@ class Consumer(PollingClient[ConsumerRecord[K, V]], Generic[K, V]):
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
 
-    def _poll_records(self, work: Poll[ConsumerRecord[K, V]]) -> ByPartition[ConsumerRecord[K, V]]:
+    def _poll_records(self, work: Poll[ConsumerRecord[KeyT, ValueT]]) -> ByPartition[ConsumerRecord[KeyT, ValueT]]:
         return self._poll(work, Poller.give_back_records)
 
     # -- Many threads
@@ -324,7 +325,7 @@ class SimpleConsumer(BlockingClient):
     fetch_offsets = waiting(simple_consumer.SimpleConsumer.fetch_offsets)
 
 
-class ShareConsumer(PollingClient[ShareRecord[K, V]], Generic[K, V]):
+class ShareConsumer(PollingClient[ShareRecord[KeyT, ValueT]], Generic[KeyT, ValueT]):
     """Takes records of topics as a member of a share group. Use `with`, or `start()` and `stop()`.
 
     Deserializers run on the clients' thread, so they must return at once.
@@ -347,12 +348,12 @@ class ShareConsumer(PollingClient[ShareRecord[K, V]], Generic[K, V]):
     @documented_by(share.ShareConsumer.getmany)
     def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
+    ) -> dict[TopicPartition, list[ShareRecord[KeyT, ValueT]]]:
         return self._poll_records(lambda: self._inner.getmany(timeout_ms=timeout_ms, max_records=max_records))
 
     def _poll_records(
-        self, work: Callable[[], Coroutine[Any, Any, ByPartition[ShareRecord[K, V]]]]
-    ) -> ByPartition[ShareRecord[K, V]]:
+        self, work: Callable[[], Coroutine[Any, Any, ByPartition[ShareRecord[KeyT, ValueT]]]]
+    ) -> ByPartition[ShareRecord[KeyT, ValueT]]:
         return self._call(work, self._inner.give_back)
 
     # -- Many threads

@@ -46,7 +46,7 @@ from ..core.options import (
     security_options,
 )
 from ..core.security import SecurityArguments
-from ..core.serialization import Deserializer, Deserializers
+from ..core.serialization import AS_BYTES, DeserializerOf, Deserializers, KeyT, ValueT
 from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidOption, NotAssigned
 from ..record import (
@@ -54,11 +54,9 @@ from ..record import (
     LATEST,
     ConsumerGroupMetadata,
     ConsumerRecord,
-    K,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
-    V,
 )
 from .assignment import RebalanceListener, Subscription
 from .explanation import Explanation
@@ -74,7 +72,9 @@ from .workers import ClientWithWorkers, DeadLetters, Handler, Workers, told
 _log = logging.getLogger(__name__)
 
 
-class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[ConsumerRecord[K, V]], Generic[K, V]):
+class Consumer(
+    ClientWithWorkers, SessionClient[Session], AsyncIterator[ConsumerRecord[KeyT, ValueT]], Generic[KeyT, ValueT]
+):
     """Reads topics. Use `async with`, or `start()` and `stop()`. Raises InvalidOption for an invalid option.
 
     Keys and values are bytes, or what the deserializers return; `Consumer[str, dict[str, int]]` tells a type checker.
@@ -117,8 +117,8 @@ class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Consumer
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: DeserializerOf[KeyT] | None = AS_BYTES,
+        value_deserializer: DeserializerOf[ValueT] | None = AS_BYTES,
         **security: Unpack[SecurityArguments],
     ) -> None:
         given = check_options(locals())
@@ -254,7 +254,7 @@ class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Consumer
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ConsumerRecord[K, V]]]:
+    ) -> dict[TopicPartition, list[ConsumerRecord[KeyT, ValueT]]]:
         """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
 
         A further call says that the records of the last one are processed. Raises the error of a partition once (the
@@ -292,7 +292,7 @@ class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Consumer
             for partition, some in found.items():
                 yield RecordColumns(partition, some)
 
-    async def getone(self) -> ConsumerRecord[K, V]:
+    async def getone(self) -> ConsumerRecord[KeyT, ValueT]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
 
         Raises ClientStopped when the consumer is stopped meanwhile.
@@ -302,7 +302,7 @@ class Consumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Consumer
         except StopAsyncIteration:
             raise ClientStopped("the consumer was stopped") from None
 
-    async def __anext__(self) -> ConsumerRecord[K, V]:
+    async def __anext__(self) -> ConsumerRecord[KeyT, ValueT]:
         """Return the next record, and wait for it without a limit. The record before it then counts as processed.
 
         The iteration ends when the consumer is stopped.

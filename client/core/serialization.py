@@ -12,7 +12,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from ..errors import (
     DeserializationFailed,
@@ -23,6 +23,16 @@ from ..errors import (
 )
 from ..record import ConsumerRecord
 
+if TYPE_CHECKING:
+    import typing_extensions
+
+    # What a consumer's deserializers return. A name such as "json" does not say it to a type checker.
+    KeyT = typing_extensions.TypeVar("KeyT", default=Any)
+    ValueT = typing_extensions.TypeVar("ValueT", default=Any)
+else:
+    KeyT = TypeVar("KeyT")
+    ValueT = TypeVar("ValueT")
+T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 T_co = TypeVar("T_co", covariant=True)
 
@@ -79,7 +89,10 @@ class SchemaMissing(Exception):
 
 
 Serializer = str | Callable[[Any], bytes | None] | Encoder[Any] | TopicEncoder
-Deserializer = str | Callable[[bytes], Any] | Decoder[Any] | TopicDecoder
+DeserializerOf = str | Callable[[bytes], T] | Decoder[T] | TopicDecoder
+Deserializer = DeserializerOf[Any]
+# The default of a deserializer is None. A type checker learns from it that keys and values are bytes.
+AS_BYTES = cast("Decoder[bytes] | None", None)
 # Content and topic -> bytes; bytes and topic -> content.
 Serialize = Callable[[Any, str], bytes | None]
 _Deserialize = Callable[[bytes, str], Any]

@@ -37,10 +37,10 @@ from ..core.options import (
     security_options,
 )
 from ..core.security import SecurityArguments
-from ..core.serialization import Deserializer, Deserializers
+from ..core.serialization import AS_BYTES, DeserializerOf, Deserializers, KeyT, ValueT
 from ..core.session_client import SessionClient
 from ..errors import ClientStopped, InvalidAcknowledgement, InvalidOption, results_of
-from ..record import K, ShareRecord, TopicPartition, V
+from ..record import ShareRecord, TopicPartition
 from .deliveries import Acknowledgement, ShareFetchOptions
 from .held_records import HeldRecords
 from .leaders import AcknowledgementListener
@@ -50,7 +50,9 @@ Handler = Callable[[ShareRecord[Any, Any]], Awaitable[object]]
 _ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 
 
-class ShareConsumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[ShareRecord[K, V]], Generic[K, V]):
+class ShareConsumer(
+    ClientWithWorkers, SessionClient[Session], AsyncIterator[ShareRecord[KeyT, ValueT]], Generic[KeyT, ValueT]
+):
     """Takes records of topics as a member of a share group. Use `async with`, or `start()` and `stop()`.
 
     Only one task may poll at a time; any task may acknowledge.
@@ -78,8 +80,8 @@ class ShareConsumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Sha
         retry_backoff_ms: float = 100,
         retry_backoff_max_ms: float = 1_000,
         metadata_max_age_ms: float = 300_000,
-        key_deserializer: Deserializer | None = None,
-        value_deserializer: Deserializer | None = None,
+        key_deserializer: DeserializerOf[KeyT] | None = AS_BYTES,
+        value_deserializer: DeserializerOf[ValueT] | None = AS_BYTES,
         **security: Unpack[SecurityArguments],
     ) -> None:
         given = check_options(locals())
@@ -148,7 +150,7 @@ class ShareConsumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Sha
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
-    ) -> dict[TopicPartition, list[ShareRecord[K, V]]]:
+    ) -> dict[TopicPartition, list[ShareRecord[KeyT, ValueT]]]:
         """Return up to `max_records` (`max_poll_records` if none) records by partition; none after `timeout_ms`.
 
         With implicit acknowledgement, a further call accepts the records of the last one. With explicit, it raises
@@ -157,18 +159,18 @@ class ShareConsumer(ClientWithWorkers, SessionClient[Session], AsyncIterator[Sha
         """
         limit = self._options.fetch.max_poll_records if max_records is None else max_records
         check_numbers(timeout_ms=timeout_ms, **({} if max_records is None else {"max_records": max_records}))
-        found: dict[TopicPartition, list[ShareRecord[K, V]]] = {}
+        found: dict[TopicPartition, list[ShareRecord[KeyT, ValueT]]] = {}
         for record in await self._running().poll(limit, timeout_ms):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
-    async def getone(self) -> ShareRecord[K, V]:
+    async def getone(self) -> ShareRecord[KeyT, ValueT]:
         """Return the next record, and wait for it without a limit."""
         while True:
             for record in await self._running().poll(1, None):
                 return record
 
-    async def __anext__(self) -> ShareRecord[K, V]:
+    async def __anext__(self) -> ShareRecord[KeyT, ValueT]:
         """Return the next record, and wait for it without a limit. The iteration ends when the consumer is stopped."""
         session = self._session
         if session is None and self._stopped:

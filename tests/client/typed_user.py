@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from typing import assert_type
+from typing import Any, assert_type
 
 from odradek.client import (
     Admin,
@@ -71,7 +72,9 @@ async def main() -> None:
             await producer.send_offsets({TopicPartition("t", 0): 1}, "g")
         for metric in producer.metrics():
             print(metric.name, metric.value)
-    consumer: Consumer[str, dict[str, int]] = Consumer("t", group_id="g", value_deserializer="json")
+    consumer: Consumer[str, dict[str, int]] = Consumer(
+        "t", group_id="g", key_deserializer="str", value_deserializer="json"
+    )
 
     async def handle(record: ConsumerRecord[str, dict[str, int]]) -> None:
         print(record.value)
@@ -114,8 +117,24 @@ def plain() -> None:
         print(admin.describe_topics("t")["t"].partitions)
 
 
+async def deserialized() -> None:
+    """A deserializer says what records have. A name does not, and without one they keep their bytes."""
+    async with Consumer("t", key_deserializer=bytes.decode, value_deserializer=json.loads) as read:
+        assert_type(await read.getone(), ConsumerRecord[str, Any])
+    async with Consumer("t", value_deserializer="json") as named:
+        assert_type(await named.getone(), ConsumerRecord[bytes, Any])
+    async with Consumer("t") as plainly:
+        assert_type((await plainly.getone()).value, bytes | None)
+    async with ShareConsumer("t", group_id="g", value_deserializer="json") as shared:
+        assert_type(await shared.getone(), ShareRecord[bytes, Any])
+    with blocking.Consumer("t", value_deserializer="json") as blocked:
+        assert_type(next(blocked), ConsumerRecord[Any, Any])
+
+
 async def share_typed() -> None:
-    async with ShareConsumer[str, dict[str, int]]("jobs", group_id="g", value_deserializer="json") as consumer:
+    async with ShareConsumer[str, dict[str, int]](
+        "jobs", group_id="g", key_deserializer="str", value_deserializer="json"
+    ) as consumer:
         record = await consumer.getone()
         assert_type(record, ShareRecord[str, dict[str, int]])
         assert_type(record.delivery_count, int)
@@ -138,6 +157,6 @@ async def by_schemas() -> None:
     avro, checked = Avro(registry, flight, subject=record_name), JsonSchema(registry, {"type": "object"})
     async with Producer[str, dict[str, int]](key_serializer="str", value_serializer=avro) as producer:
         assert_type(await producer.send_and_wait("flights", {"number": 1}, key="UA"), RecordMetadata)
-    async with Consumer[str, dict[str, int]]("flights", value_deserializer=checked) as consumer:
+    async with Consumer[str, dict[str, int]]("flights", key_deserializer="str", value_deserializer=checked) as consumer:
         assert_type((await consumer.getone()).value, dict[str, int] | None)
     assert_type(registry.latest("flights-value").version, int)
