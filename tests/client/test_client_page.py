@@ -1,33 +1,45 @@
-"""The code of docs/client.md runs as it stands, block after block, beside a broker."""
+"""The code of the pages on clients runs as it stands, block after block, beside a broker."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
-import warnings
 from pathlib import Path
-from typing import Any
 
-from odradek.broker import Broker
+import pytest
+from odradek.broker import Broker, BrokerConfig
+from odradek.client import Producer, blocking
+from odradek.tests.support.documents.page import begin, python_of, run_blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
 ADDRESS = "127.0.0.1:9092"
 
 
-async def test_every_block_runs(broker: Broker) -> None:
+def read(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("page", "blocks"), [("client.md", 6), ("admin.md", 1)])
+async def test_every_block_runs(broker: Broker, page: str, blocks: int) -> None:
     # The blocks on consuming have their own test, which sets the default address.
-    text = PAGE.read_text(encoding="utf-8").partition("\n## Consuming\n")[0]
-    blocks = list(_BLOCK.finditer(text))
-    assert len(blocks) > 5
-    names: dict[str, Any] = {"__name__": "client_page"}
-    for block in blocks:
-        line = text[: block.start()].count("\n") + 1
-        code = block[1].replace(ADDRESS, broker.address)
-        compiled = compile("\n" * line + code, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            result = eval(compiled, names)
-            if inspect.iscoroutine(result):
-                await result
+    text = read(page).partition("\n## Consuming\n")[0]
+    assert await run_blocks(page, text, {ADDRESS: broker.address}) >= blocks
+
+
+async def test_the_page_on_security_makes_a_producer() -> None:
+    assert await run_blocks("security.md", read("security.md"), {}, {"Producer": Producer, "password": "secret"}) == 1
+
+
+def test_blocking_clients_and_transactions_run_without_a_loop(config: BrokerConfig) -> None:
+    with Broker(config) as broker:
+        # What the page waits for when all is read.
+        own = {ADDRESS: broker.address, "timeout_ms=1000": "timeout_ms=300"}
+        blocks = list(python_of(read("client.md"), own, "py"))
+        assert len(blocks) == 3
+        # The one before is confluent-kafka's, and never ends.
+        *_, transactions = python_of(read("transactions.md"), own)
+        with blocking.Producer(broker.address) as producer:
+            producer.send_and_wait("flights", b"UA 1")
+        names = {"__name__": "page"}
+        for line, code in (*blocks, transactions):
+            begin(code, dict(names) if (line, code) == transactions else names, "page", line)
+        with blocking.Consumer("counts", bootstrap_servers=broker.address, auto_offset_reset="earliest") as counts:
+            assert next(counts).value == b"4"

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from odradek.broker import Broker
 from odradek.client import Admin, Consumer, NewTopic, Producer, read_topic
+from odradek.tests.support.documents.page import run_blocks
 
 DOCS = Path(__file__).parents[3] / "docs"
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def section(page: str) -> str:
@@ -39,11 +35,7 @@ async def test_every_block_runs(
         await admin.create_topics([NewTopic("flights", 3), NewTopic("flights-dead", 1)])
         for number in range(1_000):
             await producer.send("flights", b"%d" % number, partition=number % 3)
-    names: dict[str, Any] = {"__name__": "consuming_page"}
-    for block in _BLOCK.finditer(section(page)):
-        code = block[1].replace("127.0.0.1:9092", broker.address)
-        code = re.sub(r'"127\.0\.0\.1", 9092', f'"127.0.0.1", {broker.address.rpartition(":")[2]}', code)
-        result = eval(compile(code, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-        if inspect.iscoroutine(result):
-            await result
+    port = broker.address.rpartition(":")[2]
+    own = {"127.0.0.1:9092": broker.address, '"127.0.0.1", 9092': f'"127.0.0.1", {port}'}
+    assert await run_blocks(page, section(page), own)
     assert "Traceback" not in capsys.readouterr().out

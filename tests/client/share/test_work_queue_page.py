@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from odradek.broker import Broker
+from odradek.tests.support.documents.page import run_blocks
 
 PAGE = Path(__file__).parents[3] / "docs" / "work-queues.md"
-_BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 # A worker learns of its partitions with the next heartbeat.
@@ -20,13 +16,8 @@ QUICK = {"group.share.heartbeat.interval.ms": "100", "group.share.min.heartbeat.
 
 
 async def test_every_block_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    names: dict[str, Any] = {"__name__": "work_queues_page"}
     async with Broker.ephemeral(QUICK) as broker:
-        for block in _BLOCK.finditer(PAGE.read_text(encoding="utf-8")):
-            code = block[1].replace("127.0.0.1:9092", broker.address)
-            result = eval(compile(code, str(PAGE), "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
-            if inspect.iscoroutine(result):
-                await result
+        await run_blocks("work-queues.md", PAGE.read_text(encoding="utf-8"), {"127.0.0.1:9092": broker.address})
     assert capsys.readouterr().out.splitlines() == [
         "19 jobs are done",
         "b'13' jobs Offset rejected by client.",

@@ -1,4 +1,4 @@
-"""A reader of a page: saves its programs, runs its lines and pieces of Python in their order, compares the output."""
+"""Pages and their reader, who saves programs, runs lines and pieces of Python in their order, compares the output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Coroutine
+import warnings
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +22,37 @@ WITHIN_S = 300
 # What a test does in its own way: it has the packages, and it starts the servers.
 STARTS = ("pip install", "odradek serve", "odradek cluster start", "odradek registry")
 _BLOCK = re.compile(r"^```(python)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_PYTHON = re.compile(r"^```(python|py)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
+
+
+def begin(code: str, names: dict[str, Any], page: str = "page", line: int = 0) -> Coroutine[Any, Any, None] | None:
+    """Do a piece of Python, which stands at a line of a page; one that awaits is returned as a coroutine."""
+    compiled = compile("\n" * line + code, page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        done = eval(compiled, names)
+    return cast("Coroutine[Any, Any, None]", done) if inspect.iscoroutine(done) else None
+
+
+def python_of(text: str, own: Mapping[str, str], language: str = "python") -> Iterator[tuple[int, str]]:
+    """Yield the line and the code of each block of Python, with what the reader puts in the place of words."""
+    for block in _PYTHON.finditer(text):
+        if block[1] == language:
+            code = block[2]
+            for word, instead in own.items():
+                code = code.replace(word, instead)
+            yield text[: block.start()].count("\n") + 1, code
+
+
+async def run_blocks(page: str, text: str, own: Mapping[str, str], names: Mapping[str, Any] | None = None) -> int:
+    """Run all blocks of Python in their order; return how many there are."""
+    known, blocks = {"__name__": "page", **(names or {})}, list(python_of(text, own))
+    for line, code in blocks:
+        waiting = begin(code, known, page, line)
+        if waiting is not None:
+            await waiting
+    return len(blocks)
 
 
 @dataclass(frozen=True)
@@ -68,6 +99,6 @@ class Reader:
         if name := re.match(r"# (\S+\.py)\n", code):
             (self.folder / name[1]).write_text(code[name.end() :])
             return
-        done = eval(compile(code, "page", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), self.names)
-        if inspect.iscoroutine(done):
-            asyncio.run(cast("Coroutine[Any, Any, None]", done))
+        waiting = begin(code, self.names)
+        if waiting is not None:
+            asyncio.run(waiting)
