@@ -4,6 +4,9 @@ A start may find that acknowledged records are gone: a directory, a segment or t
 it are damaged. ZooKeeper may still list that replica as in sync, if no controller has seen the broker go (all of them
 lost their power). Registered like this, it could be elected, and the others would give up their records for it.
 
+A broker that holds no partition at all, and has replicas by ZooKeeper, has lost its directory, or gets them from a new
+topic: it does the same.
+
 The broker writes the state itself, and tells the controller by `/isr_change_notification`, as brokers did before
 AlterPartition. The last member of an ISR stays in it: nobody is known to have more.
 """
@@ -14,17 +17,30 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ...zookeeper.operations import PARTITIONS_A_TURN, Create, Put, Steps, create, portions, read_all, write_all
+from ...zookeeper.operations import (
+    PARTITIONS_A_TURN,
+    Create,
+    Put,
+    Steps,
+    children,
+    create,
+    portions,
+    read_all,
+    write_all,
+)
 from .znodes import (
     ISR_CHANGE_PREFIX,
     NO_LEADER,
+    TOPICS,
     LeaderAndIsr,
     TopicPartition,
+    decode_assignment,
     decode_state,
     encode_isr_change,
     encode_state,
     sound,
     state_path,
+    topic_path,
 )
 
 # A state that was changed in between is read again.
@@ -53,6 +69,18 @@ def leave_isrs(broker: int, places: Iterable[TopicPartition]) -> Steps[list[Topi
             yield from create(Create(ISR_CHANGE_PREFIX, encode_isr_change(written), is_sequential=True))
         held_by_others += written
     return held_by_others
+
+
+def assigned_to(broker: int) -> Steps[list[TopicPartition]]:
+    """Return the partitions that have a replica on a broker."""
+    found: list[TopicPartition] = []
+    for names in portions((yield from children(TOPICS)), PARTITIONS_A_TURN):
+        znodes = yield from read_all(topic_path(each) for each in names)
+        for name, znode in zip(names, znodes, strict=True):
+            assignment = None if znode is None else sound(decode_assignment, name, znode.data)
+            partitions = {} if assignment is None else assignment.partitions
+            found += [TopicPartition(name, index) for index, each in partitions.items() if broker in each.replicas]
+    return found
 
 
 def _states_with_others(broker: int, places: list[TopicPartition]) -> Steps[dict[TopicPartition, LeaderAndIsr]]:

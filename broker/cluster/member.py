@@ -44,7 +44,7 @@ from .auto_creation import AutoCreation
 from .config_watch import ConfigWatch
 from .controller.controller import Controller, ControllerConfig
 from .leaving import Leaving
-from .lost_records import leave_isrs
+from .lost_records import assigned_to, leave_isrs
 from .old_offsets import OldOffsets
 from .producer_ids import ProducerIdBlocks, take_block
 from .registration import Registered, join_cluster, register, share_secret, take_broker_id
@@ -276,8 +276,13 @@ class Member:
         """
         run, path = self.zookeeper.run, broker_path(self.broker_id)
         deadline = asyncio.get_running_loop().time() + patience_s
+        has_lost_all = not self._parts.metadata.topics
         while True:
             self._own_znode_changed.clear()
+            # Not while another broker has the number: the replicas are its own.
+            if has_lost_all and await run(read(path)) is None:
+                await run(leave_isrs(self.broker_id, await run(assigned_to(self.broker_id))))
+                has_lost_all = False
             outcome = await run(register(registration, self.zookeeper.session_id))
             if isinstance(outcome, Registered):
                 break

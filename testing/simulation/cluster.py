@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ...broker.configs.broker_config import BrokerConfig
+from ...broker.metrics.request_counts import ApiCounts
 from ...broker.server import Broker
 from ..zookeeper_session import Ensemble
 from .disk import SimulatedDisk
@@ -61,6 +62,8 @@ class Node:
         # How often a process has begun.
         self.starts = 0
         self._serves = False
+        # Of each process, how often each API was asked.
+        self.requests: list[ApiCounts] = []
 
     @property
     def is_up(self) -> bool:
@@ -80,6 +83,7 @@ class Node:
             self.process.errors.append(f"does not start: {error!r}")
             raise
         self._serves = True
+        self.requests.append(broker.services.requests)
         self._cluster.world.tell(self.host, "serves")
 
     def start(self) -> None:

@@ -26,8 +26,11 @@ class SimulatedDisk(LossyDisk):
         self.now_s = lambda: clocks.monotonic_ms() / 1000
         self.pid = lambda: 1
         self.is_gone = False
-        # So many bytes still fit (ENOSPC); None: all.
+        # So many bytes still fit (ENOSPC) in files whose name ends like this; None: all.
         self.room_bytes: int | None = None
+        self.full_files = ""
+        # The ends of the names of files that cannot be changed (EIO); None: the disk is well.
+        self.broken_files: str | None = None
 
     def _date(self, fd_or_path: Any) -> None:
         ns = self._clocks.now_ms() * 1_000_000
@@ -37,14 +40,32 @@ class SimulatedDisk(LossyDisk):
         if self.is_gone:
             raise DiskError("open", path, OSError(errno.EIO, "the machine is gone"))
         is_new = create and not path.exists()
+        if is_new:
+            self._check("open", path)
         file = super().open(path, create=create, writable=writable)
         if is_new:
             self._date(file.fd)
         return file
 
+    def _check(self, what: str, path: Path) -> None:
+        if self.broken_files is not None and path.name.endswith(self.broken_files):
+            raise DiskError(what, path, OSError(errno.EIO, os.strerror(errno.EIO)))
+
+    def fsync(self, file: File) -> None:
+        self._check("fsync", file.path)
+        super().fsync(file)
+
+    def rename(self, source: Path, target: Path) -> None:
+        self._check("rename", source)
+        super().rename(source, target)
+
     def write(self, file: File, data: Buffer, position: int) -> None:
-        if self.room_bytes is not None:
+        self._check("write", file.path)
+        if self.room_bytes is not None and file.path.name.endswith(self.full_files):
             if len(data) > self.room_bytes:
+                # The kernel writes what fits.
+                super().write(file, memoryview(data)[: self.room_bytes], position)
+                self.room_bytes = 0
                 raise DiskError("write", file.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
             self.room_bytes -= len(data)
         super().write(file, data, position)

@@ -11,13 +11,16 @@ from typing import Any
 
 import pytest
 from odradek.broker import Broker
-from odradek.broker.cluster.lost_records import leave_isrs
+from odradek.broker.cluster.lost_records import assigned_to, leave_isrs
 from odradek.broker.cluster.znodes import (
     ISR_CHANGES,
+    Assignment,
     LeaderAndIsr,
+    Replicas,
     TopicPartition,
     decode_places,
     decode_state,
+    encode_assignment,
     encode_state,
     partition_path,
     partitions_path,
@@ -61,9 +64,14 @@ async def write_state(broker: Broker, leader: int, isr: tuple[int, ...]) -> None
     assert await member(broker).zookeeper.run(write(Put(state_path(PLACE), encode_state(wanted)))) is None
 
 
-@pytest.mark.parametrize("fails_first", [False, True])
-async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster: Members, fails_first: bool) -> None:
-    """Also one whose first start ends after its logs are open: that start alone can see that records are missing."""
+@pytest.mark.parametrize(("lost", "fails_first"), [("t-0", False), ("t-0", True), ("", False), ("", True)])
+async def test_a_broker_without_its_records_waits_for_one_that_has_them(
+    cluster: Members, lost: str, fails_first: bool
+) -> None:
+    """It has lost a directory of its log, or all.
+
+    Also one whose first start ends after its logs are open: that start alone can see that records are missing.
+    """
     first, second = await cluster.start(1), await cluster.start(2)
     raw = await cluster.raw(first)
     assert (await raw.create_topic("t", 1, 2)).error_code == 0
@@ -80,7 +88,7 @@ async def test_a_broker_without_its_records_waits_for_one_that_has_them(cluster:
     await until(lambda: set(replicas.view.brokers) == {3})
     # As after a power cut of all: no controller has seen them go.
     await write_state(witness, 1, (1, 2))
-    shutil.rmtree(Path(first.config.data_dir) / "t-0")
+    shutil.rmtree(Path(first.config.data_dir) / lost)
     if fails_first:
         with pytest.raises(StartError, match="in use"):
             await cluster.start(1, listeners=(f"PLAINTEXT://{witness.address}",))
@@ -125,6 +133,14 @@ def test_a_state_that_is_written_meanwhile_is_read_again() -> None:
     other = encode_state(LeaderAndIsr(1, 3, (1, 3), 7))
     assert run(zookeeper, leave_isrs(1, [PLACE]), lambda: zookeeper.put_by_hand(state_path(PLACE), other)) == [PLACE]
     assert state_of(zookeeper) == LeaderAndIsr(-1, 4, (3,), 7)
+
+
+def test_a_member_without_a_directory_finds_its_replicas() -> None:
+    zookeeper = with_state(LeaderAndIsr(2, 3, (2, 1), 7))
+    assignment = Assignment(None, {0: Replicas((1, 2)), 1: Replicas((2, 3))})
+    zookeeper.put_by_hand(topic_path("t"), encode_assignment(assignment))
+    zookeeper.make(topic_path("damaged"), b"{")
+    assert run(zookeeper, assigned_to(1)) == [PLACE]
 
 
 def with_state(state: LeaderAndIsr) -> FakeZookeeper:

@@ -6,9 +6,15 @@ import argparse
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
+from .faults import MANY
 from .planted import PLANTS, find
 from .run import run, shortest
+
+_PAGE = Path(__file__).parents[4] / "docs" / "simulation.md"
+_BEGIN, _END = "<!-- planted -->", "<!-- /planted -->"
+_HEAD = ("| mistake | brokers | seeds |", "|---|---|---|")
 
 
 def main() -> int:
@@ -35,8 +41,12 @@ def _seeds(seeds: range, nodes: int | None) -> int:
             failed += 1
             print(shortest(seed, result.nodes).report(), flush=True)
     took_s = time.process_time() - began_s
+    pairs = [name for name in covered if name.startswith("pair ")]
     for name, count in sorted(covered.items()):
-        print(f"{name:<40} {count:>8}")
+        if name not in pairs:
+            print(f"{name:<40} {count:>8}")
+    kinds = len(set(MANY))
+    print(f"{len(pairs)} of {kinds * (kinds + 1) // 2} pairs of faults at the same time")
     print(
         f"{len(seeds)} seeds, {failed} failed; {took_s / len(seeds):.1f} CPU-seconds and "
         f"{virtual_s / len(seeds):.0f} virtual seconds a seed; {len(seeds) / took_s:.2f} seeds a second"
@@ -45,12 +55,16 @@ def _seeds(seeds: range, nodes: int | None) -> int:
 
 
 def _planted(most_seeds: int) -> int:
-    missed = 0
+    """Look for each plant, and write the table of the page on the simulation."""
+    rows, missed = list[str](), 0
     for plant in PLANTS:
         found = find(plant, most_seeds)
         missed += found is None
-        seeds = "not found" if found is None else f"{found[0]} seeds"
+        seeds = f"not in {most_seeds}" if found is None else str(found[0])
+        rows.append(f"| {plant.what} | {plant.nodes} | {seeds} |")
         print(f"{seeds:>10}  {plant.what}: {found[1].violations[0][:150] if found else ''}", flush=True)
+    before, _, rest = _PAGE.read_text().partition(_BEGIN)
+    _PAGE.write_text(f"{before}{_BEGIN}\n" + "\n".join((*_HEAD, *rows)) + f"\n{_END}{rest.partition(_END)[2]}")
     return 1 if missed else 0
 
 

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
-from odradek.testing.simulation.cluster import Cluster, Node
+from odradek.testing.simulation.cluster import SESSION_S, Cluster, Node
 
-ONE = ("kill", "power", "stop", "pause", "clock", "slow", "breaks", "power all")
-MANY = (*ONE[:-1], "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory")
+ONE = (
+    "kill",
+    "power",
+    "stop",
+    "pause",
+    "clock",
+    "slow",
+    "breaks",
+    "full disk",
+    "full disk",
+    "broken disk",
+    "power all",
+)
+MANY = (*ONE[:-1], "cut", "one way", "zookeeper", "power", "kill", "clock", "lost directory", "lost alone", "rolling")
+_LOSING = ("power", "lost directory", "lost alone")
+_OF_MACHINES = (*_LOSING, "kill", "stop", "pause", "broken disk", "power all")
+# The files that a disk has no room for, or cannot write. "": all.
+_FILES = ("", "", ".log", ".index", ".timeindex", ".journal", ".snapshot", "checkpoint", ".tmp")
 
 
 @dataclass(frozen=True)
@@ -48,8 +65,10 @@ class Faults:
     def __init__(self, cluster: Cluster, tells: Callable[[str], None], forces: bool) -> None:
         """`forces`: brokers force what they acknowledge to disk, and so power may fail everywhere."""
         self._cluster, self._tell, self._forces = cluster, tells, forces
-        self._running: list[asyncio.Task[None]] = []
-        self.done: dict[str, int] = {}
+        self._under_way: dict[asyncio.Task[None], str] = {}
+        # How often each kind was, and two kinds at the same time.
+        self.done: Counter[str] = Counter()
+        self.pairs: Counter[tuple[str, str]] = Counter()
 
     async def run(self, faults: list[Fault]) -> None:
         """Begin each fault at its time."""
@@ -59,14 +78,17 @@ class Faults:
             if kind is None:
                 continue
             self._tell(f"FAULT {fault}" + ("" if kind == fault.kind else f" (as {kind})"))
-            self.done[kind] = self.done.get(kind, 0) + 1
-            self._running.append(asyncio.ensure_future(self._do(kind, fault)))
+            self.done[kind] += 1
+            others = {name for task, name in self._under_way.items() if not task.done()}
+            self.pairs.update((min(kind, each), max(kind, each)) for each in others)
+            task = asyncio.ensure_future(self._do(kind, fault))
+            self._under_way[task] = kind
 
     async def heal(self) -> None:
         """Let every fault that is under way end, and all machines run."""
-        if self._running:
-            await asyncio.wait(self._running)
-            for each in self._running:
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+            for each in self._under_way:
                 each.result()
         self._cluster.network.cuts.clear()
         self._cluster.network.heal()
@@ -74,14 +96,25 @@ class Faults:
     def _possible(self, fault: Fault) -> str | None:
         """Return what is done for a fault now; None: nothing."""
         node = self._cluster.nodes[fault.node]
-        is_machine = fault.kind in ("kill", "power", "stop", "pause", "lost directory", "power all")
+        is_machine = fault.kind in (
+            "kill",
+            "power",
+            "stop",
+            "pause",
+            "lost directory",
+            "lost alone",
+            "broken disk",
+            "power all",
+        )
         if is_machine and not node.is_up:
             return None
         if node.process is not None and node.process.loop.is_paused:
             return None
         if fault.kind in ("power", "power all") and self._forces:
             return fault.kind
-        if fault.kind in ("power", "lost directory") and not (self._cluster.is_replicated and is_whole(self._cluster)):
+        if fault.kind in ("power", "lost directory", "lost alone") and not (
+            self._cluster.is_replicated and is_whole(self._cluster)
+        ):
             # What was acknowledged may be in the page caches of the others alone.
             return "kill"
         return "kill" if fault.kind == "power all" else fault.kind
@@ -114,6 +147,43 @@ class Faults:
         await asyncio.sleep(fault.lasts_s)
         node.start()
 
+    async def _lost_alone(self, node: Node, fault: Fault) -> None:
+        """Lose a directory, and all other brokers as soon as the empty one serves."""
+        await self._lost_directory(node, Fault(fault.at_s, fault.kind, fault.node, 0, 0.3, 0))
+        while node.is_up and not node.serves:
+            await asyncio.sleep(0.02)
+        others = [each for each in self._cluster.nodes.values() if each is not node and each.is_up]
+        for each in others:
+            each.kill()
+        await asyncio.sleep(fault.lasts_s)
+        for each in others:
+            each.start()
+
+    async def _rolling(self, _: Node, fault: Fault) -> None:
+        """Stop and start one broker after the other."""
+        for node in self._cluster.nodes.values():
+            if node.serves:
+                await stop(node)
+                node.start()
+                await asyncio.sleep(fault.lasts_s / 4)
+
+    async def _full_disk(self, node: Node, fault: Fault) -> None:
+        node.disk.full_files = _FILES[fault.number % len(_FILES)]
+        node.disk.room_bytes = fault.number % 3_000
+        await asyncio.sleep(fault.lasts_s)
+        node.disk.room_bytes = None
+
+    async def _broken_disk(self, node: Node, fault: Fault) -> None:
+        """Have writes fail. Then the disk is well, and the broker starts again, as it does not by itself."""
+        node.disk.broken_files = _FILES[fault.number % len(_FILES)]
+        await asyncio.sleep(fault.lasts_s)
+        node.disk.broken_files = None
+        if node.is_up:
+            node.kill()
+            await asyncio.sleep(0.1)
+        if not node.is_up:
+            node.start()
+
     async def _stop(self, node: Node, fault: Fault) -> None:
         await stop(node)
         await asyncio.sleep(fault.lasts_s)
@@ -122,11 +192,17 @@ class Faults:
     async def _pause(self, node: Node, fault: Fault) -> None:
         process = node.process
         assert process is not None
+        ensemble = self._cluster.ensemble
         process.pause()
-        if fault.lasts_s > 6:
+        is_long = fault.lasts_s > SESSION_S and self._cluster.is_replicated and node.serves
+        if is_long:
             self._cluster.expire_session(node.number)
         await asyncio.sleep(fault.lasts_s)
         process.go_on()
+        if is_long:
+            # Its client finds the session gone.
+            process.loop.call_soon(ensemble.isolate, node.number)
+            process.loop.call_soon(ensemble.heal, node.number)
 
     async def _clock(self, node: Node, fault: Fault) -> None:
         node.clocks.ahead_ms = fault.number % 20_000 - 10_000
@@ -159,11 +235,12 @@ class Faults:
         network.heal()
 
     async def _zookeeper(self, node: Node, fault: Fault) -> None:
-        starts = node.starts
-        self._cluster.ensemble.isolate(node.number)
-        await asyncio.sleep(fault.lasts_s)
-        if node.is_up and node.starts == starts:
-            self._cluster.ensemble.heal(node.number)
+        process, ensemble = node.process, self._cluster.ensemble
+        if process is not None and node.serves:
+            process.loop.call_soon(ensemble.isolate, node.number)
+            await asyncio.sleep(fault.lasts_s)
+            # The session of a process that has ended is gone with it.
+            process.loop.call_soon(ensemble.heal, node.number)
 
 
 async def stop(node: Node) -> None:
@@ -181,14 +258,24 @@ async def stop(node: Node) -> None:
         node.stopped()
 
 
+def replicas_of(cluster: Cluster) -> Iterator[tuple[str, set[int], set[int], bool]]:
+    """Yield NAME-INDEX of each partition, its replicas, its ISR, and whether it gets other replicas now."""
+    nodes = cluster.ensemble.model.nodes
+    for path, node in nodes.items():
+        if not (path.startswith("/brokers/topics/") and path.endswith("/state")):
+            continue
+        topic, index = path.removesuffix("/state").split("/partitions/")
+        if topic in nodes:
+            assignment = json.loads(nodes[topic].data)
+            moving = {*assignment.get("adding_replicas", {}), *assignment.get("removing_replicas", {})}
+            replicas, isr = assignment["partitions"].get(index, []), json.loads(node.data)["isr"]
+            yield f"{topic.rsplit('/', 1)[1]}-{index}", set(replicas), set(isr), index in moving
+
+
 def is_whole(cluster: Cluster) -> bool:
     """Return whether every node serves, and every replica is in sync."""
     if not all(each.serves for each in cluster.nodes.values()):
         return False
     if not cluster.is_replicated:
         return True
-    nodes = cluster.ensemble.model.nodes
-    states = [
-        node.data for path, node in nodes.items() if path.startswith("/brokers/topics/") and path.endswith("/state")
-    ]
-    return all(len(json.loads(each)["isr"]) == len(cluster.nodes) for each in states)
+    return all(isr == replicas and not moves for _, replicas, isr, moves in replicas_of(cluster))

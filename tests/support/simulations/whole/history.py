@@ -44,5 +44,17 @@ class History:
     commits: list[Commit] = field(default_factory=list)
     # Every commit that was begun: (place, offset).
     wanted_commits: set[tuple[Place, int]] = field(default_factory=set)
+    # What a share group was given, and what of it was accepted: (place, offset).
+    delivered: set[tuple[Place, int]] = field(default_factory=set)
+    accepted: set[tuple[Place, int]] = field(default_factory=set)
+    # Topics that were created (True) or deleted (False). None: nobody knows.
+    topics: dict[str, bool | None] = field(default_factory=dict)
+    # The config that was set last; None: nobody knows.
+    config: str | None = None
+    # Where the records of the topic that is trimmed begin and end, at least.
+    kept: int = 0
+    trimmed_end: int = 0
+    # Violations that a client has seen for itself.
+    seen: list[str] = field(default_factory=list)
     # What was counted: for the table of what was covered.
     counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))

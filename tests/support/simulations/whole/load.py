@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
 from odradek.client import Consumer, Producer, RecordMetadata, TopicPartition
 from odradek.client.core.connection import Connection
@@ -286,22 +287,47 @@ class Reader(Load):
                     self.history.counts[f"read {self._isolation}"] += len(records)
 
 
+class EndWatcher(Load):
+    """Asks for the ends of partitions at one isolation: they never fall."""
+
+    async def run(self) -> None:
+        self._isolation = self.chance.choice(("read_uncommitted", "read_committed"))
+        self._highest: dict[TopicPartition, int] = {}
+        await self.until_over(self._watch)
+
+    async def _watch(self) -> None:
+        options = {"request_timeout_ms": _ATTEMPT_MS, "isolation_level": self._isolation}
+        places = [TopicPartition(topic, index) for topic in (PLAIN, WHOLE) for index in range(PARTITIONS)]
+        async with Consumer(bootstrap_servers=self.addresses, **options) as consumer:
+            while not self.is_over:
+                for place, end in (await consumer.end_offsets(places)).items():
+                    before = self._highest.get(place, 0)
+                    if end < before:
+                        self.history.seen.append(f"{place}: its end for {self._isolation} fell from {before} to {end}")
+                    self._highest[place] = end
+                self.history.counts["ends"] += 1
+                await asyncio.sleep(self.chance.expovariate(self.rate))
+
+
 class Member(Load):
     """A member of a group, which commits what it has read."""
 
     async def run(self) -> None:
+        self.is_static = self.chance.random() < 0.3
         await self.until_over(self._consume)
 
     async def _consume(self) -> None:
-        options = {"request_timeout_ms": _ATTEMPT_MS, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-        consumer = Consumer(
-            PLAIN,
-            bootstrap_servers=self.addresses,
-            group_id=GROUP,
-            session_timeout_ms=6_000,
-            heartbeat_interval_ms=1_000,
-            **options,
-        )
+        options: dict[str, Any] = {
+            "request_timeout_ms": _ATTEMPT_MS,
+            "enable_auto_commit": False,
+            "auto_offset_reset": "earliest",
+        }
+        protocol = self.world.random("protocol").choice(("classic", "consumer", "mixed"))
+        if protocol == "classic" or (protocol == "mixed" and self.chance.random() < 0.5):
+            options |= {"group_protocol": "classic", "session_timeout_ms": 6_000, "heartbeat_interval_ms": 1_000}
+        if self.is_static:
+            options["group_instance_id"] = self.name
+        consumer = Consumer(PLAIN, bootstrap_servers=self.addresses, group_id=GROUP, **options)
         async with consumer:
             ends_s = self.world.now_s + self.chance.uniform(3, 20)
             while not self.is_over and self.world.now_s < ends_s:

@@ -12,11 +12,20 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from odradek.broker.cluster.controller import election
 from odradek.broker.cluster.member import Member
+from odradek.broker.coordination.classic import guards
+from odradek.broker.coordination.consumer import offsets
+from odradek.broker.coordination.share_states import machine as share_machine
 from odradek.broker.coordination.transactions import markers
+from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.replication.leadership import Leadership
+from odradek.broker.replication.replica import Replica
 from odradek.broker.topics.partition import Partition
 from odradek.broker.topics.partition_state import PartitionState
+from odradek.storage.files import Disk
+from odradek.storage.journal import Journal
+from odradek.storage.log import Log
 from odradek.storage.producers import ProducerStates
 
 from .run import Result, run
@@ -58,7 +67,10 @@ PLANTS = (
     Plant(
         "a follower that lost records or its directory stays in the ISR",
         3,
-        (Change(Member, "leave_isrs", "in replicas.with_losses()", "in ()"),),
+        (
+            Change(Member, "leave_isrs", "in replicas.with_losses()", "in ()"),
+            Change(Member, "_take_number", "has_lost_all = not self._parts.metadata.topics", "has_lost_all = False"),
+        ),
     ),
     Plant(
         "the high watermark does not wait for the followers",
@@ -80,6 +92,78 @@ PLANTS = (
         1,
         (Change(ProducerStates, "check", "return duplicate\n", "return None\n"),),
     ),
+    Plant(
+        "the leader's own append moves the high watermark",
+        3,
+        (Change(Leadership, "appended", "if self._is_alone:", "if True:"),),
+    ),
+    Plant(
+        "a follower joins the ISR below the start of the leader's epoch",
+        3,
+        (Change(Leadership, "_grown", "max(self.high_watermark, self.epoch_start)", "self.high_watermark"),),
+    ),
+    Plant(
+        "a broker that is not in the ISR is elected",
+        3,
+        (Change(election, "elect_in_sync", "(place, state.isr)", "(place, cluster.replicas[place].replicas)"),),
+    ),
+    Plant(
+        "a follower keeps what the leader does not have",
+        3,
+        (Change(FollowerLog, "go_back", "await self._truncate(partition, offset, is_current)", "return"),),
+    ),
+    Plant(
+        "a new leader says where a partition ends before it knows",
+        3,
+        (Change(Replica, "check_end_known", "if self.leadership is not None and", "if False and"),),
+    ),
+    Plant(
+        "a batch that a producer sends again is acknowledged before the first copy is forced to disk",
+        1,
+        (Change(Partition, "_append_produced", "log_start_offset, self.must_flush)", "log_start_offset, False)"),),
+    ),
+    Plant(
+        "a classic group takes commits of an earlier generation",
+        1,
+        (Change(guards, "_current_member", "event.generation != group.generation", "False"),),
+    ),
+    Plant(
+        "a consumer group takes commits of an earlier epoch",
+        1,
+        (Change(offsets, "commit_error", "event.generation == member.current.epoch or", "True or"),),
+    ),
+    Plant(
+        "an aborted transaction is not in the index",
+        1,
+        (Change(Log, "_append_marker", "if marker.type is ControlType.ABORT else None", "if False else None"),),
+    ),
+    Plant(
+        "a journal takes no more after a full disk",
+        1,
+        (
+            Change(
+                Journal,
+                "append",
+                "self._fatal(lambda: self._disk.truncate(tail, self._size))",
+                "self._failure = LogClosed(self.directory, 'full')",
+            ),
+        ),
+    ),
+    Plant(
+        "a share group's state is written by a leader that leads no more",
+        3,
+        (Change(share_machine, "_check_leader", "leader_epoch < current.leader_epoch", "False"),),
+    ),
+    Plant(
+        "the names of new segments are not forced to disk",
+        1,
+        (Change(Log, "_sync", "self._disk.fsync_dir(self.directory)", "pass"),),
+    ),
+    Plant(
+        "a checkpoint is written in its place",
+        1,
+        (Change(Disk, "write_atomically", "self.rename(temporary, path)", "path.write_bytes(bytes(data)[:9])"),),
+    ),
 )
 
 
@@ -89,13 +173,16 @@ def planted(plant: Plant) -> Iterator[None]:
     with ExitStack() as undoing:
         for change in plant.changes:
             before = getattr(change.owner, change.name)
+            before = before.fget if isinstance(before, property) else before
             text = textwrap.dedent(inspect.getsource(before))
             assert change.old in text, f"{change.name} has changed: plant {plant.what!r} anew"
             text = "from __future__ import annotations\n" + text.replace(change.old, change.new)
             names: dict[str, Any] = {}
             exec(compile(text, inspect.getfile(before), "exec"), before.__globals__, names)
-            setattr(change.owner, change.name, names[change.name])
-            undoing.callback(setattr, change.owner, change.name, before)
+            found = names[change.name]
+            # Tables of functions have it, too.
+            code, before.__code__ = before.__code__, (found.fget if isinstance(found, property) else found).__code__
+            undoing.callback(setattr, before, "__code__", code)
         yield
 
 

@@ -17,7 +17,8 @@ from odradek.testing.simulation.cluster import Cluster
 from odradek.testing.simulation.process import Process
 from odradek.testing.simulation.world import NothingLeft, TooLate, World
 
-from .faults import Fault, Faults, is_whole, plan, stop
+from .administration import TRIMMED, Administrator, check_administration
+from .faults import Fault, Faults, is_whole, plan, replicas_of, stop
 from .history import History, Place
 from .judge import Log, check_committed, check_replicas, judge
 from .load import (
@@ -25,6 +26,7 @@ from .load import (
     PARTITIONS,
     PLAIN,
     WHOLE,
+    EndWatcher,
     Load,
     Member,
     OldTransactionWriter,
@@ -32,11 +34,19 @@ from .load import (
     Reader,
     TransactionWriter,
 )
+from .sharing import LOCK_MS, ShareMember, begin, check_sharing
 
 # The virtual seconds of the load, and those that a healed cluster may take until it serves everything again.
 LOAD_S = 12.0
 HEALED_S = 120.0
 _STOPPED_S = 60.0
+# Shorter than Kafka's defaults, so that a run sees members expire.
+_PATIENCE = {
+    f"group.{kind}.{least}{name}": value
+    for kind in ("share", "consumer")
+    for least in ("min.", "")
+    for name, value in (("session.timeout.ms", "8000"), ("heartbeat.interval.ms", "1500"))
+} | {f"group.share.{least}record.lock.duration.ms": LOCK_MS for least in ("min.", "")}
 # So much of the time line a report has.
 _STORY_LINES = 60
 
@@ -92,6 +102,7 @@ class Run:
         chance = self.world.random("run")
         self._forces = chance.random() < (0.7 if nodes == 1 else 0.4)
         configs = {"log.flush.interval.messages": "1"} if self._forces else {}
+        configs |= _PATIENCE
         if chance.random() < 0.3:
             configs |= {"log.roll.ms": "3000", "log.index.interval.bytes": "512"}
         self.cluster = Cluster(self.world, nodes, configs)
@@ -120,6 +131,10 @@ class Run:
         finally:
             logger.propagate, logger.handlers = before
         covered = Counter(self.history.counts) + Counter({f"fault {kind}": n for kind, n in self._faults.done.items()})
+        covered += Counter({f"pair {one} & {other}": n for (one, other), n in self._faults.pairs.items()})
+        for node in self.cluster.nodes.values():
+            for counts in node.requests:
+                covered += Counter({f"asked {each.name}": each.requests for each in counts.values()})
         nodes, story_ = len(self.cluster.nodes), self.world.story
         violations = sorted(set(self.violations), key=self.violations.index)
         return Result(self.world.seed, nodes, violations, self.faults, story_, fingerprint, covered, self.world.now_s)
@@ -154,7 +169,8 @@ class Run:
         while not is_whole(self.cluster):
             await asyncio.sleep(0.05)
         async with Admin(self.cluster.addresses) as admin:
-            await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS)])
+            await admin.create_topics([NewTopic(PLAIN, PARTITIONS), NewTopic(WHOLE, PARTITIONS), NewTopic(TRIMMED, 1)])
+            await begin(admin)
 
     def _start_load(self) -> None:
         parts = self.world, self.history, self.cluster.addresses
@@ -169,6 +185,16 @@ class Run:
             Member(*parts, "member1"),
             Member(*parts, "member2"),
         ]
+        # What not every seed has.
+        chance = self.world.random("loads")
+        if chance.random() < 0.4:
+            loads += [ShareMember(*parts, "share1"), ShareMember(*parts, "share2")]
+        if chance.random() < 0.5:
+            loads += [EndWatcher(*parts, "ends")]
+        if chance.random() < 0.5:
+            administrator = Administrator(*parts, "admin")
+            administrator.nodes = len(self.cluster.nodes)
+            loads += [administrator]
         for each in loads:
             process = self.cluster.client(each.name)
             process.ends = process.start(each.run(), each.name)  # type: ignore[attr-defined]
@@ -211,6 +237,10 @@ class Run:
             for place, found in (await consumer.committed(*places)).items():
                 offset = 0 if found is None else found.offset
                 self.violations += check_committed(self.history, (place.topic, place.partition), offset)
+        addresses = self.cluster.addresses
+        self.violations += [each async for each in check_administration(self.history, addresses)]
+        if self.history.counts["accepted"]:
+            self.violations += [each async for each in check_sharing(self.world, self.history, addresses, logs)]
         if self.cluster.is_replicated:
             self.violations += await self._equal_replicas()
 
@@ -218,7 +248,9 @@ class Run:
         found: list[str] = []
         for _ in range(50):
             await asyncio.sleep(0.2)
-            found = list(check_replicas([each.folder for each in self.cluster.nodes.values()]))
+            replicas = {name: brokers for name, brokers, _, _ in replicas_of(self.cluster)}
+            folders = {number: node.folder for number, node in self.cluster.nodes.items()}
+            found = list(check_replicas(folders, replicas))
             if not found:
                 break
         return found
