@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .replication.replicas import Replicas
     from .share_partitions.dead_letters import Counts
     from .share_partitions.leader import ShareLeader
+    from .share_partitions.led_partitions import InFlight
 
 _log = logging.getLogger(__name__)
 
@@ -262,9 +263,15 @@ class Coordinators:
         """Return what became of dead letters, by share group."""
         return self.share_leader.dead_letters.counts if self._is_made("share_leader") else {}
 
-    def count_share_records(self, found: dict[str, dict[str, int]]) -> Iterator[None]:
-        """Count in steps how many records of each share group are in flight here, by what becomes of them."""
-        return self.share_leader.partitions.count_in_flight(found) if self._is_made("share_leader") else iter(())
+    def share_groups(self) -> list[str]:
+        """Return the share groups that have records in flight here, or had."""
+        return self.share_leader.partitions.groups() if self._is_made("share_leader") else []
+
+    def share_records(self, group_id: str) -> InFlight:
+        """Return how many records of a share group are in flight here."""
+        from .share_partitions.led_partitions import InFlight
+
+        return self.share_leader.partitions.in_flight(group_id) if self._is_made("share_leader") else InFlight()
 
     def unload(self, topic: str, partition: int) -> None:
         """Give up a partition of a coordinator's topic."""

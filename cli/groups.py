@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,10 @@ _OFFSET = ("group", "topic", "partition", "committed", "end_offset", "lag", "mem
 _MEMBER = (
     *("group", "state", "strategy", "member", "instance", "client", "host"),
     *("protocol", "epoch", "target", "partitions"),
+)
+_QUEUE = (
+    *("group", "waiting", "held", "archiving", "rejected", "delivered_too_often", "lost"),
+    "dead_letter_topic",
 )
 _STATE = (
     *("group", "coordinator", "state", "strategy", "protocol_type", "type", "epoch"),
@@ -96,6 +101,7 @@ async def _extent(admin: Admin, group: str) -> tuple[int | None, int | None]:
 @click.option("--offsets", "what", flag_value="offsets", default=True, help="Offsets and lag: this is the default.")
 @click.option("--members", "what", flag_value="members", help="The members with their partitions.")
 @click.option("--state", "what", flag_value="state", help="One line a group, with its lag over all partitions.")
+@click.option("--queue", "what", flag_value="queue", help="What waits in share groups, is held, and is dead, by cause.")
 @click.option("--lag-time", is_flag=True, help="Read the first record of each lag, and print its age.")
 @watch_option
 @row_options
@@ -106,16 +112,26 @@ def describe(groups: tuple[str, ...], what: str, lag_time: bool, every_s: float 
     The lag counts offsets. With --lag-time it is also the age of the oldest record that the group has not read, in
     milliseconds: 0 where it has read all.
 
+    With --queue it prints one line a share group: records that wait, that members hold, that are being written as dead
+    letters, and that are dead since the brokers started, by cause; lost ones have no dead letter, and the broker's log
+    says why. Brokers that are not Odradek tell what waits alone.
+
     \b
     Examples:
       odradek groups describe delays
       odradek groups describe delays --state --lag-time
       odradek groups describe delays --members
       odradek groups describe delays --watch 5
+      odradek groups describe workers --queue
     """
-    if lag_time and what == "members":
+    if lag_time and what in ("members", "queue"):
         raise click.UsageError("--lag-time is for offsets and --state")
-    columns, work = {"offsets": (_OFFSET, _offsets), "members": (_MEMBER, _members), "state": (_STATE, _states)}[what]
+    columns, work = {
+        "offsets": (_OFFSET, _offsets),
+        "members": (_MEMBER, _members),
+        "state": (_STATE, _states),
+        "queue": (_QUEUE, _queues),
+    }[what]
     if not lag_time:
         columns = tuple(column for column in columns if column != "lag_ms")
 
@@ -251,6 +267,15 @@ async def _states(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]
         }
         for name, group in (await described_groups(admin, groups)).items()
     ]
+
+
+async def _queues(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for name, group in (await described_groups(admin, groups)).items():
+        if group.type != "share":
+            raise click.UsageError(f"--queue is for share groups, and {name} is a {group.type} group")
+        rows.append({"group": name} | asdict(await admin.describe_share_queue(name)))
+    return rows
 
 
 async def _members(admin: Admin, groups: tuple[str, ...]) -> list[dict[str, Any]]:

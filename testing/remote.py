@@ -232,6 +232,19 @@ class Kafka:
             for each in described.members
         ]
 
+    def dead_letters(self, group: str) -> list[ConsumerRecord[bytes, bytes]]:
+        """Return the dead letters of a share group, in its topic (errors.deadletterqueue.topic.name); none without one.
+
+        Their headers say where each comes from, and why it is dead.
+        """
+        name = "errors.deadletterqueue.topic.name"
+        asked = ConfigResource.group(group)
+        topic = self._admin.describe_configs([asked])[asked][name].value
+        if not topic or topic not in self.topics():
+            return []
+        own = ("__dlq.errors.group", group.encode())
+        return [each for each in self.records(topic) if own in each.headers]
+
     def history(self, group: str) -> list[GroupRebalance]:
         """Return why a group rebalanced, the oldest rebalance first. Kafka's own brokers keep no history."""
         self._check_group(group)

@@ -47,6 +47,7 @@ FAILS = {
     "odradek consume -t flights": "No such option",
     "printf PASSWORD | odradek users set broker --password-file - --config server.properties": "No such file",
     "odradek certs show broker-1.example:9093 --trust certs/ca.pem": "cannot reach broker-1.example:9093",
+    "odradek groups describe workers --queue": "group 'workers' does not exist",
     "odradek transactions abort --topic flights:0 --start-offset 100": "nothing was aborted",
 }
 # Commands that print until they are stopped.
@@ -147,6 +148,7 @@ PAGES = [path for path in test_docs.DOCS if shown(path) and path.stem not in ELS
 
 def test_the_pages_with_commands_are_found() -> None:
     names = {"README", "admin", "backup", "cli", "groups", "operations", "security", "sql", "storage", "transactions"}
+    names |= {"work-queues"}
     assert {path.stem for path in PAGES} == names
 
 

@@ -101,8 +101,13 @@ def _not_here(topic: TopicData) -> DescribedTopic:
 def odradek_describe_broker(
     services: Services, context: RequestContext, request: OdradekDescribeBrokerRequest
 ) -> OdradekDescribeBrokerResponse | LargeResponse[OdradekDescribeBrokerResponse]:
-    """OdradekDescribeBroker, API key 30013, ours: the clock of this broker, and the damage found in its logs."""
+    """OdradekDescribeBroker, API key 30013, ours: the clock of this broker, and the damage found in its logs.
+
+    Version 1 may ask for a share group: its records in flight here, and its dead letters since the start.
+    """
     response = OdradekDescribeBrokerResponse(time_ms=services.clock.now_ms())
+    if request.share_group is not None:
+        _add_share_group(services, request.share_group, response)
 
     def add(partition: Partition) -> None:
         if partition.is_online and (places := partition.log.damaged_places):
@@ -112,6 +117,15 @@ def odradek_describe_broker(
 
     partitions = services.topics.partitions()
     return fill(response, map(add, partitions), 0)
+
+
+def _add_share_group(services: Services, group_id: str, response: OdradekDescribeBrokerResponse) -> None:
+    in_flight = services.coordinators.share_records(group_id)
+    response.held, response.archiving = in_flight.held, in_flight.archiving
+    counts = services.coordinators.dead_letter_counts().get(group_id)
+    if counts is not None:
+        response.rejected, response.delivered_too_often = counts.rejected, counts.delivered_too_often
+        response.lost = counts.lost
 
 
 async def describe_log_dirs(

@@ -16,7 +16,7 @@ from ... import __version__
 from ...storage.system_calls import resident_bytes
 from ..coordination.transactions.states import TransactionState
 from ..metrics.request_counts import RequestCounts
-from ..metrics.table import family, histogram, single
+from ..metrics.table import Labels, family, histogram, single
 from ..services import Services
 from ..turns import keeper
 from .group_lag import MAX_LABEL_CHARS, GroupLag, lags
@@ -143,13 +143,14 @@ def _groups(scraped: ScrapedBroker, rows: list[GroupLag]) -> Iterator[str]:
 
 
 def _share_groups(services: Services) -> Iterator[str]:
-    held: dict[str, dict[str, int]] = {}
-    for _ in services.coordinators.count_share_records(held):
-        yield ""
     counts = services.coordinators.dead_letter_counts()
-    groups = [each for each in sorted(held.keys() | counts.keys()) if len(each) <= MAX_LABEL_CHARS]
-    groups = groups[: services.config.metrics_max_groups]
-    states = (((each, state), count) for each in groups for state, count in held.get(each, {}).items())
+    groups = sorted({*services.coordinators.share_groups(), *counts})
+    groups = [each for each in groups if len(each) <= MAX_LABEL_CHARS][: services.config.metrics_max_groups]
+    states: list[tuple[Labels, int]] = []
+    for each in groups:
+        found = services.coordinators.share_records(each)
+        states += [((each, "held"), found.held), ((each, "archiving"), found.archiving)]
+        yield ""
     yield from family("odradek_share_group_records", states)
     dead = [(each, counts[each]) for each in groups if each in counts]
     causes = (

@@ -7,7 +7,8 @@ is written. So the memory that they take is bounded by the sessions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
 from ..coordination.share_states.persister import ShareKey
@@ -19,6 +20,13 @@ from .stretches import RecordState
 
 # The id of a topic and the index of a partition.
 Place = tuple[bytes, int]
+
+
+class InFlight(NamedTuple):
+    """The records of a group that members hold, and those that are being written as dead letters."""
+
+    held: int = 0
+    archiving: int = 0
 
 
 class SharePartitions:
@@ -58,18 +66,18 @@ class SharePartitions:
         self.drop(actor)
         return None
 
-    def count_in_flight(self, found: dict[str, dict[str, int]]) -> Iterator[None]:
-        """Count the records of each group that members hold, and those that are being written as dead letters.
+    def groups(self) -> list[str]:
+        """Return the groups that have partitions here."""
+        return list(self._by_group)
 
-        Each step counts those of a partition.
-        """
-        for group_id, actors in list(self._by_group.items()):
-            counts = found[group_id] = {"held": 0, "archiving": 0}
-            for machine in [each.machine for each in actors.values()]:
-                for stretch in machine.stretches() if machine is not None else ():
-                    counts["held"] += stretch.size * stretch.is_held
-                    counts["archiving"] += stretch.size * (stretch.state is RecordState.ARCHIVING)
-                yield
+    def in_flight(self, group_id: str) -> InFlight:
+        """Return how many records of a group members hold, and how many are being written as dead letters."""
+        held = archiving = 0
+        for actor in self._by_group.get(group_id, {}).values():
+            for stretch in actor.machine.stretches() if actor.machine is not None else ():
+                held += stretch.size * stretch.is_held
+                archiving += stretch.size * (stretch.state is RecordState.ARCHIVING)
+        return InFlight(held, archiving)
 
     def holds(self, group_id: str, member_id: str, place: Place) -> bool:
         """Return whether a member has records of a partition."""

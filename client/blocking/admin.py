@@ -57,6 +57,7 @@ class Admin(BlockingClient):
     list_share_group_offsets = waiting(asyncio_client.Admin.list_share_group_offsets)
     alter_share_group_offsets = waiting(asyncio_client.Admin.alter_share_group_offsets)
     delete_share_group_offsets = waiting(asyncio_client.Admin.delete_share_group_offsets)
+    describe_share_queue = waiting(asyncio_client.Admin.describe_share_queue)
     list_transactions = waiting(asyncio_client.Admin.list_transactions)
     list_queries = waiting(asyncio_client.Admin.list_queries)
     describe_transactions = waiting(asyncio_client.Admin.describe_transactions)

@@ -236,6 +236,27 @@ class ShareOffset:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareQueue:
+    """What of a share group's records waits, is held, and is dead, by cause. None: the brokers do not tell.
+
+    What is dead counts since the brokers started.
+    """
+
+    # Where its dead letters go; "" where it has none.
+    dead_letter_topic: str
+    # Those that no member has; where `held` is not known, also those that one has.
+    waiting: int | None
+    held: int | None = None
+    # Being written as dead letters.
+    archiving: int | None = None
+    # Dead: a member has rejected them, or they were delivered as often as is allowed.
+    rejected: int | None = None
+    delivered_too_often: int | None = None
+    # Dead, and not in the topic: the broker's log says why.
+    lost: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RebalanceCause:
     """Why a group rebalanced: a `kind` (joined, left, expired, changed-subscription, ...) and a `text` for people."""
 

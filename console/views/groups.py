@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...client import KafkaError
 from ...client.core.descriptions import GroupRebalance
 from ...web.exchange import HttpError, Response
-from ..reading.group_offsets import Progress, progress_of
+from ..reading.group_offsets import SHARE, Progress, progress_of
 from ..visit import Visit
 from .topics import page_of
 
@@ -47,6 +47,12 @@ async def one_group(visit: Visit) -> Response:
         progress = await progress_of(admin, group, listing.type)
     except KafkaError as error:
         problems.append(f"The offsets are not known: {error.message}")
+    queue = None
+    if listing.type == SHARE:
+        try:
+            queue = await admin.describe_share_queue(group)
+        except KafkaError as error:
+            problems.append(f"What waits and what is dead is not known: {error.message}")
     rebalances, why_none = await _rebalances(visit, group, listing.type)
     owners = {} if described is None else {each: member for member in described.members for each in member.partitions}
     sample = (await visit.history.sample()).groups.get(group)
@@ -54,7 +60,7 @@ async def one_group(visit: Visit) -> Response:
         "group.html", group or "(a group without a name)", group=group, listing=listing, described=described,
         progress=progress[:MAX_ROWS], left_out=len(progress) - MAX_ROWS, owners=owners, problems=problems,
         lag=sum(each.lag or 0 for each in progress), lag_s=None if sample is None else sample.lag_s,
-        rebalances=rebalances, why_none=why_none, states=visit.history.states(group),
+        rebalances=rebalances, why_none=why_none, queue=queue, states=visit.history.states(group),
     )  # fmt: skip
 
 

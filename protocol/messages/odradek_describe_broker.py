@@ -1,6 +1,6 @@
 """OdradekDescribeBroker, API key 30013, ours: what a broker knows of itself and Kafka's protocol has no words for.
 
-Version 0 is the only one.
+Version 1 adds what the broker knows of one share group: its records in flight, and its dead letters since the start.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from ..schema import Message, Struct, array, int16, int32, int64, string
 MAX_NAMED = 100
 
 
-class OdradekDescribeBrokerRequest(Message, key=30013, versions="0", flexible="0+"):
-    pass
+class OdradekDescribeBrokerRequest(Message, key=30013, versions="0-1", flexible="0+"):
+    # Null: no share group.
+    share_group: str | None = string("1+", nullable="1+", default=None, ignorable=True)
 
 
 class OdradekDescribeBrokerResponse(Message, request=OdradekDescribeBrokerRequest):
@@ -24,6 +25,13 @@ class OdradekDescribeBrokerResponse(Message, request=OdradekDescribeBrokerReques
     # The damaged places in the logs of this broker, of which `damaged` names the first partitions.
     damaged_places: int = int64("0+")
     damaged: list[DamagedPartition] = array("0+")
+    # Records of the share group that members hold, and that are being written as dead letters.
+    held: int = int64("1+", ignorable=True)
+    archiving: int = int64("1+", ignorable=True)
+    # Those that are dead, by cause, and how many of them have no dead letter.
+    rejected: int = int64("1+", ignorable=True)
+    delivered_too_often: int = int64("1+", ignorable=True)
+    lost: int = int64("1+", ignorable=True)
 
 
 class DamagedPartition(Struct):

@@ -28,4 +28,5 @@ async def test_so_has_a_share_group(broker: Broker, browser: Browser) -> None:
             await consumer.getmany(timeout_ms=100)
             page = await browser.get("/group?id=shared")
             assert page.status == 200 and "A share group does not stop to rebalance" in page.visible
+            assert "Work queue" in page.visible and "Rejected by a member" in page.visible
             assert await admin.explain_group("shared") == []
