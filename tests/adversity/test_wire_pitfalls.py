@@ -24,7 +24,7 @@ def produce_of(topic: str, acks: int) -> ProduceRequest:
     return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=data)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_the_header_of_an_api_versions_response_never_has_tags(raw: Raw, version: int) -> None:
     request = ApiVersionsRequest("tests", "1.0") if version >= 3 else ApiVersionsRequest()
     raw.send(ApiKey.API_VERSIONS, version, request)
@@ -35,11 +35,11 @@ async def test_the_header_of_an_api_versions_response_never_has_tags(raw: Raw, v
     assert count > 15
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 async def test_api_versions_of_an_unknown_version_is_error_35_in_version_0(raw: Raw, version: int) -> None:
     raw.send_bytes(framed(pack(">hhih", 18, version, CORRELATION_ID, -1) + b"whatever may follow"))
     data = await raw.receive_bytes()
-    assert unpack_from(">ihihhh", data) == (CORRELATION_ID, 35, 1, 18, 0, 4)
+    assert unpack_from(">ihihhh", data) == (CORRELATION_ID, 35, 1, 18, 0, 5)
 
 
 @pytest.mark.parametrize(("key", "version"), [(9999, 0), (-1, 0), (3, 99), (1, 19), (0, 14), (4, 0), (52, 0)])

@@ -4,8 +4,9 @@
 
 Starts a broker of its own, and notes what every client asks: with the part `clients` it writes docs/conformance.md
 (table.py); each part that ran gets its lines there (suites.py). librdkafka's tests build themselves once (librdkafka.py
-says what that takes); Kafka's tools need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.3.1. What cannot
-run is in the table as skipped, with the reason. Exit status 1 where something fails.
+says what that takes); Kafka's tools need Java and KAFKA_LIB, a folder with the jars of Apache Kafka 4.4.0, and those of
+the release before KAFKA_LIB_BEFORE, with the jars of 4.3.1. What cannot run is in the table as skipped, with the
+reason. Exit status 1 where something fails.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from odradek.broker.network.routes import ROUTES  # noqa: E402
+from odradek.broker.network.routes import LONE_ROUTES, ROUTES  # noqa: E402
 from odradek.tests.conformance import dump_rows, go_clients, group_rows, kafka_python, librdkafka, suites, table  # noqa: E402 -- a script: the path comes first
 from odradek.tests.support.brokers.process import BrokerProcess, broker_process, free_port  # noqa: E402
 from odradek.tests.support.clients.kafka_tools import kafka_tool  # noqa: E402
 from odradek.tests.support.clients.others import CODECS, consume, create_topic, jars  # noqa: E402
 
 # Each API of the table must be usable by Kafka's own client.
-PROMISED = [route.key.name.title().replace("_", "") for route in ROUTES]
+PROMISED = [route.key.name.title().replace("_", "") for route in (*ROUTES, *LONE_ROUTES)]
 # What the suites expect of a broker.
 SETTINGS = {"num_partitions": 4, "group_initial_rebalance_delay_ms": 0, "group_min_session_timeout_ms": 1000}
 CLIENTS_WITHIN_S = 1800
@@ -56,6 +57,7 @@ def main() -> None:
         "go": go_clients.of_each_client,
         "clients": real_clients,
         "compatibility": client_compatibility,
+        "before": release_before,
         "kafka-python": kafka_python_tests,
         "groups": group_rows.rows,
         "librdkafka": librdkafka_tests,
@@ -176,6 +178,22 @@ def client_compatibility(process: BrokerProcess) -> Iterator[Row]:
     options += ["--num-cluster-nodes", "1", "--topic", "compatibility", "--bootstrap-server", process.address]
     said = kafka_tool("org.apache.kafka.tools.ClientCompatibilityTest", *options)
     yield "ClientCompatibilityTest", "passed" if "SUCCESS" in said else f"failed: {said[-300:]}"
+
+
+def release_before(_: BrokerProcess) -> Iterator[Row]:
+    """The client and the tools of the release before, at a broker where no topic is yet."""
+    folder, newest = os.environ.get("KAFKA_LIB_BEFORE"), os.environ.get("KAFKA_LIB")
+    if not folder:
+        yield "Kafka 4.3.1", "skipped: no KAFKA_LIB_BEFORE"
+        return
+    os.environ["KAFKA_LIB"] = folder
+    try:
+        with broker_with(**SETTINGS) as process:
+            for part in (api_versions, console, client_compatibility):
+                yield from part(process)
+    finally:
+        os.environ.pop("KAFKA_LIB")
+        os.environ.update({"KAFKA_LIB": newest} if newest else {})
 
 
 def kafka_python_tests(_: BrokerProcess) -> Iterator[Row]:

@@ -23,6 +23,7 @@ SUITES = {
     "api-versions": "Kafka's BrokerApiVersionsCommand",
     "console": "Kafka's console tools",
     "compatibility": "Kafka's ClientCompatibilityTest",
+    "before": "the same client and tools of Kafka 4.3.1",
     "dump": "Kafka's DumpLogSegments",
 }
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-from odradek.broker.network.routes import ROUTES
+from odradek.broker.network.routes import LONE_ROUTES, ROUTES
 from odradek.protocol.apis import ApiKey
 
 ROOT = Path(__file__).parents[2]
@@ -82,7 +82,7 @@ def page(found: dict[Pair, Covered]) -> str:
     """The page's text."""
     rows = [
         row(route.key, version, found.get((int(route.key), version), Covered([], [], set())))
-        for route in ROUTES
+        for route in (*ROUTES, *LONE_ROUTES)
         for version in route.versions
     ]
     when = time.strftime("%Y-%m-%d")

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
 from odradek.client.core.connection import Connection
+from odradek.client.core.exchange import Identity
+from odradek.client.errors import ConnectionLost
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from odradek.protocol.primitives import uuid_to_text
 from odradek.testing import KafkaCluster, KafkaProcess, LocalKafka
@@ -145,6 +147,15 @@ def test_the_last_requests_have_topics_and_outcomes(kafka: LocalKafka) -> None:
     assert any("Metadata" in each and "orders: ok" in each for each in kafka.recent_requests())
     kafka.end_faults()
     assert producer.flush(20) == 0
+
+
+async def test_a_client_of_an_earlier_broker_is_among_the_last_requests(kafka: LocalKafka) -> None:
+    host, _, port = kafka.address.rpartition(":")
+    earlier = Identity("of-an-earlier-broker", kafka.broker.node_id)
+    with pytest.raises(ConnectionLost, match="is no longer broker"):
+        await Connection.open(host, int(port), client_id="late", identity=earlier)
+    (line,) = [each for each in kafka.recent_requests() if "client id 'late'" in each]
+    assert line.endswith("REBOOTSTRAP_REQUIRED")
 
 
 @pytest.mark.parametrize("kind", [LocalKafka, KafkaProcess, KafkaCluster])

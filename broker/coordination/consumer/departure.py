@@ -7,6 +7,7 @@ from ....protocol.messages.consumer_group_records import ConsumerGroupMemberMeta
 from ..groups.events import CancelTimer, Leave, Leaver, Left, Outcome, SetTimer
 from ..groups.group import Group
 from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
+from ..modern.state import NEVER_COMPUTED
 from ..modern.target import metadata_hash
 from . import changes, migration, regexes
 from .events import (
@@ -111,7 +112,8 @@ def _fence(group: Group, member_id: str, why: str, outcome: Outcome, now_ms: int
 def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Outcome, now_ms: int) -> None:
     """Remove members, and raise the group's epoch. The next heartbeat of any member computes a new target.
 
-    Where only members of the classic protocol are left, the group becomes a classic one instead.
+    The target of a group without members is empty, and was never computed: the next member gets its partitions at once
+    (Kafka 4.4). Where only members of the classic protocol are left, the group becomes a classic one instead.
     """
     ids = {member.member_id for member in members}
     left = [member for member in body.members.values() if member.member_id not in ids]
@@ -128,6 +130,8 @@ def remove(group: Group, body: ConsumerGroup, members: list[Member], outcome: Ou
     for regex in body.regexes.keys() - set(unused):
         names |= body.regexes[regex].topics
     outcome.records += changes.epoch_bumped(group.group_id, body, metadata_hash(names, group.topics))
+    if not left:
+        outcome.records.append(changes.target_computed(group.group_id, body.epoch + 1, NEVER_COMPUTED))
 
 
 def static_holder(body: ConsumerGroup, event: ConsumerHeartbeat) -> Member | None:

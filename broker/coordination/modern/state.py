@@ -47,6 +47,9 @@ class Member(Generic[SaidT, CurrentT]):
     target: frozenset[Place] = frozenset()
 
 
+# The time of a target that was not computed.
+NEVER_COMPUTED = 0
+
 MemberT = TypeVar("MemberT", bound=Member[Any, Any])
 
 
@@ -59,8 +62,8 @@ class ModernGroup(ABC, Generic[MemberT]):
         self.epoch = 1
         self.metadata_hash = 0
         self.assignment_epoch = 1
-        # When the target was computed; 0: never.
-        self.assignment_ms = 0
+        # When the target was computed.
+        self.assignment_ms = NEVER_COMPUTED
         self.members: dict[str, MemberT] = {}
         # Whether the log has a record of the group itself.
         self.recorded = False

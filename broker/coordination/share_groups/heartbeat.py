@@ -13,6 +13,7 @@ from ..groups.events import CancelTimer, Outcome, SetTimer
 from ..groups.group import Group
 from ..modern.draft import reject
 from ..modern.events import LEAVE_EPOCH, Beat, MemberSilent
+from ..modern.state import NEVER_COMPUTED
 from ..modern.target import metadata_hash
 from . import changes, states
 from .draft import Draft
@@ -177,4 +178,7 @@ def _remove(group: Group, body: ShareGroup, member_id: str, outcome: Outcome) ->
     names = body.names_without([body.members[member_id]])
     outcome.records += changes.member_gone(group.group_id, member_id)
     outcome.records.append(changes.epoch_bumped(group.group_id, body.epoch + 1, metadata_hash(names, group.topics)))
+    if len(body.members) == 1:
+        # As for consumer groups: the next member gets its partitions at once.
+        outcome.records.append(changes.target_computed(group.group_id, body.epoch + 1, NEVER_COMPUTED))
     outcome.timers.append(CancelTimer(MemberSilent(member_id)))
