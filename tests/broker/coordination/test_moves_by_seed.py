@@ -9,7 +9,7 @@ from odradek.tests.support.seeds import IS_SOAK, seeds
 from odradek.tests.support.simulations.coordinator_simulation import CoordinatorSimulation
 from odradek.tests.support.simulations.replica_simulation import Broken
 
-SEEDS = 6
+SEEDS = 3
 
 
 def play(seed: int, bug: str = "") -> CoordinatorSimulation:

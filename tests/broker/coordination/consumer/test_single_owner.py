@@ -12,6 +12,7 @@ from odradek.broker.coordination.modern import target
 from odradek.broker.coordination.modern.state import Place
 from odradek.tests.broker.coordination.classic.world import World
 from odradek.tests.broker.coordination.consumer.crowd import Crowd
+from odradek.tests.support.seeds import seeds
 
 
 async def run(seed: int, steps: int = 150, *, is_mixed: bool = False) -> Crowd:
@@ -21,7 +22,7 @@ async def run(seed: int, steps: int = 150, *, is_mixed: bool = False) -> Crowd:
     return crowd
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(16), range(60, 1_000)))
 async def test_a_partition_never_has_two_owners(seed: int) -> None:
     crowd = await run(seed)
     crowd.join()
@@ -31,7 +32,7 @@ async def test_a_partition_never_has_two_owners(seed: int) -> None:
     assert owned_by_all(crowd) == subscribed_by_all(crowd) == body.owners.keys()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(range(16), range(60, 1_000)))
 async def test_nor_where_members_of_the_classic_protocol_come_and_go(seed: int) -> None:
     crowd = await run(seed, 400, is_mixed=True)
     crowd.join()
@@ -51,7 +52,7 @@ def subscribed_by_all(crowd: Crowd) -> set[Place]:
     return {(topic.id, index) for topic in topics for index in range(topic.partitions)}
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(range(8), range(60, 1_000)))
 async def test_nor_where_each_target_is_computed_in_a_thread(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "MAX_AT_ONCE", 0)
     crowd = Crowd(seed, World(), is_mixed=True)

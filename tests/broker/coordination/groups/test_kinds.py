@@ -25,6 +25,7 @@ from odradek.protocol.messages.delete_share_group_offsets import (
 )
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.coordination.classic.world import FakeContext, World
+from odradek.tests.support.seeds import seeds
 
 FAILURE = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "a test's disk is full")
 
@@ -155,7 +156,7 @@ STEPS: list[Callable[[World], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", seeds(range(24), range(80, 1_000)))
 async def test_an_id_is_one_kind_of_group_by_seed(seed: int) -> None:
     chance = random.Random(seed)
     world = World()
