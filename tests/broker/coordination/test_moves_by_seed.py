@@ -40,9 +40,9 @@ def test_nothing_committed_is_lost_and_no_stable_member_loses_its_partitions() -
 @pytest.mark.parametrize(
     ("bug", "first"),
     [
-        ("answer before the ISR has it", 6),
+        ("answer before the ISR has it", 7),
         ("do not load", 0),
-        ("load up to the high watermark", 1),
+        ("load up to the high watermark", 50),
         ("tell transactions apart by clocks", 6),
         # This one takes a hundred seeds.
         *([("keep what was loaded before", 0)] if IS_SOAK else ()),
