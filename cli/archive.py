@@ -351,11 +351,14 @@ def compact(topics: tuple[str, ...], target: str, catalog_db: str | None, table:
 
 @command.command(short_help="Expire old snapshots, and delete files that none names.")
 @_place_options
-@click.option("--keep", metavar="TIME", default="24h", show_default=True, help="Readers of a snapshot have this time.")
+@click.option(
+    "--keep", metavar="TIME", default="24h", show_default=True, help="What a compaction replaced stays for so long."
+)
 def expire(topics: tuple[str, ...], target: str, catalog_db: str | None, table: str | None, keep: str) -> None:
-    """Expire snapshots that are older than --keep, and delete files that no snapshot names and no commit can name.
+    """Expire snapshots, and delete files that no snapshot names and no commit can name.
 
-    The last ten snapshots stay. `run` does it between its commits.
+    The last ten snapshots stay, and those that a compaction replaced since --keep: their readers have that time.
+    `run` does it between its commits.
 
     \b
     Examples:

@@ -23,7 +23,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.table import CommitTableResponse
+from pyiceberg.table import CommitTableResponse, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId
 
 from ..errors import ClientError
@@ -107,6 +108,22 @@ class Once:
                 f"the catalog does not say whether a commit was applied ({type(why).__name__}: {why}); its files stay"
             ) from why
         self._sleep(seconds)
+
+
+class OnceMade(Transaction):
+    """A transaction that copies the table's metadata once a change, and not at each of 20 looks.
+
+    A copy has every snapshot: otherwise a commit costs more with each of them.
+    """
+
+    _made: tuple[int, TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata with what is staged so far."""
+        if self._made is None or self._made[0] != len(self._updates):
+            self._made = len(self._updates), super().table_metadata
+        return self._made[1]
 
 
 def _snapshot_and_base(requirements: Sequence[Any], updates: Sequence[Any]) -> tuple[int, int | None]:

@@ -25,7 +25,7 @@ from ..errors import KafkaError
 from ..record import EARLIEST, LATEST, TopicPartition
 from . import ArchiveError
 from .layout import place_of, table_name
-from .once import COMMIT_TIMEOUT_S, Moved, Once
+from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
 from .parquet_files import TARGET_BYTES, NewFile, PartitionFiles
 from .places import open_or_create
 from .range_files import write_range
@@ -281,7 +281,7 @@ class Archiver:
 def commit_files(table: Any, once: Once, paths: list[str], state: str) -> None:
     """Append files to a table with their state, in one commit. Raises Moved, CommitUncertain."""
     table.catalog = once
-    with table.transaction() as transaction:
+    with OnceMade(table) as transaction:
         transaction.set_properties({STATE_KEY: state})
         transaction.add_files(paths, snapshot_properties={STATE_KEY: state}, check_duplicate_files=False)
 

@@ -20,10 +20,11 @@ from typing import Any
 import pyarrow.fs
 import pyarrow.parquet
 from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
+from pyiceberg.table.snapshots import Operation
 
 from .data_files import DataFile, files_of
 from .layout import arrow_schema, projected
-from .once import COMMIT_TIMEOUT_S, Moved, Once
+from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
 from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .run import Archiver
 from .state import STATE_KEY, State, state_of
@@ -34,8 +35,10 @@ log = logging.getLogger(__name__)
 MIN_FILES = 8
 # A commit of a compaction rewrites no more than this.
 _COMPACTED_BYTES = 512 << 20
-# Snapshots that stay: readers of an older one have this time, and so many commits.
+# The last snapshots stay, and for this time what a compaction has replaced: appends alone take no file from readers.
 KEEP_MS, KEEP_SNAPSHOTS = 24 * 3_600_000, 10
+# Each compaction keeps two snapshots for so long, and each snapshot makes commits dearer.
+COMPACTS_EACH_MS = 3_600_000
 _PARQUET: Any = pyarrow.parquet
 # Commits of an archiver from one upkeep to the next.
 _COMMITS = 25
@@ -44,7 +47,10 @@ _COMMITS = 25
 def keep_up(archiver: Archiver) -> None:
     """Compact and expire after each so many commits of an archiver: between its commits, so that none conflicts."""
     if archiver.commits % _COMMITS == 0:
-        compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
+        metadata = archiver.catalog.load_table(archiver.name).metadata
+        last = max((each.timestamp_ms for each in metadata.snapshots if _replaces(each)), default=0)
+        if metadata.last_updated_ms - last >= COMPACTS_EACH_MS:
+            compact(archiver.catalog, archiver.name, timeout_s=archiver.options.commit_timeout_s)
         expire(archiver.catalog, archiver.name)
 
 
@@ -65,7 +71,7 @@ def compact(
     made = [_merged(table, group, base) for group in groups]
     table.catalog = Once(catalog, timeout_s)
     try:
-        with table.transaction() as transaction:
+        with OnceMade(table) as transaction:
             with transaction.update_snapshot(snapshot_properties={STATE_KEY: state.text()}).overwrite() as changing:
                 for each in (file for group in groups for file in group):
                     changing.delete_data_file(each.entry)
@@ -157,11 +163,18 @@ def expire(
 
 
 def _old(metadata: Any, before_ms: int, keep: int) -> list[Any]:
-    """Return the snapshots that may go: no branch and no tag names them, and they are neither new nor the last ones."""
+    """Return the snapshots that may go: not the last ones, not of a branch or tag, not replaced since `before_ms`."""
     held = {each.snapshot_id for each in metadata.refs.values()}
+    for each in metadata.snapshots:
+        if _replaces(each) and each.timestamp_ms >= before_ms:
+            held |= {each.snapshot_id, each.parent_snapshot_id}
     known = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
-    may_go = known[: max(len(known) - keep, 0)]
-    return [each for each in may_go if each.timestamp_ms < before_ms and each.snapshot_id not in held]
+    return [each for each in known[: max(len(known) - keep, 0)] if each.snapshot_id not in held]
+
+
+def _replaces(snapshot: Any) -> bool:
+    """Tell whether a snapshot lacks files of its parent: after a compaction, here or by another engine."""
+    return snapshot.summary is not None and snapshot.summary.operation is not Operation.APPEND
 
 
 def _metadata_files(table: Any, snapshots: Sequence[Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from odradek.client.archive.run import Archiver
 from odradek.client.archive.state import state_of
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 from odradek.tests.support.fakes.faulty_catalog import FaultyCatalog, compact
+from pyiceberg import table as table_module
+from pyiceberg.table.snapshots import Operation
 
 
 def archived(world: World, catalog: Any, topic: str, commits: int) -> Archiver:
@@ -76,6 +79,37 @@ def test_expiry_deletes_what_no_snapshot_names(world: World, catalog: Any, tmp_p
     world.fill("expired", 2, partitions=2, new=False)
     assert archiver.round().rows == 2
     assert upkeep.expire(catalog, archiver.name, keep_snapshots=1) == (0, 0), "readers of the last day stay"
+
+
+def test_a_day_of_commits_keeps_few_snapshots_and_each_file_for_a_day() -> None:
+    """A commit a minute, and a compaction each 100: what it replaced stays, and appends go soon."""
+    kinds = [Operation.OVERWRITE if at % 100 == 99 else Operation.APPEND for at in range(1_440)]
+    snapshots = [
+        SimpleNamespace(
+            snapshot_id=at, parent_snapshot_id=at - 1, sequence_number=at, timestamp_ms=60_000 * at,
+            summary=SimpleNamespace(operation=kind),
+        )
+        for at, kind in enumerate(kinds)
+    ]  # fmt: skip
+    metadata = SimpleNamespace(snapshots=snapshots, refs={"main": snapshots[-1]})
+    gone = {each.snapshot_id for each in upkeep._old(metadata, 0, 10)}
+    kept = [at for at in range(1_440) if at not in gone]
+    assert kept == sorted({*range(1_430, 1_440), *(at for at in range(1_430) if at % 100 >= 98)})
+
+
+def test_a_commit_copies_the_metadata_a_few_times(world: World, catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy has every snapshot: with 20 of them each commit a day's last one took seconds."""
+    archiver = archived(world, catalog, "copied", 1)
+    world.fill("copied", 2, partitions=2, new=False)
+    copies, plain = [0], table_module.update_table_metadata
+
+    def counted(*request: Any, **options: Any) -> Any:
+        copies[0] += 1
+        return plain(*request, **options)
+
+    monkeypatch.setattr(table_module, "update_table_metadata", counted)
+    assert archiver.round().is_committed
+    assert 0 < copies[0] <= 4
 
 
 def test_expiry_deletes_left_over_files_only_once_no_commit_can_name_them(
