@@ -35,6 +35,7 @@ COMMANDS = {
     "consume": "Print a topic's records.",
     "sql": "Query topics with SQL.",
     "archive": "Keep topics as tables of Apache Iceberg, each record once.",
+    "schemas": "List, show, check, register and delete schemas of a registry.",
     "groups": "Look at groups, reset their offsets, delete them.",
     "users": "Set, list and delete the passwords by which clients log in.",
     "transactions": "Look at transactions, abort those that hang.",

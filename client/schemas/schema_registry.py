@@ -187,6 +187,25 @@ class SchemaRegistry:
         """Return all subjects."""
         return cast("list[str]", self._door.ask("GET", "/subjects"))
 
+    def versions(self, subject: str) -> list[int]:
+        """Return the versions of a subject."""
+        return cast("list[int]", self._door.ask("GET", f"/subjects/{quote(subject, safe='')}/versions"))
+
+    def compatibility(self, subject: str | None = None) -> str:
+        """Return the level of a subject, that of all where it has none of its own."""
+        path = "/config" if subject is None else f"/config/{quote(subject, safe='')}?defaultToGlobal=true"
+        return str(self._door.ask("GET", path)["compatibilityLevel"])
+
+    def delete(self, subject: str, version: int | None = None, *, permanent: bool = False) -> list[int]:
+        """Delete a subject, or one version of it; return the versions that went. Their ids stay readable.
+
+        With `permanent`, what was deleted before goes for good.
+        """
+        path = f"/subjects/{quote(subject, safe='')}" + ("" if version is None else f"/versions/{version}")
+        answer = self._door.ask("DELETE", f"{path}?permanent=true" if permanent else path)
+        self._answers.drop()
+        return cast("list[int]", answer if isinstance(answer, list) else [answer])
+
     def why_incompatible(self, subject: str, schema: Schema) -> list[str]:
         """Return why a schema may not follow the latest version of a subject; nothing if it may."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"

@@ -95,6 +95,8 @@ LINES = {
 }
 # These run until a signal: tests/cli/test_serve.py, test_cluster_commands.py and test_terminal.py have theirs.
 SERVERS = {"serve", "cluster start", "registry", "console"}
+# These need a schema registry: tests/cli/test_schemas.py.
+OF_A_REGISTRY = {f"schemas {name}" for name in ("check", "delete", "list", "register", "show")}
 # What a command needs to have run before it.
 BEFORE = {"profile show": "profile set", "restore": "backup", "topics delete": "topics create"}
 BEFORE |= dict.fromkeys(
@@ -146,7 +148,7 @@ CONTEXTS = list(contexts())
 
 def test_each_command_has_its_line() -> None:
     leaves = {each.command_path for each in CONTEXTS if not isinstance(each.command, click.Group)}
-    assert {f"odradek {name}" for name in LINES.keys() | SERVERS} == leaves
+    assert {f"odradek {name}" for name in LINES.keys() | SERVERS | OF_A_REGISTRY} == leaves
 
 
 @pytest.mark.parametrize("context", CONTEXTS, ids=lambda context: context.command_path.replace(" ", "-"))
