@@ -56,8 +56,8 @@ def command() -> None:
     \b
     Examples:
       odradek schemas list --registry http://reg:8081
-      odradek schemas show flights-value --registry http://reg:8081
-      odradek schemas check flights-value flight.avsc --registry http://reg:8081
+      odradek schemas show t-value --registry http://reg:8081
+      odradek schemas check t-value t.avsc --registry http://reg:8081
     """
 
 
@@ -83,8 +83,8 @@ def show(client: SchemaRegistry, subject: str, number: int | None) -> None:
 
     \b
     Examples:
-      odradek schemas show flights-value --registry http://reg:8081
-      odradek schemas show flights-value --version 1 --registry http://reg:8081
+      odradek schemas show t-value --registry http://reg:8081
+      odradek schemas show t-value --version 1 --registry http://reg:8081
     """
     schema = (client.latest(subject) if number is None else client.version(subject, number)).schema
     click.echo(schema.text if schema.type == "PROTOBUF" else json.dumps(json.loads(schema.text), indent=2))
@@ -100,7 +100,7 @@ def check(client: SchemaRegistry, subject: str, file: Path, kind: str | None) ->
 
     \b
     Examples:
-      odradek schemas check flights-value flight.avsc --registry http://reg:8081
+      odradek schemas check t-value t.avsc --registry http://reg:8081
     """
     reasons = client.why_incompatible(subject, _schema_in(file, kind))
     for each in reasons:
@@ -119,7 +119,7 @@ def register(client: SchemaRegistry, subject: str, file: Path, kind: str | None)
 
     \b
     Examples:
-      odradek schemas register flights-value flight.avsc --registry http://reg:8081
+      odradek schemas register t-value t.avsc --registry http://reg:8081
     """
     click.echo(client.register(subject, _schema_in(file, kind)))
 
@@ -135,8 +135,8 @@ def delete(client: SchemaRegistry, subject: str, number: int | None, permanent: 
 
     \b
     Examples:
-      odradek schemas delete flights-value --version 2 --registry http://reg:8081
-      odradek schemas delete flights-value --permanent --yes --registry http://reg:8081
+      odradek schemas delete t-value --version 2 --registry http://reg:8081
+      odradek schemas delete t-value --permanent --yes --registry http://reg:8081
     """
     what = f"version {number} of subject {subject}" if number else f"subject {subject}"
     end = " for good? Nobody can read records with its ids any more." if permanent else "?"
