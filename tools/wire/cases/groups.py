@@ -237,7 +237,8 @@ def last_offset_deleted(wire: Wire, topic: str) -> None:
     wire.ask("no offset left", "OffsetDelete", 0, deletion)
     wire.ask("no offset left", "DescribeGroups", 6, {"Groups": [group]})
     wire.ask("no offset left", "DeleteGroups", 2, {"GroupsNames": [group]})
-    wire.ask("no group left", "DeleteGroups", 2, {"GroupsNames": [group]})
+    for version in range(4):
+        wire.ask("no group left", "DeleteGroups", version, {"GroupsNames": [group, ""]})
 
 
 def two_members(wire: Wire) -> None:

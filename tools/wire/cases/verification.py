@@ -15,6 +15,8 @@ from .topics import create, topic_id, until_deadline
 
 NAME = "transaction.partition.verification.enable"
 TRANSACTIONAL = 0x10
+FIRST_BY_ID = 6
+UNKNOWN_ID = "11111111-2222-3333-4444-555555555555"
 
 
 def run(wire: Wire) -> None:
@@ -39,7 +41,7 @@ def ask_all(wire: Wire, case: str, topic: str, partition: int) -> None:
         end(wire, f"{case}: ends, not knowing of all", who)
         produce(wire, f"{case}: after the end", version, topic, partition + 1, who, sequence=2)
         partition += 2
-    for version in range(3, 6):
+    for version in range(3, 7):
         who = begin(wire, f"{case}-offsets-{version}")
         commit(wire, f"{case}: not added", version, topic, who)
         end(wire, f"{case}: offsets end", who)
@@ -91,9 +93,14 @@ def end(wire: Wire, case: str, who: Who) -> None:
 
 
 def commit(wire: Wire, case: str, version: int, topic: str, who: Who) -> None:
-    places = [{"PartitionIndex": 0, "CommittedOffset": 1, "CommittedMetadata": ""}]
+    named = {"Name": topic} if version < FIRST_BY_ID else {"TopicId": topic_id(wire, topic)}
+    unknown = {"Name": f"{topic}-absent"} if version < FIRST_BY_ID else {"TopicId": UNKNOWN_ID}
+    places = [{"PartitionIndex": index, "CommittedOffset": 1, "CommittedMetadata": ""} for index in (0, 99)]
     body = {
         "TransactionalId": who[0], "GroupId": who[0], "ProducerId": who[1], "ProducerEpoch": who[2],
-        "Topics": [{"Name": topic, "Partitions": places}],
+        "Topics": [{**named, "Partitions": places}, {**unknown, "Partitions": places[:1]}],
     }  # fmt: skip
     wire.ask(case, "TxnOffsetCommit", version, body)
+    member = {"GenerationIdOrMemberEpoch": 3, "MemberId": "m"}
+    wire.ask(f"{case}, no such group", "TxnOffsetCommit", version, {**body, **member, "GroupId": f"{who[0]}-absent"})
+    wire.ask(f"{case}, no such producer", "TxnOffsetCommit", version, {**body, **member, "ProducerId": 999_999})
