@@ -1,7 +1,7 @@
 """Collect Kafka's message specifications from its jars into one JSON file for the tests.
 
-    python tools/golden_messages.py kafka-clients-4.3.1.jar kafka-group-coordinator-4.3.1.jar \\
-        kafka-transaction-coordinator-4.3.1.jar kafka-share-coordinator-4.3.1.jar \\
+    python tools/golden_messages.py kafka-clients-4.4.0.jar kafka-group-coordinator-4.4.0.jar \\
+        kafka-transaction-coordinator-4.4.0.jar kafka-share-coordinator-4.4.0.jar \\
         > tests/golden/kafka-4.4.0/requests-and-responses.json
     python tools/golden_messages.py kafka-clients-3.9.1.jar --only Produce,Fetch,ListOffsets,OffsetCommit,OffsetFetch,\\
         LeaderAndIsr,StopReplica,UpdateMetadata,ControlledShutdown,AlterPartition \\

@@ -3,7 +3,7 @@
 `BrokerConfig()` is a broker with every default; `BrokerConfig.parse({"log.segment.bytes": "1048576"})` reads texts.
 The field `log_segment_bytes` is the config `log.segment.bytes`. The rows stand in the tables of this folder:
 `server_table`, `security_table`, `log_table`, `coordinator_table` and `cluster_table`. Types, ranges and defaults are
-those of Kafka 4.3.1, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with the
+those of Kafka 4.4.0, or of 3.9.1 for what ZooKeeper needs; a test compares them and lists the few that differ, with the
 reason.
 
 Promise: a config in these tables changes what the broker does. Kafka's other names are warnings, because a

@@ -256,7 +256,7 @@ ROUTES = (
         is_cut=True,
     ),
     Route(ApiKey.DELETE_RECORDS, topics.each_topic(Operation.DELETE), max_values=500, is_cut=True),
-    # Kafka 4.3.1 declares version 6 and does not serve it yet.
+    # Kafka 4.4.0 declares version 6 and does not serve it yet.
     Route(ApiKey.INIT_PRODUCER_ID, transactions.initialize, max_version=5),
     Route(ApiKey.OFFSET_FOR_LEADER_EPOCH, topics.leader_epochs, is_cut=True),
     Route(ApiKey.WRITE_TXN_MARKERS, transactions.write_markers, is_cut=True),

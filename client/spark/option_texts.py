@@ -55,7 +55,8 @@ _REASONS = {
     "rows come in Arrow batches: set arrowBatchRows": "max.poll.records",
     "a connection lives as long as its task, and metadata are read for every plan": """metadata.max.age.ms
         metadata.max.idle.ms metadata.recovery.strategy metadata.recovery.rebootstrap.trigger.ms reconnect.backoff.ms
-        reconnect.backoff.max.ms socket.connection.setup.timeout.max.ms bootstrap.controllers""",
+        reconnect.backoff.max.ms socket.connection.setup.timeout.max.ms bootstrap.controllers
+        bootstrap.resolve.timeout.ms metadata.cluster.check.enable""",
     "there is no Java client whose metrics could be reported": """enable.metrics.push metric.reporters
         metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter""",
     "every address of a name is tried": "client.dns.lookup",
@@ -66,7 +67,8 @@ _REASONS = {
     "it is a setting of share groups": "share.acknowledgement.mode share.acquire.mode",
     _PRODUCER: """compression.gzip.level compression.lz4.level compression.zstd.level
         partitioner.adaptive.partitioning.enable partitioner.availability.timeout.ms partitioner.class
-        partitioner.ignore.keys retries transaction.two.phase.commit.enable""",
+        partitioner.ignore.keys partitioner.rack.aware buffer.memory.allocation.strategy retries
+        transaction.two.phase.commit.enable""",
 }
 _OF_OTHERS = {
     name: _MEMBER if row.is_of("member") else _PRODUCER
@@ -77,7 +79,8 @@ NO_EFFECT = _OF_OTHERS | {name: why for why, names in _REASONS.items() for name 
 # Those without a row that are flags, and those that are whole numbers beside all whose names end with `.ms`.
 _FLAGS = (
     "enable.metrics.push", "auto.include.jmx.reporter", "exclude.internal.topics", "partitioner.ignore.keys",
-    "partitioner.adaptive.partitioning.enable", "transaction.two.phase.commit.enable",
+    "partitioner.adaptive.partitioning.enable", "partitioner.rack.aware", "transaction.two.phase.commit.enable",
+    "metadata.cluster.check.enable",
 )  # fmt: skip
 _NUMBERS = (
     "metrics.num.samples", "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "retries",

@@ -1,7 +1,7 @@
 """InitProducerId, API key 22: an id for an idempotent producer, or for the next epoch of a transactional one.
 
 Versions: 2 flexible; 3 the producer's present id and epoch, to go on from; 4 may say PRODUCER_FENCED; 5 may say
-TRANSACTION_ABORTABLE; 6 two-phase commit (KIP-939), which Kafka 4.3.1 specifies and does not offer.
+TRANSACTION_ABORTABLE; 6 two-phase commit (KIP-939), which Kafka 4.4.0 specifies and does not offer.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def _specifications() -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.fixture
 def specification() -> Callable[[str, int], dict[str, Any]]:
-    """Return Apache's specification of a message at a version: of Kafka 4.3.1, or of 3.9.1 if 4.3.1 has dropped it."""
+    """Return Apache's specification of a message at a version: of Kafka 4.4.0, or of 3.9.1 if 4.4.0 has dropped it."""
 
     def find(name: str, version: int) -> dict[str, Any]:
         current, older = _specifications()
@@ -58,7 +58,7 @@ def specification() -> Callable[[str, int], dict[str, Any]]:
 
 @pytest.fixture
 def current_specifications() -> dict[str, Any]:
-    """Apache's newest specifications: those of 4.3.1, and those of 3.9.1 for APIs that 4.x has removed."""
+    """Apache's newest specifications: those of 4.4.0, and those of 3.9.1 for APIs that 4.x has removed."""
     current, older = _specifications()
     return {**older, **current}
 

@@ -26,7 +26,7 @@ def test_every_version_that_kafka_serves_of_a_declared_api_is_declared() -> None
         if int(key) in DECLARED:
             request = apis.message(ApiKey(int(key)), "request")
             assert int(first) in request.VERSIONS and int(last) in request.VERSIONS
-            # InitProducerId 6 is specified, but Kafka 4.3.1 keeps it back as unstable.
+            # InitProducerId 6 is specified, but Kafka 4.4.0 keeps it back as unstable.
             assert (int(last) + 1 in request.VERSIONS) == (int(key) == ApiKey.INIT_PRODUCER_ID)
             flexible = request.FLEXIBLE
             if flexible_from == "\\N":

@@ -4,7 +4,7 @@ A key is its type and the fields of that type: int16, 1 an offset, 2 a classic g
 consumer group, 10 to 15 those of a share group. Type 0 is an offset that an old Kafka wrote; its key has the layout of
 type 1. A value is its version (int16) and the fields of that version. A null value is a tombstone.
 
-The broker writes what Kafka 4.3.1 writes: GroupMetadataValue at version 3, and OffsetCommitValue at version 4. A commit
+The broker writes what Kafka 4.4.0 writes: GroupMetadataValue at version 3, and OffsetCommitValue at version 4. A commit
 with a retention time of its own is written at version 1, because only that version has the field.
 """
 

@@ -1,7 +1,7 @@
 """The records of `__transaction_state`, in Kafka's own format.
 
 A key is its type (int16: 0) and the transactional id. A value is its version (int16) and the fields of that version. A
-tombstone (no value) says that the id has expired. The broker writes version 1, as Kafka 4.3.1 does with transaction
+tombstone (no value) says that the id has expired. The broker writes version 1, as Kafka 4.4.0 does with transaction
 version 2 (KIP-890), and reads version 0 too.
 
 The format does not hold the epoch before the last raise (`last_producer_epoch`). Therefore a client that repeats an

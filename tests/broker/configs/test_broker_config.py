@@ -264,7 +264,7 @@ def test_unsupported_and_misspelt_names_give_different_warnings() -> None:
     ]
 
 
-# The settings of config/server.properties in the archive of Apache Kafka 4.3.1.
+# The settings of config/server.properties in the archive of Apache Kafka 4.4.0.
 KAFKAS_OWN_FILE = {
     "process.roles": "broker,controller",
     "node.id": "1",

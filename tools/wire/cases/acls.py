@@ -11,7 +11,7 @@ TOPIC, CLUSTER, DELEGATION_TOKEN, USER = 2, 4, 6, 7
 MATCH, LITERAL, PREFIXED = 2, 3, 4
 READ, TWO_PHASE_COMMIT = 3, 15
 DENY, ALLOW = 2, 3
-# Numbers that Kafka 4.3.1 has no name for.
+# Numbers that Kafka 4.4.0 has no name for.
 NO_RESOURCE, NO_PATTERN, NO_OPERATION, NO_PERMISSION = 8, 5, 16, 4
 
 Changes = tuple[tuple[str, dict[str, Any]], ...]
