@@ -73,7 +73,7 @@ def describe_cluster(
 
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
-) -> DescribeQuorumResponse:
+) -> DescribeQuorumResponse | LargeResponse[DescribeQuorumResponse]:
     """DescribeQuorum, API key 55: the quorum of controllers, which is this broker, as the only voter and the leader.
 
     Its log is the metadata journal. Version 1 adds times, 2 the addresses of the nodes, and errors in words. In
@@ -81,7 +81,9 @@ def describe_quorum(
     """
     named = [(topic.topic_name, each.partition_index) for topic in request.topics for each in topic.partitions]
     if named != [(METADATA_TOPIC, 0)]:
-        return DescribeQuorumResponse(error_message="", topics=[_not_here(topic) for topic in request.topics])
+        refused = DescribeQuorumResponse(error_message="")
+        steps = (refused.topics.append(_not_here(topic)) for topic in request.topics)
+        return fill(refused, steps, len(named) + len(request.topics))
     node_id, epoch, now_ms = services.config.node_id, services.metadata.leader_epoch, services.clock.now_ms()
     end = services.metadata.end_offset
     voter = ReplicaState(node_id, ZERO_UUID, end, now_ms, now_ms)

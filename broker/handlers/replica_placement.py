@@ -6,7 +6,8 @@ nobody, and rejects every replica elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -36,6 +37,7 @@ from ...protocol.messages.list_partition_reassignments import (
 )
 from ..network.request import RequestContext
 from ..services import Services
+from ..turns import LargeResponse, fill
 
 PREFERRED, UNCLEAN = 0, 1
 FIRST_ELECTION_WITH_TYPES = 1
@@ -43,7 +45,7 @@ FIRST_ELECTION_WITH_TYPES = 1
 
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
-) -> AlterReplicaLogDirsResponse:
+) -> AlterReplicaLogDirsResponse | LargeResponse[AlterReplicaLogDirsResponse]:
     """AlterReplicaLogDirs, API key 34: says that partitions are in a data directory, where they are in it already.
 
     INVALID_REPLICA_ASSIGNMENT for a move to another directory, which this broker does not make. As in Kafka the last
@@ -52,12 +54,18 @@ def alter_replica_log_dirs(
     wanted = {
         (topic.name, index): each.path for each in request.dirs for topic in each.topics for index in topic.partitions
     }
+    response = AlterReplicaLogDirsResponse()
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
-    for (topic, index), path in wanted.items():
-        result = results.setdefault(topic, AlterReplicaLogDirTopicResult(topic))
-        error = _error_of_place(services, topic, index, path)
-        result.partitions.append(AlterReplicaLogDirPartitionResult(index, int(error)))
-    return AlterReplicaLogDirsResponse(results=list(results.values()))
+
+    def steps() -> Iterator[None]:
+        for (topic, index), path in wanted.items():
+            if topic not in results:
+                response.results.append(results.setdefault(topic, AlterReplicaLogDirTopicResult(topic)))
+            error = _error_of_place(services, topic, index, path)
+            results[topic].partitions.append(AlterReplicaLogDirPartitionResult(index, int(error)))
+            yield
+
+    return fill(response, steps(), len(wanted))
 
 
 def _error_of_place(services: Services, topic: str, index: int, path: str) -> ErrorCode:
@@ -77,7 +85,7 @@ def _error_of_place(services: Services, topic: str, index: int, path: str) -> Er
 
 async def elect_leaders(
     services: Services, context: RequestContext, request: ElectLeadersRequest
-) -> ElectLeadersResponse:
+) -> ElectLeadersResponse | LargeResponse[ElectLeadersResponse]:
     """ElectLeaders, API key 43: preferred leaders, or any living replica where the whole ISR is dead (KIP-460).
 
     Of all partitions, those that need no election are left out of the response. An error of the request is the one of
@@ -94,12 +102,20 @@ async def elect_leaders(
     except KafkaError as failure:
         overall = failure.code
         errors = dict.fromkeys(named or [], overall)
-    topics: dict[str, list[PartitionResult]] = {topic.topic: [] for topic in places or ()}
-    for (topic, index), error in errors.items():
-        topics.setdefault(topic, []).append(PartitionResult(index, int(error), error.text if error else None))
-    results = [ReplicaElectionResult(topic, partitions) for topic, partitions in topics.items()]
-    code = int(overall) if version >= FIRST_ELECTION_WITH_TYPES else 0
-    return ElectLeadersResponse(error_code=code, replica_election_results=results)
+    response = ElectLeadersResponse(error_code=int(overall) if version >= FIRST_ELECTION_WITH_TYPES else 0)
+    topics: dict[str, list[PartitionResult]] = {}
+
+    def steps() -> Iterator[None]:
+        for topic in chain((each.topic for each in places or ()), (each[0] for each in errors)):
+            if topic not in topics:
+                partitions = topics[topic] = list[PartitionResult]()
+                response.replica_election_results.append(ReplicaElectionResult(topic, partitions))
+                yield
+        for (topic, index), error in errors.items():
+            topics[topic].append(PartitionResult(index, int(error), error.text if error else None))
+            yield
+
+    return fill(response, steps(), len(errors) + len(places or ()))
 
 
 async def alter_partition_reassignments(

@@ -15,10 +15,9 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 
 from ...storage.files import FileRange
+from ..turns import keeper
 from .connection_memory import ConnectionMemory
 
-# After this much, other clients get their turn: a client that reads as fast as the broker sends would hold the loop.
-BYTES_PER_TURN = 4 * 1024 * 1024
 # A range of a file is read whole up to this size: one read, one write.
 WHOLE_BYTES = 1024 * 1024
 # A larger range goes in chunks that stay in the CPU's cache between read and write: the client takes one while the
@@ -158,13 +157,12 @@ class SendQueue:
         if not queue or transport is None or self.reading_file:
             return
         pieces: list[bytes | bytearray | memoryview] = []
-        size = turn_bytes = 0
+        size = 0
         while queue and not self.paused and not self._yields:
             piece = queue.popleft()
             if isinstance(piece, FileRange):
                 if piece.size > WHOLE_BYTES:
                     piece = self._first(piece, CHUNK_BYTES)
-                turn_bytes += piece.size
                 data = piece.disk.read_nowait(piece.file, piece.size, piece.position)
                 if data is None:
                     _write(transport, pieces, size)
@@ -175,20 +173,19 @@ class SendQueue:
                 # The transport copies what the socket does not take: 90 MiB (a message set) held the loop for 170 ms.
                 queue.appendleft(memoryview(piece)[WHOLE_BYTES:])
                 piece = memoryview(piece)[:WHOLE_BYTES]
-                turn_bytes += WHOLE_BYTES
             pieces.append(piece)
             size += len(piece)
             if size >= GATHER_BYTES:
                 _write(transport, pieces, size)
                 pieces, size = [], 0
-                self._yield_after(turn_bytes)
+                self._yield()
         _write(transport, pieces, size)
         if not queue:
             self.gathered_bytes = 0
 
-    def _yield_after(self, turn_bytes: int) -> None:
-        """Let others have their turn after `turn_bytes` in one turn, where these are enough."""
-        if turn_bytes >= BYTES_PER_TURN and self._pieces:
+    def _yield(self) -> None:
+        """Let others have their turn where the slice is over: a client may read as fast as the broker sends."""
+        if self._pieces and keeper().is_over:
             self._yields = True
             asyncio.get_running_loop().call_soon(self._go_on)
 

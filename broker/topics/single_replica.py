@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Never
 
 from ...protocol.errors import ErrorCode, KafkaError
+from ..turns import keeper
 from .topics import Topics
 
 Place = tuple[str, int]
@@ -27,6 +28,7 @@ class SingleReplica:
         failed = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         errors: dict[Place, ErrorCode] = {}
         for place in places or ():
+            await keeper().pause()
             partition = self._topics.partition(*place)
             if partition is None:
                 errors[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

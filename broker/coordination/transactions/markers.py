@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ....protocol.errors import ErrorCode, KafkaError
@@ -21,10 +22,9 @@ from ...topics.flusher import Flusher
 from ...topics.partition import Partition
 from ...topics.topic_names import OFFSETS_TOPIC
 from ...topics.topics import Topics
+from ...turns import keeper
 from .records import RAISES_EPOCH
 
-# A marker takes the loop some 60 us, the first of a log 0.1 ms more. A transaction may have thousands of partitions.
-MARKERS_PER_TURN = 50
 # A log whose end is not in the page cache takes the loop some 10 ms, so the loop reads no more than these, and a thread
 # the others. With none, a transaction of one partition would not have ended when its EndTxn is answered after a start.
 COLD_AT_ONCE = 3
@@ -68,10 +68,8 @@ class MarkerWriter:
         self._topics = topics
         self._flusher = flusher
         self._threads = threads
-        # Markers that were written or put off in this turn of the loop.
-        self._this_turn = 0
-        # At most so many of those that were put off are written at a time: no turn writes more.
-        self._later = asyncio.Semaphore(MARKERS_PER_TURN)
+        # Cold logs that markers in this turn of the loop are for.
+        self._cold_this_turn = 0
         self._end_offsets = end_offsets
         self._is_loading = is_loading
         self._write_remotely = write_remotely
@@ -100,26 +98,39 @@ class MarkerWriter:
         return partition
 
     def _write_here(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
-        if not self._this_turn:
-            asyncio.get_running_loop().call_soon(self._begin_turn)
-        self._this_turn += 1
-        if self._this_turn > (COLD_AT_ONCE if partition.is_cold else MARKERS_PER_TURN):
+        """Write a marker in this turn of the loop, if its slice is not over. A transaction may have thousands."""
+        if keeper().is_over or (partition.is_cold and self._must_warm_up()):
             return asyncio.ensure_future(self._write_later(partition, end))
         return self._end(partition, end)
 
+    def _must_warm_up(self) -> bool:
+        if not self._cold_this_turn:
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+        self._cold_this_turn += 1
+        return self._cold_this_turn > COLD_AT_ONCE
+
     def _begin_turn(self) -> None:
-        self._this_turn = 0
+        self._cold_this_turn = 0
 
     async def _write_later(self, partition: Partition, end: TransactionEnd) -> None:
-        """End a transaction in a later turn of the loop, where a thread has read the log if that is cold."""
-        async with self._later:
-            if partition.is_cold:
-                await warm_up((partition,), self._threads)
-            else:
-                await asyncio.sleep(0)
-            waiting = self._end(self._find(partition.topic, partition.index), end)
+        """End a transaction in a later slice, where a thread has read the log if that is cold."""
+        if partition.is_cold:
+            await warm_up((partition,), self._threads)
+        ended: asyncio.Future[asyncio.Future[None] | None] = asyncio.get_running_loop().create_future()
+        keeper().queue(partial(self._end_in_slice, partition, end, ended))
+        waiting = await ended
         if waiting is not None:
             await waiting
+
+    def _end_in_slice(
+        self, partition: Partition, end: TransactionEnd, ended: asyncio.Future[asyncio.Future[None] | None]
+    ) -> None:
+        if ended.done():
+            return
+        try:
+            ended.set_result(self._end(self._find(partition.topic, partition.index), end))
+        except Exception as error:  # noqa: BLE001 - whoever waits for the marker is told
+            ended.set_exception(error)
 
     def _end(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
         if partition.topic == OFFSETS_TOPIC and self._is_loading(partition.index):

@@ -23,6 +23,7 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.protocol.records import batch
 from odradek.storage.files import Buffer, Disk, File
 from odradek.storage.segments.segment_file import END_BYTES
+from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw, batch_of
 
 
@@ -142,9 +143,10 @@ async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
     config: BrokerConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partitions, a_turn, few = 12, 5, 2
-    monkeypatch.setattr("odradek.broker.coordination.transactions.markers.MARKERS_PER_TURN", a_turn)
     monkeypatch.setattr("odradek.broker.coordination.transactions.markers.COLD_AT_ONCE", few)
     async with _restarted_cold(config, partitions) as (disk, raw):
+        # A marker looks at the clock once.
+        end_slices_after(a_turn)
         await _mark_all(raw, partitions)
         readers = disk.readers(Path(config.log_dirs[0]))
         on_the_loop_first = {file for file, threads in readers.items() if threads[0] == threading.get_ident()}
@@ -152,7 +154,7 @@ async def test_markers_for_many_cold_logs_wait_for_the_disk_beside_the_loop(
         assert sum(disk.written.values()) == partitions and max(disk.written.values()) <= a_turn
         disk.written.clear()
         await _mark_all(raw, partitions)
-        assert sum(disk.written.values()) == partitions and max(disk.written.values()) == a_turn
+        assert sum(disk.written.values()) == partitions and max(disk.written.values()) <= a_turn
 
 
 async def test_a_followers_copy_of_a_cold_log_waits_for_the_disk_beside_the_loop(config: BrokerConfig) -> None:

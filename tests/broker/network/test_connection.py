@@ -26,7 +26,7 @@ from odradek.broker.network.connection_limits import ConnectionLimits
 from odradek.broker.network.connection_memory import ConnectionMemory
 from odradek.broker.network.processor import Processor
 from odradek.broker.network.receive_buffer import FIRST_BUFFER_BYTES, SCRATCH_BYTES
-from odradek.broker.network.send_queue import EncodedResponse
+from odradek.broker.network.send_queue import EncodedResponse, SendQueue
 from odradek.broker.timers import Timers
 from odradek.storage.files import DISK, Disk, File, FileRange
 from odradek.tests.support.brokers.slices import end_slices_after
@@ -374,6 +374,21 @@ async def test_a_busy_connection_leaves_others_their_turn(server: Server) -> Non
         for _ in range(20_000):
             await read_frame(reader)
         assert first < 15_000
+
+
+async def test_a_large_response_is_sent_as_long_as_the_slice_lasts(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yields: list[SendQueue] = []
+    go_on = SendQueue._go_on
+    monkeypatch.setattr(SendQueue, "_go_on", lambda queue: (yields.append(queue), go_on(queue)))
+    size = 300_000
+    server.answer = lambda frame: [pack(">i", 5 * size), *[bytes(size)] * 5]
+    async with client(server) as (reader, writer):
+        end_slices_after(1)
+        writer.write(frame_of(b"much"))
+        assert len(await read_frame(reader)) == 5 * size
+    assert len(yields) >= 3
 
 
 @pytest.mark.asyncio(loop_factories=["uvloop"])
