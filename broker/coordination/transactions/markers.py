@@ -129,7 +129,7 @@ class MarkerWriter:
             return
         try:
             ended.set_result(self._end(self._find(partition.topic, partition.index), end))
-        except Exception as error:  # noqa: BLE001 - whoever waits for the marker is told
+        except Exception as error:  # noqa: BLE001 - it is raised where the marker is waited for
             ended.set_exception(error)
 
     def _end(self, partition: Partition, end: TransactionEnd) -> asyncio.Future[None] | None:
