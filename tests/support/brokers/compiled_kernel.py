@@ -1,4 +1,4 @@
-"""The compiled kernel of this tree, built where Cython and a C compiler are: once for each state of its source."""
+"""The compiled kernel of this tree: that of `make env`, or one that is built, once for each state of its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import util
+from importlib import import_module, util
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +24,10 @@ SOURCES = [ROOT / "kernel" / "loops.pyx", *sorted((ROOT / "kernel").glob("*.pxi"
 @cache
 def compiled_kernel() -> ModuleType | str:
     """Return the kernel of this tree, or why there is none."""
+    installed = util.find_spec("odradek.kernel.loops")
+    newest = max(each.stat().st_mtime for each in SOURCES)
+    if installed is not None and Path(str(installed.origin)).stat().st_mtime >= newest:
+        return import_module("odradek.kernel.loops")
     if util.find_spec("Cython") is None or util.find_spec("setuptools") is None:
         return "Cython and setuptools are needed to build the kernel"
     texts = {each.name: each.read_bytes() for each in SOURCES}
