@@ -79,8 +79,9 @@ def check_quota(entity: Entity, key: str, value: float) -> None:
     check = (_OF_ADDRESSES if entity.ip is not None else _OF_CLIENTS).get(key)
     if check is None:
         raise InvalidQuota(f"Invalid configuration key {key}")
-    # Kafka accepts what is no number, and limits nothing then.
-    if not value > 0:
+    if not math.isfinite(value):
+        raise InvalidQuota(f"Quota {key} must be a finite number")
+    if value <= 0:
         raise InvalidQuota(f"Quota {key} must be greater than 0")
     check(key, value)
 

@@ -90,7 +90,8 @@ async def test_quotas_are_set_described_and_removed(raw: Raw) -> None:
         (entry({"user": "u"}, connection_creation_rate=1), "Invalid configuration key connection_creation_rate"),
         (entry({"ip": "::1"}, producer_byte_rate=1), "Invalid configuration key producer_byte_rate"),
         (entry({"user": "u"}, producer_byte_rate=0), "Quota producer_byte_rate must be greater than 0"),
-        (entry({"user": "u"}, producer_byte_rate=float("nan")), "Quota producer_byte_rate must be greater than 0"),
+        (entry({"user": "u"}, producer_byte_rate=float("nan")), "Quota producer_byte_rate must be a finite number"),
+        (entry({"user": "u"}, request_percentage=float("inf")), "Quota request_percentage must be a finite number"),
         (entry({"user": "u"}, producer_byte_rate=1.5), "producer_byte_rate cannot be a fractional value."),
         (
             entry({"user": "u"}, producer_byte_rate=1e19),
