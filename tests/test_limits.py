@@ -41,7 +41,7 @@ from odradek.broker.network.access import caller
 from odradek.broker.quotas import client_quotas, connection_rates
 from odradek.broker.security import pem
 from odradek.broker.security.sasl import scram, signed_tokens
-from odradek.broker.share_partitions import sessions
+from odradek.broker.share_partitions import dead_letters, sessions
 from odradek.broker.threads import Work
 from odradek.broker.topics import conversion, fetch_sessions, topic_names, validation
 from odradek.protocol import decoding
@@ -98,6 +98,8 @@ FIXED = {
     "partitions of all sessions": fetch_sessions.MAX_PARTITIONS,
     "partitions of one session, with those that it has left": sessions.MAX_PARTITIONS_OF_ONE,
     "partitions of all share sessions": sessions.MAX_PARTITIONS,
+    "records of a batch of dead letters": dead_letters.MAX_RECORDS,
+    "batches of dead letters that are made and sent at a time": dead_letters.MAX_BATCHES,
     "batches that are acknowledged in one partition at once": share_acknowledge.MAX_BATCHES,
     "woken partitions that a waiting ShareFetch looks at at once": share_fetch.PARTITIONS_AT_ONCE,
     "cold look-ups of one request at a time": fetch.COLD_AT_ONCE,
