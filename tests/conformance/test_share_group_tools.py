@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from odradek.client.blocking import Producer
+from odradek.client import ConfigResource, NewTopic, TopicPartition
+from odradek.client.blocking import Admin, Consumer, Producer
 from odradek.tests.conformance.test_java_tools import CONFIGS, TOOLS, said
 from odradek.tests.support.brokers.process import BrokerProcess, java
 from odradek.tests.support.clients.others import require
@@ -68,3 +69,22 @@ def test_a_share_group_from_its_first_record_to_its_deletion(broker: str) -> Non
     assert offsets(broker) == {}
     tool(broker, "--delete", "--group", "sg")
     assert tool(broker, "--list") == []
+
+
+def test_what_javas_consumer_rejects_is_a_dead_letter(broker: str) -> None:
+    flag = {"errors.deadletterqueue.group.enable": "true"}
+    configs = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": "dlq.r"}
+    with Admin(broker) as admin:
+        admin.create_topics([NewTopic("r", 1), NewTopic("dlq.r", 1, configs=flag)])
+        admin.alter_configs({ConfigResource.group("rg"): configs})
+    with Producer(broker) as producer:
+        producer.send_many("r", ((None, b"%d" % number) for number in range(5)))
+    command = [*java(), f"{TOOLS}consumer.ConsoleShareConsumer", "--bootstrap-server", broker, "--topic", "r"]
+    command += ["--group", "rg", "--reject", "--max-messages", "5", "--timeout-ms", "60000"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    assert ended.stdout.split() == ["0", "1", "2", "3", "4"]
+    with Consumer(bootstrap_servers=broker, auto_offset_reset="earliest") as reader:
+        reader.assign([TopicPartition("dlq.r", 0)])
+        headers = [dict(reader.getone().headers) for _ in range(5)]
+    assert [each["__dlq.errors.offset"] for each in headers] == [b"0", b"1", b"2", b"3", b"4"]
+    assert {each["__dlq.errors.message"] for each in headers} == {b"Offset rejected by client."}
