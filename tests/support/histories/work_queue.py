@@ -129,6 +129,8 @@ class _Workers:
 
 async def _run(broker: BrokerProcess, folder: Path, seed: int, jobs: int, workers: int, within_s: float) -> Ended:
     chance, kills, began_s = random.Random(seed), 0, time.monotonic()
+    # A worker takes a few seconds to start, and those of many jobs must have time to work.
+    pace = max(1.0, jobs / 20_000)
     await _prepare(broker.address, jobs)
     crew = _Workers(broker.address, folder)
     try:
@@ -136,7 +138,7 @@ async def _run(broker: BrokerProcess, folder: Path, seed: int, jobs: int, worker
             await crew.start()
         async with Admin(broker.address) as admin:
             while time.monotonic() < began_s + within_s:
-                await asyncio.sleep(chance.uniform(0.5, 1.5))
+                await asyncio.sleep(pace * chance.uniform(0.5, 1.5))
                 offsets = await admin.list_share_group_offsets("workers")
                 if len(offsets) == PARTITIONS and all(each.lag == 0 for each in offsets.values()):
                     break
