@@ -91,7 +91,9 @@ def group_gone(group_id: str, body: ConsumerGroup) -> list[PartRecord]:
 
 
 def _with_epochs(places: Mapping[Place, int]) -> list[kafka.TopicPartitions]:
-    return [
-        kafka.TopicPartitions(topic_id, indexes, [places[topic_id, index] for index in indexes])
-        for topic_id, indexes in by_topic(places).items()
-    ]
+    topics: dict[bytes, tuple[list[int], list[int]]] = {}
+    for (topic_id, index), epoch in sorted(places.items()):
+        indexes, epochs = topics.setdefault(topic_id, ([], []))
+        indexes.append(index)
+        epochs.append(epoch)
+    return [kafka.TopicPartitions(topic_id, *each) for topic_id, each in topics.items()]

@@ -130,13 +130,10 @@ class ModernGroup(ABC, Generic[MemberT]):
 
     def names_without(self, gone: Iterable[MemberT]) -> set[str]:
         """Return the topics that are subscribed by name, were these members gone."""
-        leaving: Counter[str] = Counter()
-        for member in gone:
-            if member.said is not None:
-                leaving.update(set(member.said.subscribed_topic_names))
-        return self.topic_subscribers.keys() - {
-            name for name, members in leaving.items() if self.topic_subscribers[name] <= members
-        }
+        told = [each.said for each in gone if each.said is not None]
+        leaving = Counter(name for said in told for name in set(said.subscribed_topic_names))
+        subscribers = self.topic_subscribers
+        return subscribers.keys() - {name for name, members in leaving.items() if subscribers[name] <= members}
 
     def drop_halves(self) -> None:
         """Forget members of which a log that lost records has no description."""
