@@ -4,11 +4,10 @@ and logs one line with the reason and the address. Other clients are served as b
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from struct import pack
 from typing import Any
 
@@ -33,8 +32,8 @@ from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.documents.mutations import EVERY_ROUTE, framed, requests
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
-WAIT_S = 20
 BAD_NAMES = ["", ".", "..", "../up", "a/b", "a\\b", "sp ace", "\u00e9", "nul\0", "new\nline", "n" * 250]
 
 
@@ -47,12 +46,6 @@ async def neighbour(broker: Broker) -> AsyncIterator[Raw]:
         yield each
         assert (await each.produce("neighbour", batch_of(b"after"))).base_offset == 1
         assert (await each.fetch("neighbour", 0)).high_watermark == 2
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

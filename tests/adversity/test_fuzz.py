@@ -19,6 +19,7 @@ from odradek.broker.topics import topic_names
 from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.documents.mutations import Imagination, framed, mutated, requests
+from odradek.tests.support.waiting import until
 
 WAIT_S = 30
 COUNT = int(os.environ.get("ODRADEK_FUZZ", "300"))
@@ -26,12 +27,6 @@ SEED = int(os.environ.get("ODRADEK_SEED", "1"))
 AT_A_TIME = 20
 # On one connection, one behind the other: what the first ones leave is what the next ones meet.
 REQUESTS_EACH = 3
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 async def send(broker: Broker, data: bytes) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,14 +32,7 @@ from odradek.protocol.messages.offset_fetch import (
 from odradek.storage import checkpoints
 from odradek.tests.support.brokers.connections import acceptor, connections
 from odradek.tests.support.clients.raw import Raw, batch_of
-
-WAIT_S = 20
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
+from odradek.tests.support.waiting import until
 
 
 def port_of(address: str) -> int:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -310,7 +311,7 @@ def test_ctrl_c_while_the_reader_of_the_output_waits_is_status_130(name: str, pl
         process = start(words_of(name, LINES[name]), files)
         assert process.pid is not None
         while process.is_alive() and not is_writing(process.pid):
-            pass
+            time.sleep(0.002)
         if waits := process.is_alive():
             os.kill(process.pid, signal.SIGINT)
         status = ended(process, files[2])

@@ -21,9 +21,10 @@ from odradek.client import (
 )
 from odradek.client.errors import InvalidAcknowledgement, KafkaError, UnsupportedVersion
 from odradek.protocol.errors import ErrorCode
-from odradek.tests.client.consumer.test_group_protocols import PARTITIONS, Reader, until
+from odradek.tests.client.consumer.test_group_protocols import PARTITIONS, Reader
 from odradek.tests.support.brokers.process import BrokerProcess, KafkaProcess
 from odradek.tests.support.clients.others import require
+from odradek.tests.support.waiting import until
 
 SETTINGS = {
     "group_initial_rebalance_delay_ms": 0,

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -34,8 +34,8 @@ from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.disks.disk import FaultyDisk
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
-WAIT_S = 30
 START_MS = 1_700_000_000_000
 BACKOFF_MS = 1000
 COMPACTED = {"cleanup_policy": "compact", "internal_segment_bytes": "1000", "file_delete_delay_ms": "0"}
@@ -67,12 +67,6 @@ async def fill(raw: Raw, count: int = 60, topic: str = "t") -> None:
     for number in range(count):
         record = Record(0, START_MS, b"k%d" % (number % 5), b"v%d" % number)
         assert (await raw.produce(topic, encode_batch([record]))).error_code == 0
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 async def round_of(broker: Broker, clock: FakeClock) -> None:

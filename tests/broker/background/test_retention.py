@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from odradek.storage.retention import LogFacts
 from odradek.tests.support.brokers.slices import end_slices_after
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 WAIT_S = 20
 SMALL = {"internal_segment_bytes": "200"}
@@ -49,12 +50,6 @@ async def settled(broker: Broker) -> None:
     async with asyncio.timeout(WAIT_S):
         while broker.services.background.retention.is_busy:
             await asyncio.sleep(0)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 def start_of(broker: Broker, topic: str = "t") -> int:

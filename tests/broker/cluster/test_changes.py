@@ -34,9 +34,9 @@ from odradek.protocol.messages.incremental_alter_configs import AlterConfigsReso
 from odradek.protocol.messages.init_producer_id import InitProducerIdRequest
 from odradek.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.waiting import until
 
 TOPIC, BROKER, GROUP = 2, 4, 32
 

@@ -38,10 +38,10 @@ from odradek.protocol.messages.describe_acls import DescribeAclsRequest
 from odradek.protocol.messages.describe_client_quotas import EntityData
 from odradek.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 from odradek.testing.zookeeper_session import ModelledSession
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.brokers.connections import acceptor
 from odradek.tests.support.clients.raw import Raw
 from odradek.tests.support.clusters.secure_members import BROKER, PASSWORD, SecureMembers, secure_members
+from odradek.tests.support.waiting import until
 
 READ, ALLOW = int(Operation.READ), int(Permission.ALLOW)
 AUTHORIZER = {

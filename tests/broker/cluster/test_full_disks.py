@@ -9,10 +9,10 @@ from odradek.broker.topics.topic_names import OFFSETS_TOPIC
 from odradek.client import Admin, TopicPartition
 from odradek.protocol.errors import ErrorCode
 from odradek.tests.broker.cluster.test_changes import assign, view
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members
 from odradek.tests.support.disks.full_disk import FullDisk, is_journal
+from odradek.tests.support.waiting import until
 
 
 async def start(cluster: Members, number: int, disk: FullDisk) -> Broker:

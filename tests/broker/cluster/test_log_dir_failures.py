@@ -14,9 +14,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.storage.errors import DiskError
 from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.broker.cluster.test_changes import assign, view
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
+from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Create, children, write
 
 

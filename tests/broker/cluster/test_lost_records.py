@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -33,17 +32,11 @@ from odradek.testing.zookeeper import FakeZookeeper
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
 from odradek.tests.support.clusters.whole_replicas import offsets_on_disk
+from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Put, Steps, WriteAll, read, write
 
-WAIT_S = 30
 RECORDS = 10
 PLACE = TopicPartition("t", 0)
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not is_true():
-            await asyncio.sleep(0.005)
 
 
 def partition(broker: Broker) -> Partition:

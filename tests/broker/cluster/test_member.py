@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clusters.members import Members, member
 from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
+from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Check, Create, Delete, Refused, Steps, children, read, write
 from odradek.zookeeper.session import Session
 
@@ -36,13 +37,6 @@ async def content(zookeeper: Session, path: str) -> object:
     znode = await zookeeper.run(read(path))
     assert znode is not None
     return json.loads(znode.data)
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    """Wait until something holds, with a bound that only a hanging test meets."""
-    async with asyncio.timeout(WAIT_S):
-        while not is_true():
-            await asyncio.sleep(0.005)
 
 
 async def test_a_cluster_is_what_zookeeper_holds_and_what_clients_are_told(cluster: Members) -> None:

@@ -13,8 +13,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.tests.support.clients.raw import Raw, batch_of
-from odradek.tests.support.clusters.hand_cluster import until
 from odradek.tests.support.clusters.lone_cluster import modelled_zookeeper
+from odradek.tests.support.waiting import until
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clusters.secure_members import SecureMembers, secure_members
+from odradek.tests.support.waiting import until
 
 AUTHORIZER = {"authorizer_class_name": "kafka.security.authorizer.AclAuthorizer", "super_users": "User:broker"}
 

@@ -11,8 +11,8 @@ from typing import Any
 from odradek.broker import Broker
 from odradek.client import KafkaError, Producer, ShareConsumer, TopicPartition
 from odradek.tests.broker.cluster.test_changes import assign, view
-from odradek.tests.broker.cluster.test_member import until
 from odradek.tests.support.clusters.members import Members
+from odradek.tests.support.waiting import until
 
 OWN = {
     "share_coordinator_state_topic_num_partitions": 3,

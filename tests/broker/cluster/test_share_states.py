@@ -23,10 +23,11 @@ from odradek.protocol.messages.create_topics import (
 from odradek.protocol.messages.find_coordinator import FindCoordinatorRequest
 from odradek.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from odradek.tests.broker.cluster.test_changes import assign, view
-from odradek.tests.broker.cluster.test_member import WAIT_S, until
+from odradek.tests.broker.cluster.test_member import WAIT_S
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.clients.share_member import REJECT, ShareMember, acquired, data_of
 from odradek.tests.support.clusters.members import Members
+from odradek.tests.support.waiting import until
 
 OWN = {
     "share_coordinator_state_topic_num_partitions": 2,

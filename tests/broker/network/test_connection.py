@@ -30,6 +30,7 @@ from odradek.broker.network.send_queue import EncodedResponse, SendQueue
 from odradek.broker.timers import Timers
 from odradek.storage.files import DISK, Disk, File, FileRange
 from odradek.tests.support.brokers.slices import end_slices_after
+from odradek.tests.support.waiting import until
 
 WAIT_S = 10
 BOUNDS = Bounds(max_request_bytes=8 * 1024 * 1024, max_idle_ms=-1)
@@ -98,12 +99,6 @@ async def closed(reader: asyncio.StreamReader) -> bool:
             return await reader.read(1) == b""
         except ConnectionResetError:
             return True
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 @contextlib.asynccontextmanager

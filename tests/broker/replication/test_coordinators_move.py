@@ -33,8 +33,9 @@ from odradek.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.fakes.clock import SkewedClock
+from odradek.tests.support.waiting import until
 
 OFFSETS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 # How many partitions the internal topics of a HandCluster have.

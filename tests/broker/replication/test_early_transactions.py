@@ -14,8 +14,9 @@ from odradek.protocol.errors import ErrorCode, KafkaError
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.tests.broker.replication.test_coordinators_move import OFFSETS, TRANSACTIONS, lead_internal
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 LEADERS = [1, 2]
 

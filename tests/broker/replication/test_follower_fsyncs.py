@@ -10,7 +10,8 @@ from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.storage.files import Disk, File
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 # As many as there are threads for fsyncs of one directory, or fewer.
 PARTITIONS = 4

@@ -12,8 +12,9 @@ from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.storage.files import Disk, File
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.histories.transactional import V2_END, V2_PRODUCE, Transactional
+from odradek.tests.support.waiting import until
 
 NAME, TRANSACTIONS, COUNT = "x", "__transaction_state", 2
 WAIT_S = 60

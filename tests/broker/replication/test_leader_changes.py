@@ -23,8 +23,9 @@ from odradek.protocol.messages.delete_records import (
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.storage.errors import StorageError
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of
 from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 
 @pytest.fixture

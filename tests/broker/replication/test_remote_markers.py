@@ -21,7 +21,8 @@ from odradek.protocol.messages.write_txn_markers import (
 from odradek.protocol.records.control import ControlType, Marker
 from odradek.storage.errors import StorageError
 from odradek.tests.broker.replication.test_coordinators_move import TRANSACTIONS, Producer, lead_internal
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 
 def markers_of(cluster: HandCluster) -> RemoteMarkers:

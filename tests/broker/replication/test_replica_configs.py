@@ -13,7 +13,8 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchT
 from odradek.storage.checkpoints import REPLICATION_OFFSET, read_offsets
 from odradek.tests.support.brokers.connections import connections
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 
 async def test_partitions_are_fetched_over_several_connections(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPar
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.update_metadata import FULL as FULL_METADATA
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster, bytes_of
+from odradek.tests.support.waiting import until
 
 
 @pytest.fixture

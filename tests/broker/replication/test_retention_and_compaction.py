@@ -7,7 +7,8 @@ from pathlib import Path
 
 from odradek.protocol.records.batch import decode_batch, encode_batch
 from odradek.protocol.records.record import Record
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 NODES = (1, 2, 3)
 KEYS = 5

@@ -12,7 +12,8 @@ from odradek.broker.replication.alter_partition import IsrChanges
 from odradek.broker.replication.follower_log import FollowerLog
 from odradek.broker.topics.partition import Partition
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 
 class Bug:

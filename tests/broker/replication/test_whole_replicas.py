@@ -14,7 +14,7 @@ from odradek.broker.replication.leadership import Leadership
 from odradek.storage.log import Log
 from odradek.storage.recovery import Recovery
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.clusters.whole_replicas import (
     LOSSES,
     WholeReplicas,
@@ -22,6 +22,7 @@ from odradek.tests.support.clusters.whole_replicas import (
     crash_with_hole,
     offsets_on_disk,
 )
+from odradek.tests.support.waiting import until
 
 RECORDS = 30
 

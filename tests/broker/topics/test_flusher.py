@@ -9,7 +9,7 @@ import logging
 import os
 import shutil
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,6 +45,7 @@ from odradek.storage.files import Buffer, Disk, File
 from odradek.tests.support.brokers.connections import connections, requests_wait
 from odradek.tests.support.clients.raw import Raw, batch_of
 from odradek.tests.support.fakes.clock import FakeClock
+from odradek.tests.support.waiting import until
 
 WAIT_S = 20
 
@@ -102,12 +103,6 @@ def untroubled(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """No exception goes unseen, whatever the disk does."""
     yield
     assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.001)
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:

@@ -38,9 +38,10 @@ from odradek.protocol.records.record import Record
 from odradek.storage.segments.segment import Segment
 from odradek.tests.storage.cleaning import clean
 from odradek.tests.support.clients.raw import Raw
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
 from odradek.tests.support.histories.transactional import Transactional
+from odradek.tests.support.waiting import until
 
 COLUMNS = schema_of(("key", "value", "offset", "timestamp", "timestampType", "headers"))
 SEGMENTS = {"segment_index_bytes": "32", "index_interval_bytes": "0", "file_delete_delay_ms": "0"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from odradek.client import Admin, Consumer, KafkaError, NewTopic, OffsetAndMetad
 from odradek.client.errors import CommitFailed
 from odradek.tests.support.brokers.proxy import Proxy
 from odradek.tests.support.seeds import seeds
+from odradek.tests.support.waiting import until
 
 PARTITIONS = 6
 EVERYTHING = {TopicPartition("t", number) for number in range(PARTITIONS)}
@@ -118,12 +119,6 @@ async def more_heartbeats(*readers: Reader) -> None:
     """Wait until each member has sent some more."""
     before = [heartbeats(each) for each in readers]
     await until(lambda: all(heartbeats(each) > old + 5 for each, old in zip(readers, before, strict=True)))
-
-
-async def until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not true():
-            await asyncio.sleep(0.01)
 
 
 def shared(*readers: Reader) -> bool:

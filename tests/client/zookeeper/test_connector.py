@@ -11,10 +11,11 @@ from odradek.client.errors import ClientStopped, InvalidOption, NoBrokerReachabl
 from odradek.client.zookeeper import ConsumerConnector, RebalanceFailed, ZooKeeperUnreachable
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from odradek.tests.client.zookeeper.world import World, take, until
+from odradek.tests.client.zookeeper.world import World, take
 from odradek.tests.support.brokers.process import free_port
 from odradek.tests.support.clusters.members import member
 from odradek.tests.support.clusters.zookeeper import ZooKeeperProcess
+from odradek.tests.support.waiting import until
 from odradek.zookeeper.operations import Create, Delete, children, read, write
 from odradek.zookeeper.session import Contact
 

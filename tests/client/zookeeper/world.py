@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -48,13 +47,6 @@ class World:
         async with Producer(bootstrap_servers=self.broker.address) as producer:
             for value in values:
                 await producer.send_and_wait(topic, value.encode(), partition=partition)
-
-
-async def until(is_true: Callable[[], bool]) -> None:
-    """Wait until something holds, with a bound that only a hanging test meets."""
-    async with asyncio.timeout(WAIT_S):
-        while not is_true():
-            await asyncio.sleep(0.005)
 
 
 async def take(stream: MessageStream, count: int) -> list[str]:

@@ -51,7 +51,6 @@ from odradek.storage.files import DISK, Disk
 from odradek.tests.support.clients.raw import Raw
 
 CONTROLLER = 100
-WAIT_S = 30
 
 
 @dataclass
@@ -318,13 +317,6 @@ class HandCluster:
             return self.addresses[node]
         host, _, port = self.brokers[node].address.rpartition(":")
         return host, int(port)
-
-
-async def until(true: Callable[[], bool]) -> None:
-    """Wait until something holds, with a bound that only a hanging test meets."""
-    async with asyncio.timeout(WAIT_S):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 def bytes_of(cluster: HandCluster, node: int, topic: str = "t", index: int = 0) -> bytes:

@@ -23,7 +23,8 @@ from odradek.storage.config import LogConfig
 from odradek.storage.errors import LogClosed
 from odradek.storage.log import Log
 from odradek.tests.support.clients.raw import batch_of
-from odradek.tests.support.clusters.hand_cluster import HandCluster, until
+from odradek.tests.support.clusters.hand_cluster import HandCluster
+from odradek.tests.support.waiting import until
 
 STEPS = 6
 VALUE_BYTES = 100_000
