@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ def main(arguments: list[str]) -> None:
 def _figures(address: str, folder: Path, rows: int, commits: int, files: int) -> Iterator[str]:
     catalog = catalog_of(str(folder / "archive"), create=True)
     reading = read_options({"kafka.bootstrap.servers": address, "path": "fetch"}, "archives")
+    _produce(address, "warm", 1_000)
+    Archiver(catalog, "warm", reading).round()
     _produce(address, "bulk", rows)
     taken = _cpu_s(Archiver(catalog, "bulk", reading).round)
     floor = _floor_s(catalog, folder)
@@ -66,10 +69,16 @@ def _figures(address: str, folder: Path, rows: int, commits: int, files: int) ->
 
 
 def _produce(address: str, topic: str, rows: int) -> None:
-    value = json.dumps({"carrier": "UA", "flight": 1545, "text": ""})
-    filled = value[:-2] + "x" * (_VALUE_BYTES - len(value) - 6) + '"}'
+    """Write flights as JSON of 110 bytes, no two alike."""
+    chance = random.Random(rows)
+
+    def flight(number: int) -> bytes:
+        text = {"flight": number, "carrier": chance.choice(("AA", "DL", "UA")), "delay": chance.randrange(-20, 400)}
+        value = json.dumps(text | {"tail": f"N{chance.randrange(99_999)}", "note": ""})
+        return (value[:-2] + f"{chance.getrandbits(160):x}")[: _VALUE_BYTES - 2].encode() + b'"}'
+
     with Producer(address) as producer:
-        producer.send_many(topic, ((b"%08d" % number, filled.encode()) for number in range(rows)))
+        producer.send_many(topic, ((b"%08d" % number, flight(number)) for number in range(rows)))
 
 
 def _floor_s(catalog: Any, folder: Path) -> float:

@@ -32,11 +32,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--path", default="fetch", help="auto: from the broker's files, where tasks can read them")
     given = parser.parse_args(arguments)
     stopped = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
+    before = signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     spark = SparkSession.builder.appName(f"archive of {given.topic}").getOrCreate()
     place = Archive(given.to, given.catalog_db, given.table)
     options = {"kafka.bootstrap.servers": given.bootstrap, "path": given.path}
-    done = archive(spark, given.topic, place, every_s=given.every, stopped=stopped, **options)
+    try:
+        done = archive(spark, given.topic, place, every_s=given.every, stopped=stopped, **options)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print(f"{given.topic}: {done.rows} rows in {done.files} files, {done.lag} offsets left")
 
 

@@ -15,6 +15,7 @@ from odradek.client.archive import ArchiveError, layout
 from odradek.client.archive.check import check, check_rows
 from odradek.client.archive.places import catalog_of
 from odradek.client.spark import archive, table
+from odradek.pipelines import archive as pipeline
 from odradek.tests.support.clients.archive_world import World, files_in, offsets_in, whole
 from odradek.tests.support.clients.java import require_spark_java
 from odradek.tests.support.documents.command import threaded_broker
@@ -54,7 +55,7 @@ def loaded(place: Path, topic: str) -> Any:
 
 
 def test_tasks_write_the_files_and_the_driver_commits_them_once(
-    spark: SparkSession, world: World, tmp_path: Path
+    spark: SparkSession, world: World, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.fill("flown", 60, partitions=3)
     done = archive(spark, "flown", str(tmp_path), minPartitions="5", **options(world))
@@ -73,7 +74,8 @@ def test_tasks_write_the_files_and_the_driver_commits_them_once(
         for offset, value in ((19, b"58"), (20, b"1"), (21, b"4"), (22, b"7"))
     ]
     assert table(spark, "flown", str(tmp_path), archive_only=True).count() == 60
-    assert archive(spark, "flown", str(tmp_path), **options(world)).rows == 9
+    pipeline.main(["--topic", "flown", "--to", str(tmp_path), "--bootstrap", world.address])
+    assert "flown: 9 rows in 3 files, 0 offsets left" in capsys.readouterr().out
     assert offsets_in(loaded(tmp_path, "flown")) == whole(3, 23)
 
 
