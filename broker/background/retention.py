@@ -28,8 +28,8 @@ from ..topics.topics import Topics
 from ..turns import keeper
 from .file_removal import FileRemoval
 
-# To drop a segment takes a rename: a turn of the event loop takes a millisecond or two at most.
-SEGMENTS_A_TURN = 16
+# The keeper's clock ends turns between steps. To drop a segment takes a rename; a step looks at all segments once.
+SEGMENTS_A_STEP = 16
 # A broker that starts has other things to do first; Kafka's log.initial.task.delay.ms.
 FIRST_CHECK_MS = 30_000
 
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class RecordDeletion:
-    """Drops segments, a few a turn of the event loop, so that no client waits for it."""
+    """Drops segments, a few a step, so that no client waits for it."""
 
     def __init__(self, file_removal: FileRemoval) -> None:
         self._file_removal = file_removal
@@ -55,7 +55,7 @@ class RecordDeletion:
         """Drop a few segments that lie wholly below the log start offset; return whether there may be more."""
         log, before = partition.log, partition.log.size_bytes
         try:
-            log.advance_log_start(log.log_start_offset, SEGMENTS_A_TURN)
+            log.advance_log_start(log.log_start_offset, SEGMENTS_A_STEP)
         except LogClosed:
             # The topic was deleted meanwhile, or the disk has failed before.
             return False
@@ -126,7 +126,7 @@ class Retention:
 
     def _turn(self) -> None:
         partition = self._due[0]
-        if partition.is_online and not all(each.knows_times for each in partition.log.segments[:SEGMENTS_A_TURN]):
+        if partition.is_online and not all(each.knows_times for each in partition.log.segments[:SEGMENTS_A_STEP]):
             self._load_times(partition)
         else:
             self._check_next()
@@ -142,7 +142,7 @@ class Retention:
 
         def load() -> None:
             try:
-                view.load_times(SEGMENTS_A_TURN)
+                view.load_times(SEGMENTS_A_STEP)
             finally:
                 loop.call_soon_threadsafe(loaded)
 
@@ -175,7 +175,7 @@ class Retention:
             return False
         if start <= log.log_start_offset:
             return self._record_deletion.drop_segments(partition)
-        if start >= log.log_end_offset and len(facts.segments) <= SEGMENTS_A_TURN:
+        if start >= log.log_end_offset and len(facts.segments) <= SEGMENTS_A_STEP:
             return self._advance(partition, start, lambda: log.begin_anew(facts.now_ms))
         return self._advance(partition, start, lambda: log.advance_log_start(_next_start(facts, start)))
 
@@ -202,5 +202,5 @@ class Retention:
 
 def _next_start(facts: LogFacts, start: int) -> int:
     """Return how far the log start may move in one turn. The active segment is dropped last of all."""
-    ends = [each.end_offset for each in facts.segments[:SEGMENTS_A_TURN]]
+    ends = [each.end_offset for each in facts.segments[:SEGMENTS_A_STEP]]
     return min(start, ends[-1])

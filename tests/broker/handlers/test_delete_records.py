@@ -140,7 +140,7 @@ async def test_a_full_disk_is_an_error_and_moves_no_log_start(config: BrokerConf
 async def test_the_segments_of_many_partitions_are_dropped_a_few_a_turn(
     broker: Broker, raw: Raw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "SEGMENTS_A_TURN", 2)
+    monkeypatch.setattr(retention, "SEGMENTS_A_STEP", 2)
     await raw.create_topic("t", 4, **SMALL)
     topic = broker.topics.get("t")
     assert topic is not None
@@ -168,7 +168,7 @@ async def test_the_segments_of_many_partitions_are_dropped_a_few_a_turn(
 async def test_a_topic_that_is_deleted_while_its_segments_are_dropped_is_no_failure(
     broker: Broker, raw: Raw, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "SEGMENTS_A_TURN", 1)
+    monkeypatch.setattr(retention, "SEGMENTS_A_STEP", 1)
     await fill(raw)
     end_slices_after(1)
     topic = broker.topics.get("t")
