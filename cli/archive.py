@@ -106,7 +106,7 @@ def run_(
       odradek archive run flights --to /archive --once
       odradek archive run flights --to iceberg://lake --table air.flights
       odradek archive run flights --to s3://bucket/x --catalog-db archive.db
-      odradek archive run flights --to /archive --value-format json --fields "carrier string, dep_delay int"
+      odradek archive run t --to /archive --value-format json --fields "delay int"
     """
     every_s = _seconds(every)
     names = _table_names(topics, table)
