@@ -67,7 +67,9 @@ async def read_originals(partition: Partition, offset: int, last: int, threads: 
         location = view.locate(offset, up_to)
         if location is None:
             return Originals({}, last)
-        return _originals(location.range(WINDOW_BYTES, True, disk).read(), offset, last)
+        # For one record its batch will do.
+        wanted = WINDOW_BYTES if last > offset else 1
+        return _originals(location.range(wanted, True, disk).read(), offset, last)
 
     try:
         return await read_from_disk(partition, read, threads)

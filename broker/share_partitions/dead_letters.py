@@ -188,6 +188,9 @@ class DeadLetterWriter:
         """Send one batch of what waits, and note what is written. Raises Rejected."""
         async with self._turns:
             batch = await self._batch(topic, queue)
+            if not batch.records:
+                # Nobody waits for any of them: their leader has ended.
+                return
             sent = PartitionProduceData(index, memoryview(bytearray(encode_batch(batch.records))))
             request = ProduceRequest(
                 None, _ALL, TIMEOUT_MS, [TopicProduceData(topic_id=topic.id, partition_data=[sent])]

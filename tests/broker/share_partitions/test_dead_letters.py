@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -409,6 +410,28 @@ async def test_a_failure_that_nobody_foresaw_has_a_line_too(
     (line,) = errors(caplog)
     assert "ZeroDivisionError" in line
     assert world.state().batches == (StateBatch(0, 0, 4, 1),)
+
+
+async def test_what_its_leader_waits_for_no_more_costs_nothing(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await with_queue(world)
+    shares = world.broker.services.share_leader.partitions
+
+    def give_up(_: int) -> KafkaError:
+        actor = shares.find(GROUP, (world.topic_id, 0))
+        assert actor is not None
+        for task in actor._work:  # pyright: ignore[reportPrivateUsage]
+            task.cancel()
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION)
+
+    tries = failing(monkeypatch, give_up)
+    await reject(world, 0)
+    writer = world.broker.services.share_leader.dead_letters
+    while writer._queues:  # pyright: ignore[reportPrivateUsage]
+        await asyncio.sleep(0)
+    assert len(tries) == 1 and errors(caplog) == []
+    assert world.state().batches == (StateBatch(0, 0, 3, 1),)
 
 
 async def test_groups_that_wait_for_a_partition_are_written_together(
