@@ -13,6 +13,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from odradek.tests.support.clients.kafka_tools import config_command
+
 from . import groups, transactions
 from .brokers import Broker, Rate, of_broker
 from .load import WARM_UP_S, in_own_process
@@ -122,7 +124,7 @@ def java_share_consume(broker: Broker, size: int, records: int) -> float:
     """
     address, group = ["--bootstrap-server", broker.address], f"share-{time.time_ns()}"
     configs = ["--alter", "--entity-type", "groups", "--entity-name", group]
-    _java("kafka.admin.ConfigCommand", [*address, *configs, "--add-config", "share.auto.offset.reset=earliest"])
+    _java(config_command(), [*address, *configs, "--add-config", "share.auto.offset.reset=earliest"])
     output = _performance("ShareConsumer", broker, size, records, ["--timeout", "60000", "--group", group])
     return Rate.of(float(output[-1].split(", ")[4]), records)
 

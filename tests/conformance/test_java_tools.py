@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from odradek.tests.support.brokers.process import BrokerProcess, java
+from odradek.tests.support.clients.kafka_tools import config_command
 from odradek.tests.support.clients.others import require
 
 TOOLS = "org.apache.kafka.tools."
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = config_command()
 WITHIN_S = 60
 
 

@@ -10,10 +10,10 @@ import confluent_kafka
 import pytest
 from odradek.client import DEFAULT_ENTITY, Admin, NewTopic, QuotaEntity
 from odradek.tests.support.brokers.process import BrokerProcess
-from odradek.tests.support.clients.kafka_tools import kafka_tool
+from odradek.tests.support.clients.kafka_tools import config_command, kafka_tool
 from odradek.tests.support.clients.others import require
 
-CONFIGS = "kafka.admin.ConfigCommand"
+CONFIGS = config_command()
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER = "org.apache.kafka.tools.ConsumerPerformance"
 # Ten seconds of it may be used in a moment: a million bytes.

@@ -17,6 +17,7 @@ from odradek.client import ConfigResource, NewTopic
 from odradek.client.blocking import Admin, Producer
 from odradek.tests.support.brokers import process
 from odradek.tests.support.brokers.process import BrokerProcess, java, javac
+from odradek.tests.support.clients.kafka_tools import config_command
 from odradek.tests.support.clients.others import create_topic, require
 
 TOOLS = "org.apache.kafka.tools."
@@ -65,9 +66,7 @@ def test_console_share_consumer(address: str) -> None:
     configs = ["--alter", "--entity-type", "groups", "--entity-name", topic]
     configs += ["--add-config", "share.auto.offset.reset=earliest"]
     require("java")
-    subprocess.run(
-        [*java(), "kafka.admin.ConfigCommand", "--bootstrap-server", address, *configs], check=True, timeout=WITHIN_S
-    )
+    subprocess.run([*java(), config_command(), "--bootstrap-server", address, *configs], check=True, timeout=WITHIN_S)
     arguments = ["--topic", topic, "--group", topic, "--max-messages", str(COUNT)]
     printed = ran(address, "consumer.ConsoleShareConsumer", *arguments)
     assert sorted(printed.split()) == sorted(str(number) for number in range(COUNT))

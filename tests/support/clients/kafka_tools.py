@@ -7,9 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from odradek.tests.support.brokers.process import java
+from odradek.tests.support.clients.others import jars
 
 WITHIN_S = 60
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+
+def config_command() -> str:
+    """Return the class of kafka-configs, which Kafka 4.4 has moved."""
+    folder = jars()
+    is_older = folder is not None and any(folder.glob("kafka-tools-4.[0-3].*.jar"))
+    return "kafka.admin.ConfigCommand" if is_older else "org.apache.kafka.tools.ConfigCommand"
 
 
 def kafka_tool(name: str, *arguments: str, sent: str | None = None) -> str:
