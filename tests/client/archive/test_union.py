@@ -47,6 +47,7 @@ def sql(world: World, place: str, query: str, **options: Any) -> tuple[list[Any]
         ]
 
 
+@pytest.mark.filterwarnings("ignore:Iceberg scan planning")
 def test_both_halves_are_the_topic_as_it_is(world: World, catalog: Any, place: str) -> None:
     world.fill("halves", 20, partitions=2)
     world.archiver(catalog, "halves").round()
@@ -68,6 +69,8 @@ def test_both_halves_are_the_topic_as_it_is(world: World, catalog: Any, place: s
     assert read(world, "halves", place, partitions=[1], start=14, columns=["value"]).to_pylist() == [{"value": b"9"}]
     assert len(read(world, "halves", place, start=datetime(2000, 1, 1, tzinfo=UTC))) == 31
     assert len(read(world, "halves", place, start=datetime(2100, 1, 1, tzinfo=UTC))) == 0
+    judged = pl.scan_iceberg(catalog.load_table(("odradek", "halves"))).select("partition", "offset").collect()
+    assert sorted(judged.rows()) == [(number, at) for number in range(2) for at in range(10)], "another reader"
     with pytest.raises(UnknownTopic, match="no partition 7"):
         read(world, "halves", place, partitions=[7])
 
