@@ -388,7 +388,8 @@ ALONE_ROUTES = (*ROUTES, *LONE_ROUTES, *OWN_ROUTES)
 
 def routes_of(services: Services) -> tuple[Route, ...]:
     """Return the routes that this broker serves."""
-    return ALONE_ROUTES if services.replicas is None else (*ROUTES, *CLUSTER_ROUTES, *OWN_ROUTES)
+    more = LONE_ROUTES if services.replicas is None else CLUSTER_ROUTES
+    return (*ROUTES, *more, *OWN_ROUTES)
 
 
 # What a process imports in turns after its start, so that no first request waits for all of it. Each brings what the

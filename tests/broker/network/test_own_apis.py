@@ -9,7 +9,7 @@ import pytest
 from odradek.broker.handlers.api_versions import OWN_SOFTWARE
 from odradek.broker.network import routes
 from odradek.broker.network.access.access import open_to_all
-from odradek.broker.network.routes import OWN_ROUTES, ROUTES, Route
+from odradek.broker.network.routes import LONE_ROUTES, OWN_ROUTES, ROUTES, Route
 from odradek.protocol import apis
 from odradek.protocol.apis import FIRST_OWN_KEY, ApiKey, OwnApiKey
 from odradek.protocol.messages.api_versions import ApiVersionsRequest
@@ -40,7 +40,7 @@ async def offered(raw: Raw, version: int, software: str) -> set[int]:
     return {each.api_key for each in response.api_keys}
 
 
-KAFKAS = {int(route.key) for route in ROUTES}
+KAFKAS = {int(route.key) for route in (*ROUTES, *LONE_ROUTES)}
 OWN = {int(route.key) for route in OWN_ROUTES}
 
 
