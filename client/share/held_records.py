@@ -116,7 +116,8 @@ class HeldRecords:
                 if release_ms <= now_ms:
                     del self._pausing[place]
                     self._settle(record, Acknowledgement.RELEASE)
-            self._session.leaders.tell_if_due()
+            # At once: until then a worker that dies has its jobs done again.
+            self._session.leaders.tell_soon()
             await self._renew(now_ms)
 
     async def _renew(self, now_ms: float) -> None:
