@@ -78,10 +78,15 @@ class Node:
     async def _run(self, broker: Broker) -> None:
         try:
             await broker.start()
-        except Exception as error:
-            assert self.process is not None
-            self.process.errors.append(f"does not start: {error!r}")
-            raise
+        except Exception as error:  # noqa: BLE001 - the end of a process, which the judge reads
+            process = self.process
+            assert process is not None
+            if not self.disk.is_failing:
+                process.errors.append(f"does not start: {error!r}")
+            self._cluster.world.tell(self.host, f"does not start: {error}")
+            # A command that fails ends its process.
+            process.loop.call_soon(self._end, process)
+            return
         self._serves = True
         self.requests.append(broker.services.requests)
         self._cluster.world.tell(self.host, "serves")
@@ -96,6 +101,10 @@ class Node:
         self.broker = Broker(config, clock=self.clocks, disk=self.disk, open_session=opener, new_pool=process.new_pool)
         self.starts += 1
         self.starting = process.start(self._run(self.broker), f"start of node {self.number}")
+
+    def _end(self, process: Process) -> None:
+        if self.process is process:
+            self.kill()
 
     async def stop(self) -> None:
         """Stop the broker in order. Called in another process: wait for the task."""

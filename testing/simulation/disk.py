@@ -32,6 +32,11 @@ class SimulatedDisk(LossyDisk):
         # The ends of the names of files that cannot be changed (EIO); None: the disk is well.
         self.broken_files: str | None = None
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether writes may fail now."""
+        return self.room_bytes is not None or self.broken_files is not None
+
     def _date(self, fd_or_path: Any) -> None:
         ns = self._clocks.now_ms() * 1_000_000
         os.utime(fd_or_path, ns=(ns, ns))

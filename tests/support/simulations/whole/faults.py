@@ -96,25 +96,13 @@ class Faults:
     def _possible(self, fault: Fault) -> str | None:
         """Return what is done for a fault now; None: nothing."""
         node = self._cluster.nodes[fault.node]
-        is_machine = fault.kind in (
-            "kill",
-            "power",
-            "stop",
-            "pause",
-            "lost directory",
-            "lost alone",
-            "broken disk",
-            "power all",
-        )
-        if is_machine and not node.is_up:
+        if fault.kind in _OF_MACHINES and not node.is_up:
             return None
         if node.process is not None and node.process.loop.is_paused:
             return None
         if fault.kind in ("power", "power all") and self._forces:
             return fault.kind
-        if fault.kind in ("power", "lost directory", "lost alone") and not (
-            self._cluster.is_replicated and is_whole(self._cluster)
-        ):
+        if fault.kind in _LOSING and not (self._cluster.is_replicated and is_whole(self._cluster)):
             # What was acknowledged may be in the page caches of the others alone.
             return "kill"
         return "kill" if fault.kind == "power all" else fault.kind
@@ -126,12 +114,14 @@ class Faults:
     async def _kill(self, node: Node, fault: Fault) -> None:
         node.kill()
         await asyncio.sleep(fault.lasts_s)
-        node.start()
+        if not node.is_up:
+            node.start()
 
     async def _power(self, node: Node, fault: Fault) -> None:
         node.cut_power(fault.number)
         await asyncio.sleep(fault.lasts_s)
-        node.boot()
+        if not node.is_up:
+            node.boot()
 
     async def _power_all(self, _: Node, fault: Fault) -> None:
         gone = [each for each in self._cluster.nodes.values() if each.is_up]
@@ -139,13 +129,15 @@ class Faults:
             each.cut_power(fault.number)
         await asyncio.sleep(fault.lasts_s)
         for each in gone:
-            each.boot()
+            if not each.is_up:
+                each.boot()
 
     async def _lost_directory(self, node: Node, fault: Fault) -> None:
         node.kill()
         node.lose_directory()
         await asyncio.sleep(fault.lasts_s)
-        node.start()
+        if not node.is_up:
+            node.start()
 
     async def _lost_alone(self, node: Node, fault: Fault) -> None:
         """Lose a directory, and all other brokers as soon as the empty one serves."""
@@ -157,7 +149,8 @@ class Faults:
             each.kill()
         await asyncio.sleep(fault.lasts_s)
         for each in others:
-            each.start()
+            if not each.is_up:
+                each.start()
 
     async def _rolling(self, _: Node, fault: Fault) -> None:
         """Stop and start one broker after the other."""
@@ -172,6 +165,8 @@ class Faults:
         node.disk.room_bytes = fault.number % 3_000
         await asyncio.sleep(fault.lasts_s)
         node.disk.room_bytes = None
+        if not node.is_up:
+            node.start()
 
     async def _broken_disk(self, node: Node, fault: Fault) -> None:
         """Have writes fail. Then the disk is well, and the broker starts again, as it does not by itself."""
@@ -187,7 +182,8 @@ class Faults:
     async def _stop(self, node: Node, fault: Fault) -> None:
         await stop(node)
         await asyncio.sleep(fault.lasts_s)
-        node.start()
+        if not node.is_up:
+            node.start()
 
     async def _pause(self, node: Node, fault: Fault) -> None:
         process = node.process

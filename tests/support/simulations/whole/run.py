@@ -158,6 +158,10 @@ class Run:
         except (NothingLeft, TooLate, KafkaError, AssertionError) as error:
             self.violations.append(f"{phase}: {type(error).__name__}: {error}; waiting: {self._waiting()}")
 
+    @property
+    def _lost_power(self) -> bool:
+        return not self.cluster.is_replicated and not self._faults.done.keys().isdisjoint(("power", "power all"))
+
     def _waiting(self) -> str:
         up = [f"{each.host} {'serves' if each.serves else 'does not serve'}" for each in self.cluster.nodes.values()]
         return ", ".join(up)
@@ -231,15 +235,16 @@ class Run:
     async def _judge(self) -> None:
         logs = {**await self._read(PLAIN, "read_uncommitted"), **await self._read(WHOLE, "read_uncommitted")}
         committed = await self._read(WHOLE, "read_committed")
-        self.violations += judge(self.history, logs, committed)
+        self.violations += judge(self.history, logs, committed, lost_power=self._lost_power)
         async with Consumer(bootstrap_servers=self.cluster.addresses, group_id=GROUP) as consumer:
             places = [TopicPartition(PLAIN, index) for index in range(PARTITIONS)]
             for place, found in (await consumer.committed(*places)).items():
                 offset = 0 if found is None else found.offset
-                self.violations += check_committed(self.history, (place.topic, place.partition), offset)
+                if not self._lost_power:
+                    self.violations += check_committed(self.history, (place.topic, place.partition), offset)
         addresses = self.cluster.addresses
         self.violations += [each async for each in check_administration(self.history, addresses)]
-        if self.history.counts["accepted"]:
+        if self.history.counts["accepted"] and not self._lost_power:
             self.violations += [each async for each in check_sharing(self.world, self.history, addresses, logs)]
         if self.cluster.is_replicated:
             self.violations += await self._equal_replicas()
