@@ -131,7 +131,7 @@ async def request_from_leaders(
 
 async def know_leaders(cluster: Cluster, partitions: Collection[TopicPartition]) -> None:
     """Request the metadata of these partitions where a leader is not known. Raises UnknownTopic."""
-    topics = {partition.topic for partition in partitions}
+    topics = sorted({partition.topic for partition in partitions})
     for topic in topics:
         await cluster.topic(topic)
     if any(cluster.leader(partition) == NO_LEADER for partition in partitions):
