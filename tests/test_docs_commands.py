@@ -16,7 +16,7 @@ from odradek.broker.configs.security_table import AUTHORIZERS
 from odradek.testing import kafka
 from odradek.tests import test_docs
 from odradek.tests.support.documents.command import threaded_broker
-from odradek.tests.support.documents.shell import Ended, run_line
+from odradek.tests.support.documents.shell import Ended, run_here, run_line
 
 ROOT = test_docs.ROOT
 GOLDEN = Path(__file__).parent / "golden" / "kafka-4.3.1" / "data"
@@ -33,6 +33,7 @@ OWN = {
     "~/.config/": "",
     "~/.zfunc/": "",
     "/backups/": "backups/",
+    "--archive /archive": "--archive archive",
     "flights --records 1000000": "flights --records 10000",
     "flights --records 10000 ": "flights --records 100 ",
 }
@@ -194,6 +195,8 @@ def prepare(page: str, place: Place) -> None:
         fill(place.broker, ("flights",))
     if page == "sql":
         fill(place.broker, ("flights",), b'{"carrier": "UA", "dep_delay": %d}')
+        archive = ["archive", "run", "flights", "--once", "--to", str(place.folder / "archive")]
+        assert run_here([*archive, "-b", place.broker.address], b"")[0] == 0
     if page in ("cli", "groups"):
         place.run("odradek consume flights --group delays --until-end")
     if page == "backup":
