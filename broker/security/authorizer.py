@@ -4,25 +4,29 @@ It is pure. The order of the rules is Kafka's: super users may do everything; an
 allow; without an ACL of anybody for the resource `allow.everyone.if.no.acl.found` decides. Some operations imply
 others, where they are allowed: who may read a topic may describe it.
 
-ACLs are found by their resource: literal ones by name, prefixed ones by each length that a prefix has. Whether somebody
-may do something to any resource is found by the ACLs of a principal. Decisions are kept until any ACL changes.
+ACLs are found by their resource, literal ones by name, prefixed ones by each length that a prefix has, and there by
+their principal. Whether somebody may do something to any resource is found by the ACLs of a principal. Decisions are
+kept until any ACL changes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from .acls import OPERATIONS, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType, operation_bits
-from .hosts import Address, Range, address_of, range_of
+from .hosts import Range, address_of, range_of
 from .principals import USER_TYPE, Principal
 
 # Some 300 bytes each. A group's or a transactional id's name may have 32 KiB: decisions of longer names are not kept.
 MAX_DECISIONS: Final = 50_000
 MAX_KEPT_NAME_CHARS: Final = 256
-_NO_ACLS: Final[dict[Acl, Range | None]] = {}
+# With the range of addresses where the host of an ACL is one.
+_Acls = dict[Acl, Range | None]
+_NO_ACLS: Final[_Acls] = {}
 _EVERYONE: Final = f"{USER_TYPE}:{WILDCARD}"
+_Key = TypeVar("_Key")
 
 # What an ACL that allows the operation must name.
 _IMPLIED_BY: Final = {
@@ -54,13 +58,13 @@ class Authorizer:
         self._default = _DEFAULT_ALLOW if allow_everyone else _DEFAULT_DENY
         # Counts the changes: what was decided before the last one may be different now.
         self.changes = 0
-        # With the range of addresses where the host of an ACL is one.
-        self._literal: dict[tuple[int, str], dict[Acl, Range | None]] = {}
-        self._prefixed: dict[tuple[int, str], dict[Acl, Range | None]] = {}
+        # By resource, then by principal.
+        self._literal: dict[tuple[int, str], dict[str, _Acls]] = {}
+        self._prefixed: dict[tuple[int, str], dict[str, _Acls]] = {}
         # By resource type: how many prefixes have each length.
         self._lengths: dict[int, Counter[int]] = {}
         # By resource type and principal.
-        self._by_principal: dict[tuple[int, str], dict[Acl, Range | None]] = {}
+        self._by_principal: dict[tuple[int, str], _Acls] = {}
         # Decisions since the last change. Callers that ask often read them without a call.
         self.decisions: dict[tuple[Principal, str, int, int, str], Decision] = {}
         self._by_type: dict[tuple[Principal, str, int, int], Decision] = {}
@@ -86,17 +90,16 @@ class Authorizer:
     def _decide(self, principal: str, host: str, operation: Operation, kind: ResourceType, name: str) -> Decision:
         if principal in self._super_users:
             return _SUPER_USER
-        address = address_of(host)
+        who = _named(principal)
         allowing = _IMPLIED_BY.get(operation, frozenset({operation, Operation.ALL}))
         has_acl, allowed = False, None
-        for acl, hosts in self._covering(kind, name):
+        for owners in self._covering(kind, name):
             has_acl = True
-            if not _is_of(acl, hosts, principal, host, address):
-                continue
-            if acl.permission == Permission.DENY and acl.operation in (operation, Operation.ALL):
-                return Decision(False, f"MatchingAcl(acl={acl})")
-            if acl.permission == Permission.ALLOW and allowed is None and acl.operation in allowing:
-                allowed = acl
+            for acl in _of_host((owners.get(each, _NO_ACLS) for each in who), host):
+                if acl.permission == Permission.DENY and acl.operation in (operation, Operation.ALL):
+                    return Decision(False, f"MatchingAcl(acl={acl})")
+                if acl.permission == Permission.ALLOW and allowed is None and acl.operation in allowing:
+                    allowed = acl
         if allowed is not None:
             return Decision(True, f"MatchingAcl(acl={allowed})")
         return _DEFAULT_DENY if has_acl else self._default
@@ -119,13 +122,8 @@ class Authorizer:
         found = self._decide(principal, host, operation, kind, "hardcode")
         if found.is_allowed:
             return found
-        address = address_of(host)
-        acls = [
-            acl
-            for name in {principal, _EVERYONE}
-            for acl, hosts in self._by_principal.get((kind, name), _NO_ACLS).items()
-            if _is_of(acl, hosts, principal, host, address) and acl.operation in (operation, Operation.ALL)
-        ]
+        own = (self._by_principal.get((kind, each), _NO_ACLS) for each in _named(principal))
+        acls = [acl for acl in _of_host(own, host) if acl.operation in (operation, Operation.ALL)]
         denied = {_pattern(acl) for acl in acls if acl.permission == Permission.DENY}
         if (PatternType.LITERAL, WILDCARD) in denied:
             return Decision(False, f"a DENY of every {kind.name}")
@@ -157,16 +155,16 @@ class Authorizer:
         for acl in added:
             self._add(acl)
 
-    def _covering(self, kind: int, name: str) -> Iterator[tuple[Acl, Range | None]]:
-        """Yield every ACL whose pattern covers a resource, with the range of its host."""
-        yield from self._literal.get((kind, name), _NO_ACLS).items()
+    def _covering(self, kind: int, name: str) -> Iterator[dict[str, _Acls]]:
+        """Yield the ACLs of every pattern that covers a resource."""
+        patterns = [self._literal.get((kind, name))]
         if name != WILDCARD:
-            yield from self._literal.get((kind, WILDCARD), _NO_ACLS).items()
-        for length in self._lengths.get(kind, ()):
-            if length <= len(name):
-                yield from self._prefixed.get((kind, name[:length]), _NO_ACLS).items()
+            patterns.append(self._literal.get((kind, WILDCARD)))
+        lengths = self._lengths.get(kind, ())
+        patterns += (self._prefixed.get((kind, name[:length])) for length in lengths if length <= len(name))
+        return filter(None, patterns)
 
-    def _index(self, acl: Acl) -> dict[tuple[int, str], dict[Acl, Range | None]]:
+    def _index(self, acl: Acl) -> dict[tuple[int, str], dict[str, _Acls]]:
         return self._prefixed if acl.pattern_type == PatternType.PREFIXED else self._literal
 
     def _add(self, acl: Acl) -> None:
@@ -175,19 +173,17 @@ class Authorizer:
         if index is self._prefixed and resource not in index:
             self._lengths.setdefault(acl.resource_type, Counter())[len(acl.resource_name)] += 1
         hosts = range_of(acl.host)
-        index.setdefault(resource, {})[acl] = hosts
+        index.setdefault(resource, {}).setdefault(acl.principal, {})[acl] = hosts
         self._by_principal.setdefault((acl.resource_type, acl.principal), {})[acl] = hosts
 
     def _remove(self, acl: Acl) -> None:
         resource = acl.resource_type, acl.resource_name
         index = self._index(acl)
-        own = self._by_principal.get((acl.resource_type, acl.principal), {})
-        own.pop(acl, None)
-        if not own:
-            self._by_principal.pop((acl.resource_type, acl.principal), None)
-        acls = index.get(resource, {})
-        acls.pop(acl, None)
-        if acls or resource not in index:
+        _take(self._by_principal, (acl.resource_type, acl.principal), acl)
+        if resource not in index:
+            return
+        _take(index[resource], acl.principal, acl)
+        if index[resource]:
             return
         del index[resource]
         if index is self._prefixed:
@@ -197,10 +193,26 @@ class Authorizer:
                 del lengths[length]
 
 
-def _is_of(acl: Acl, hosts: Range | None, principal: str, host: str, address: Address | None) -> bool:
-    """Return whether an ACL names a principal and its host."""
-    is_named = acl.principal == principal or (acl.principal == _EVERYONE and principal.startswith(f"{USER_TYPE}:"))
-    return is_named and (acl.host in (host, WILDCARD) or (hosts is not None and hosts.has(address)))
+def _take(index: dict[_Key, _Acls], key: _Key, acl: Acl) -> None:
+    """Take an ACL out of those under a key, and the key with the last one."""
+    acls = index.get(key, {})
+    acls.pop(acl, None)
+    if not acls:
+        index.pop(key, None)
+
+
+def _named(principal: str) -> tuple[str, ...]:
+    """Return the principals whose ACLs name this one."""
+    return (principal, _EVERYONE) if principal.startswith(f"{USER_TYPE}:") else (principal,)
+
+
+def _of_host(some: Iterable[_Acls], host: str) -> Iterator[Acl]:
+    """Yield the ACLs that name a host."""
+    address, allowed = address_of(host), (host, WILDCARD)
+    for acls in some:
+        for acl, hosts in acls.items():
+            if acl.host in allowed if hosts is None else address >> hosts.free == hosts.prefix:
+                yield acl
 
 
 def _pattern(acl: Acl) -> tuple[int, str]:

@@ -7,7 +7,7 @@ IPv4 holds no IPv6 address, and the reverse. A host without a slash is compared 
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address, ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
 from .acls import WILDCARD
@@ -16,56 +16,44 @@ _IPV4 = re.compile(r"(\d{1,3}(?:\.\d{1,3}){3})/(\d{1,2})", re.ASCII)
 # The prefix may have a sign and zeros in front, as Java reads it.
 _IPV6 = re.compile(r"([0-9a-fA-F:.]*:[0-9a-fA-F:.]*)(?:%[^/]*)?/(\+?\d{1,10})", re.ASCII)
 _IPV4_BITS, _IPV6_BITS = 32, 128
-
-
-class Address(NamedTuple):
-    """An IP address as a number, and how many bits its family has."""
-
-    bits: int
-    number: int
+# Set in the number of an IPv6 address, so that no range of a family has an address of the other.
+_IS_IPV6 = 1 << _IPV6_BITS
+_NO_ADDRESS = -1
 
 
 class Range(NamedTuple):
-    """Addresses of one family that are the same above the lowest `free` bits."""
+    """Addresses that are the same above the lowest `free` bits."""
 
-    bits: int
     prefix: int
     free: int
 
-    def has(self, address: Address | None) -> bool:
-        """Return whether an address is one of the range."""
-        return address is not None and address.bits == self.bits and address.number >> self.free == self.prefix
 
-
-def address_of(host: str) -> Address | None:
-    """Return the address of a client; None for what is none."""
+def address_of(host: str) -> int:
+    """Return the address of a client as a number; one that is in no range for what is none."""
     try:
         found = ip_address(host.partition("%")[0])
     except ValueError:
-        return None
-    return Address(found.max_prefixlen, int(found))
+        return _NO_ADDRESS
+    return int(found) if isinstance(found, IPv4Address) else _IS_IPV6 | int(found)
 
 
 def range_of(host: str) -> Range | None:
     """Return the range that the host of an ACL means; None where it is no range, or none that there can be."""
     if "/" not in host:
         return None
-    address, free = _ipv4(host) or _ipv6(host) or (None, -1)
-    if address is None or not 0 <= free <= address.bits:
-        return None
-    return Range(address.bits, address.number >> free, free)
+    return _ipv4(host) or _ipv6(host)
 
 
-def _ipv4(host: str) -> tuple[Address, int] | None:
+def _ipv4(host: str) -> Range | None:
     found = _IPV4.fullmatch(host)
     if found is None:
         return None
-    octets = [int(each) for each in found[1].split(".")]
-    free = _IPV4_BITS - int(found[2])
-    return (Address(_IPV4_BITS, int.from_bytes(bytes(octets), "big")), free) if max(octets) < 256 else None
+    octets, free = [int(each) for each in found[1].split(".")], _IPV4_BITS - int(found[2])
+    is_range = max(octets) < 256 and free >= 0
+    return Range(int.from_bytes(bytes(octets), "big") >> free, free) if is_range else None
 
 
-def _ipv6(host: str) -> tuple[Address, int] | None:
+def _ipv6(host: str) -> Range | None:
     found = _IPV6.fullmatch(host)
     if found is None:
         return None
@@ -73,9 +61,10 @@ def _ipv6(host: str) -> tuple[Address, int] | None:
         address = IPv6Address(found[1])
     except ValueError:
         return None
+    free = _IPV6_BITS - int(found[2])
     # Java reads a mapped address as one of IPv4.
-    is_mapped = address.ipv4_mapped is not None
-    return None if is_mapped else (Address(_IPV6_BITS, int(address)), _IPV6_BITS - int(found[2]))
+    is_range = address.ipv4_mapped is None and free >= 0
+    return Range((_IS_IPV6 | int(address)) >> free, free) if is_range else None
 
 
 def mistake_in_host(host: str) -> str:
