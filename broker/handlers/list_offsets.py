@@ -24,7 +24,6 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from ...protocol.records.errors import RecordTooLarge
 from ...storage.log_view import LogView
 from ..network.request import RequestContext
 from ..services import Services
@@ -205,8 +204,6 @@ def _looked_up(found: object) -> object:
     if found is _NOT_LOOKED_UP:
         # The partition was created after the look-ups had begun.
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if isinstance(found, RecordTooLarge):
-        raise KafkaError(found.code, str(found))
     if isinstance(found, BaseException):
         raise found
     return found

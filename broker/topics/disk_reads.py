@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...protocol.errors import KafkaError
+from ...protocol.records.errors import RecordTooLarge
 from ...storage.errors import CorruptBatch, DiskError, StorageError, is_unreadable
 from ...storage.files import FileRange, NotCached
 from ...storage.log import Log
@@ -46,7 +47,10 @@ async def read(
 
 
 async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Found], threads: DiskThreads) -> Found:
-    """Return the result of `look_up`, run in a thread. Raises OffsetOutOfRange, CorruptBatch, DiskError."""
+    """Return the result of `look_up`, run in a thread.
+
+    Raises OffsetOutOfRange, CorruptBatch, DiskError, INVALID_RECORD for a record above max.decompressed.message.bytes.
+    """
     log, view = partition.log, partition.log.view()
     for attempt in range(MAX_ATTEMPTS):
         partition.check_online()
@@ -57,6 +61,8 @@ async def read_from_disk(partition: Partition, look_up: Callable[[LogView], Foun
         # Cancelling the caller does not stop the thread, so that a cancelled read must not learn from the view.
         try:
             found, met = await threads.run(Work.LOOK_UP, log.directory.parent, run)
+        except RecordTooLarge as error:
+            raise KafkaError(error.code, str(error)) from error
         except StorageError as error:
             log.learn(view)
             if log.segments is view.originals or attempt + 1 == MAX_ATTEMPTS:

@@ -15,7 +15,13 @@ from odradek.broker.share_partitions.sessions import FINAL_EPOCH
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from odradek.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from odradek.protocol.records import batch
+from odradek.protocol.records.compression import Compression
 from odradek.tests.support.clients.raw import batch_of
 from odradek.tests.support.clients.share_member import (
     ACCEPT,
@@ -453,6 +459,25 @@ async def test_where_a_group_begins(world: ShareWorld, reset: str, begins: int) 
     assert world.state().start_offset == begins
     await world.raw.produce("t", batch_of(b"new"))
     assert await world.gets(ann) == [(begins, 3, 1)]
+
+
+async def test_a_group_does_not_begin_behind_a_record_that_grows_too_much(
+    world: ShareWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    squeezed = batch_of(bytes(5000), timestamp_ms=world.clock.now_ms(), compression=Compression.GZIP)
+    await world.raw.produce("t", squeezed)
+    limit = AlterableConfig("max.decompressed.message.bytes", 0, "1000")
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(2, "t", [limit])])
+    await world.raw.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    world.begins_at(0, -1)
+    world.broker.services.metadata.group_configs["g"] = {"share.auto.offset.reset": "by_duration:PT1S"}
+    ann = ShareMember(world.raw, GROUP, "ann", world.topic_id)
+    async with asyncio.timeout(20):
+        response = await ann.fetch(0, max_wait_ms=60_000)
+    assert data_of(response).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert "1000 is the most" in caplog.text
+    # It is no defect of the broker.
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_restart_of_the_leader_keeps_counts_and_gaps(world: ShareWorld) -> None:
