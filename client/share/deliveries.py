@@ -19,7 +19,7 @@ No clock and no wire: the caller says what time it is, and sends the requests.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -60,8 +60,8 @@ class Source(NamedTuple):
     topic_id: bytes
 
 
-@dataclass(slots=True)
-class _Held:
+@dataclass(slots=True, eq=False)
+class Held:
     """A record that was acquired and is not settled."""
 
     record: ShareRecord
@@ -69,6 +69,13 @@ class _Held:
     lock_ends_ms: float
     # Its user goes on with it past the next poll.
     renewed: bool = False
+    # Whether its leader has rejected a renewal of it alone: its lock ends.
+    is_given_up: bool = False
+
+    @property
+    def place(self) -> tuple[TopicPartition, int]:
+        """Where the record lies."""
+        return _place(self.record)
 
 
 # Partition -> offset -> its acknowledgement.
@@ -80,9 +87,9 @@ class Deliveries:
 
     def __init__(self) -> None:
         # Fetched and not handed out yet.
-        self._waiting: deque[_Held] = deque()
+        self._waiting: OrderedDict[tuple[TopicPartition, int], Held] = OrderedDict()
         # Handed out.
-        self._held: dict[tuple[TopicPartition, int], _Held] = {}
+        self._held: dict[tuple[TopicPartition, int], Held] = {}
         self._settled: dict[Source, Settled] = {}
         # When the first of `_settled` came, None while there is none.
         self.settled_since_ms: float | None = None
@@ -94,33 +101,42 @@ class Deliveries:
 
     def add(self, records: Iterable[ShareRecord], source: Source, lock_ends_ms: float) -> None:
         """Keep acquired records for the next polls."""
-        self._waiting.extend(_Held(record, source, lock_ends_ms) for record in records)
+        for record in records:
+            self._waiting[_place(record)] = Held(record, source, lock_ends_ms)
 
     def take(self, limit: int, now_ms: float) -> list[ShareRecord]:
         """Hand records out, but none whose lock has ended."""
         taken: list[ShareRecord] = []
         while self._waiting and len(taken) < limit:
-            each = self._waiting.popleft()
+            place, each = self._waiting.popitem(last=False)
             if each.lock_ends_ms > now_ms:
-                self._held[_place(each.record)] = each
+                each.renewed = False
+                self._held[place] = each
                 taken.append(each.record)
         return taken
 
     def put_back(self, records: Sequence[ShareRecord]) -> None:
         """Hand records out next time, as if they had not been taken; not those that another thread has settled."""
         for record in reversed(records):
-            if (held := self._held.pop(_place(record), None)) is not None:
-                self._waiting.appendleft(held)
+            place = _place(record)
+            if (held := self._held.pop(place, None)) is not None:
+                self._waiting[place] = held
+                self._waiting.move_to_end(place, last=False)
 
     def lose(self, node_id: int) -> None:
         """Drop what was fetched in a session that has ended: the leader has given it back to the group."""
-        self._waiting = deque(each for each in self._waiting if each.source.node_id != node_id)
+        kept = ((place, each) for place, each in self._waiting.items() if each.source.node_id != node_id)
+        self._waiting = OrderedDict(kept)
+
+    def drop(self, record: ShareRecord[Any, Any]) -> None:
+        """Forget a record that was handed out: its lock has ended."""
+        self._held.pop(_place(record), None)
 
     # -- Acknowledgements
 
     def settle(self, record: ShareRecord[Any, Any], what: Acknowledgement, now_ms: float) -> None:
         """Acknowledge a record that was handed out. Raises InvalidAcknowledgement if it is not held."""
-        source, place = self.source_of(record), _place(record)
+        source, place = self.held(record).source, _place(record)
         del self._held[place]
         self.settle_offsets(place[0], (record.offset,), what, source, now_ms)
 
@@ -144,19 +160,21 @@ class Deliveries:
 
     # -- Renewals
 
-    def source_of(self, record: ShareRecord[Any, Any]) -> Source:
-        """Return where a record that was handed out came from. Raises InvalidAcknowledgement."""
+    def held(self, record: ShareRecord[Any, Any]) -> Held:
+        """Return what is known of a record that was handed out. Raises InvalidAcknowledgement."""
         held = self._held.get(_place(record))
         if held is None:
             where = f"{record.topic}-{record.partition} at offset {record.offset}"
             raise InvalidAcknowledgement(f"{where}: this consumer does not hold that record (any more)")
-        return held.source
+        return held
 
-    def renew(self, record: ShareRecord[Any, Any], lock_ends_ms: float) -> None:
-        """Note a new lock: the record may be kept past the next poll."""
-        held = self._held.get(_place(record))
-        if held is not None:
-            held.renewed, held.lock_ends_ms = True, lock_ends_ms
+    def has(self, held: Held) -> bool:
+        """Return whether a record is neither settled nor lost."""
+        return self._held.get(held.place) is held or self._waiting.get(held.place) is held
+
+    def waiting(self) -> list[Held]:
+        """Return what was fetched and is not handed out yet."""
+        return list(self._waiting.values())
 
     def lock_ends_ms(self, record: ShareRecord[Any, Any]) -> float | None:
         """Return when the lock of a record ends, None if this consumer does not hold it."""

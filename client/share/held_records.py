@@ -5,7 +5,8 @@
                  --the handler has said what becomes of it--> as it said
 
 While a record is open or pausing its lock is renewed when half of its time is over. One that a handler has for
-`max_poll_interval_ms` is renewed no more: its lock ends, and another member gets it.
+`max_poll_interval_ms` is renewed no more: its lock ends, and another member gets it. What was fetched and no worker has
+yet is renewed, too, unless all handlers last too long: each lock that ends is a delivery less.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..core.clock import Backoff, monotonic_ms
 from ..core.lifetime import end_tasks
 from ..errors import ConcurrentPoll, DeserializationFailed
 from ..record import ShareRecord, TopicPartition
-from .deliveries import Acknowledgement
+from .deliveries import Acknowledgement, Held
 from .session import Session
 
 _log = logging.getLogger(__name__)
@@ -44,8 +45,8 @@ class HeldRecords:
         self._open: dict[_Place, tuple[_Record, float]] = {}
         # Each with the time at which it is released.
         self._pausing: dict[_Place, tuple[_Record, float]] = {}
-        # Records whose renewal was rejected: their locks end.
-        self._given_up: set[_Place] = set()
+        # The leaders that are being asked for renewals. One that does not answer holds no other up.
+        self._renewing: set[int] = set()
         self._keeper: asyncio.Task[None] | None = None
 
     # -- For the workers
@@ -68,7 +69,10 @@ class HeldRecords:
         renewed_until_ms = monotonic_ms() + self._max_handler_ms
         found: dict[TopicPartition, list[_Record]] = {}
         for record in records:
-            self._open[_place(record)] = record, renewed_until_ms
+            place = _place(record)
+            self._open[place] = record, renewed_until_ms
+            # It pauses no more where its lock has ended meanwhile.
+            self._pausing.pop(place, None)
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
@@ -118,27 +122,42 @@ class HeldRecords:
                     self._settle(record, Acknowledgement.RELEASE)
             # At once: until then a worker that dies has its jobs done again.
             self._session.leaders.tell_soon()
-            await self._renew(now_ms)
+            self._renew_soon(now_ms)
 
-    async def _renew(self, now_ms: float) -> None:
-        """Renew the locks of which half the time is over. Where a leader rejects some, each is tried by itself."""
+    def _renew_soon(self, now_ms: float) -> None:
+        """Begin to renew the locks of which half the time is over."""
         half_ms = (self._session.leaders.lock_timeout_ms or 0) / 2
-        held = [record for record, until_ms in self._open.values() if until_ms > now_ms]
-        held += [record for record, _ in self._pausing.values()]
-        due = [each for each in held if _place(each) not in self._given_up and self._left_ms(each, now_ms) < half_ms]
-        for record in await self._rejected(due):
-            if await self._rejected([record]):
-                self._given_up.add(_place(record))
+        due: dict[int, list[Held]] = {}
+        for each in self._kept(now_ms):
+            if not each.is_given_up and 0 < each.lock_ends_ms - now_ms < half_ms:
+                due.setdefault(each.source.node_id, []).append(each)
+        for node_id in due.keys() - self._renewing:
+            self._renewing.add(node_id)
+            self._session.cluster.spawn(self._renew(node_id, due[node_id]), "share renewals")
 
-    async def _rejected(self, records: Iterable[_Record]) -> list[_Record]:
+    def _kept(self, now_ms: float) -> list[Held]:
+        """Return what is not to be lost."""
+        worked_on = [record for record, until_ms in self._open.values() if until_ms > now_ms]
+        records = (*worked_on, *(record for record, _ in self._pausing.values()))
+        kept = [self._deliveries.held(each) for each in records if self._is_locked(each)]
+        return kept + self._deliveries.waiting() if worked_on or not self._open else kept
+
+    async def _renew(self, node_id: int, due: Iterable[Held]) -> None:
+        """Renew the locks of one leader. Where it rejects some, each is tried by itself."""
+        try:
+            for each in await self._rejected(due):
+                each.is_given_up = bool(await self._rejected([each]))
+        finally:
+            self._renewing.discard(node_id)
+
+    async def _rejected(self, due: Iterable[Held]) -> list[Held]:
         """Renew locks, and return the records whose leader has rejected it."""
-        held = [each for each in records if self._is_locked(each)]
+        held = [each for each in due if self._deliveries.has(each)]
         results = await self._session.leaders.renew(held)
-        rejected = [each for each in held if results.get(TopicPartition(each.topic, each.partition)) is not None]
         for partition, error in results.items():
             if error is not None:
                 _log.info("consume: a lock of %s-%d is not renewed: %s", *partition, error)
-        return rejected
+        return [each for each in held if results.get(each.place[0]) is not None]
 
     def _left_ms(self, record: _Record, now_ms: float) -> float:
         ends_ms = self._deliveries.lock_ends_ms(record)
@@ -148,8 +167,11 @@ class HeldRecords:
         return self._left_ms(record, monotonic_ms()) > 0
 
     def _settle(self, record: _Record, what: Acknowledgement) -> None:
-        if self._deliveries.lock_ends_ms(record) is not None:
+        if self._is_locked(record):
             self._deliveries.settle(record, what, monotonic_ms())
+        else:
+            # To acknowledge it would have its leader reject what is said of others.
+            self._deliveries.drop(record)
 
     def _forget_lost(self) -> None:
         """Forget records whose locks have ended, and those of which a handler has said what becomes of them."""
@@ -157,7 +179,7 @@ class HeldRecords:
             for place, (record, _) in list(records.items()):
                 if not self._is_locked(record):
                     del records[place]
-        self._given_up &= self._open.keys() | self._pausing.keys()
+                    self._deliveries.drop(record)
 
 
 def _place(record: _Record) -> _Place:

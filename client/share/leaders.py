@@ -28,6 +28,7 @@ from ..record import ShareRecord, TopicPartition
 from .deliveries import (
     Acknowledgement,
     Deliveries,
+    Held,
     Place,
     Settled,
     ShareFetchOptions,
@@ -341,24 +342,28 @@ class ShareLeaders:
                 elif error is not None:
                     _log.warning("%d records of %s are delivered again: %s", len(offsets), partition, error)
 
-    async def renew(self, records: Iterable[ShareRecord[Any, Any]]) -> Results:
-        """Lock records that were handed out for the whole time again. Return what the leaders say."""
-        wanted: dict[int, dict[Source, Settled]] = {}
-        for record in records:
-            source, partition = self._deliveries.source_of(record), TopicPartition(record.topic, record.partition)
-            settled = wanted.setdefault(source.node_id, {}).setdefault(source, {})
-            settled.setdefault(partition, {})[record.offset] = Acknowledgement.RENEW
-        ends_ms = monotonic_ms() + (self.lock_timeout_ms or 0)
-        results = await self._all(self._renew(node_id, taken) for node_id, taken in wanted.items())
-        for record in records:
-            if results.get(TopicPartition(record.topic, record.partition)) is None:
-                self._deliveries.renew(record, ends_ms)
-        return results
+    async def renew(self, held: Iterable[Held]) -> Results:
+        """Lock records for the whole time again. Return what the leaders say."""
+        by_leader: dict[int, list[Held]] = {}
+        for each in held:
+            by_leader.setdefault(each.source.node_id, []).append(each)
+        return await self._all(self._renew(node_id, each) for node_id, each in by_leader.items())
 
-    async def _renew(self, node_id: int, taken: Mapping[Source, Settled]) -> Results:
+    async def _renew(self, node_id: int, held: Iterable[Held]) -> Results:
         leader = self._leader(node_id)
         async with leader.lock:
-            return await self._tell(node_id, leader, taken)
+            wanted: dict[Source, Settled] = {}
+            # One that was settled meanwhile would have the leader reject the others of its partition.
+            held = [each for each in held if self._deliveries.has(each)]
+            for each in held:
+                partition, offset = each.place
+                wanted.setdefault(each.source, {}).setdefault(partition, {})[offset] = Acknowledgement.RENEW
+            ends_ms = monotonic_ms() + (self.lock_timeout_ms or 0)
+            results = await self._tell(node_id, leader, wanted)
+        for each in held:
+            if results.get(each.place[0]) is None and each.source.session == leader.session.number:
+                each.renewed, each.lock_ends_ms = True, ends_ms
+        return results
 
     # -- The end
 

@@ -208,7 +208,7 @@ class Session:
 
     async def renew(self, records: Sequence[ShareRecord[Any, Any]]) -> None:
         """Lock records anew. Raises KafkaError, ItemsFailed."""
-        results_of(await self.leaders.renew(records))
+        results_of(await self.leaders.renew([self.deliveries.held(each) for each in records]))
 
     # -- The end
 

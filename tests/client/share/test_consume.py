@@ -12,8 +12,10 @@ from odradek.client import ShareRecord
 from odradek.client.errors import ConcurrentPoll, InvalidOption
 from odradek.client.share import held_records
 from odradek.client.share.deliveries import Acknowledgement
-from odradek.tests.client.share.workers import explicit, kinds, worker, write
+from odradek.protocol.apis import ApiKey
+from odradek.tests.client.share.workers import explicit, kinds, take, worker, write
 from odradek.tests.support.fakes.fake_cluster import FakeCluster
+from odradek.tests.support.fakes.wire import Call
 
 ACCEPT, REJECT = Acknowledgement.ACCEPT, Acknowledgement.REJECT
 QUICK: dict[str, Any] = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5}
@@ -223,3 +225,89 @@ async def test_a_record_that_cannot_be_deserialized_is_released(cluster: FakeClu
         async with asyncio.timeout(20):
             await consumer.consume(handle, **QUICK)
     assert kinds(cluster)[1] == ACCEPT
+
+
+async def test_locks_are_renewed_of_what_was_fetched_and_no_worker_has(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms = 600
+    write(cluster.log("t"), 60)
+    async with worker(cluster) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            if record.offset == 0:
+                async with asyncio.timeout(20):
+                    while set(cluster.share_group.renewed) < set(range(60)):
+                        await asyncio.sleep(0.01)
+            if record.offset == 59:
+                await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, **QUICK)
+        assert kinds(cluster) == dict.fromkeys(range(60), ACCEPT)
+
+
+async def test_a_leader_that_does_not_answer_holds_no_other_renewal_up() -> None:
+    answers, default = asyncio.Event(), None
+
+    async def acknowledge(call: Call) -> Any:
+        if call.node.node_id == 2:
+            await answers.wait()
+        assert default is not None
+        return await default(call)
+
+    async with FakeCluster({"t": 2}, nodes=2) as cluster:
+        default, cluster.defaults[ApiKey.SHARE_ACKNOWLEDGE] = cluster.defaults[ApiKey.SHARE_ACKNOWLEDGE], acknowledge
+        cluster.share_group.lock_ms = 600
+        for number in range(2):
+            write(cluster.log("t", number), 1)
+        async with worker(cluster) as consumer:
+
+            async def handle(record: ShareRecord[Any, Any]) -> None:
+                if record.partition == 0:
+                    async with asyncio.timeout(20):
+                        while len(cluster.share_group.renewed) < 2:
+                            await asyncio.sleep(0.01)
+                    answers.set()
+                    await consumer.drain()
+                else:
+                    await answers.wait()
+
+            async with asyncio.timeout(30):
+                await consumer.consume(handle, concurrency=2, **QUICK)
+            assert kinds(cluster)[0] == ACCEPT
+
+
+async def test_a_record_that_is_lost_is_not_in_the_way_of_later_polls(cluster: FakeCluster) -> None:
+    cluster.share_group.lock_ms = 200
+    write(cluster.log("t"), 1)
+    async with explicit(cluster, max_poll_interval_ms=1) as consumer:
+
+        async def handle(record: ShareRecord[Any, Any]) -> None:
+            async with asyncio.timeout(20):
+                while consumer.lock_left_ms(record):
+                    await asyncio.sleep(0.01)
+            await consumer.drain()
+
+        async with asyncio.timeout(30):
+            await consumer.consume(handle, **QUICK)
+        assert await consumer.getmany() == {}
+
+
+async def test_a_record_that_is_settled_while_its_renewal_waits_spoils_no_other(cluster: FakeCluster) -> None:
+    write(cluster.log("t"), 3)
+    async with explicit(cluster) as consumer:
+        first, second, third = await take(consumer, 3)
+        cluster.share_group.wait_s, fetches = 0.1, len(cluster.calls(ApiKey.SHARE_FETCH))
+        await consumer.renew(first, second, third)
+        async with asyncio.timeout(20):
+            while len(cluster.calls(ApiKey.SHARE_FETCH)) == fetches:
+                await consumer.getmany()
+        # What follows waits for the answer to the fetch.
+        consumer.accept(first)
+        consumer.commit_soon()
+        renewal = asyncio.create_task(consumer.renew(second, third))
+        await asyncio.sleep(0)
+        consumer.accept(second)
+        await renewal
+        consumer.accept(third)
+        await consumer.commit()
+    assert kinds(cluster) == dict.fromkeys(range(3), ACCEPT)

