@@ -32,6 +32,8 @@ DAY_FIELD = "timestamp_day"
 TARGET_BYTES = 128 << 20
 # Rows that wait, as Arrow: more of them make larger row groups, fewer less memory.
 PENDING_BYTES = 24 << 20
+# What Arrow needs for a batch of few rows, beside their bytes.
+_PART_BYTES = 6 << 10
 _ROW_GROUP = 131_072
 # A file that is written on has the list of its row groups in memory, and a descriptor.
 OPEN_FILES = 32
@@ -132,9 +134,10 @@ class PartitionFiles:
         for number, part in _by_day(batch):
             day = self._days.setdefault(number, _Day())
             day.pending.append(part)
-            day.pending_bytes += part.nbytes
+            size = part.nbytes + _PART_BYTES
+            day.pending_bytes += size
             day.pending_rows += len(part)
-            self._pending_bytes += part.nbytes
+            self._pending_bytes += size
             if day.pending_rows >= _ROW_GROUP:
                 self._write(number, day)
         while self._pending_bytes > PENDING_BYTES:
@@ -154,7 +157,8 @@ class PartitionFiles:
             day = self._days[number]
             if day.pending:
                 self._write(number, day)
-            self._close(number)
+            if self._days.get(number) is day:
+                self._close(number)
         return self._done
 
     def abandon(self) -> None:
@@ -220,17 +224,22 @@ def parquet_writer(stream: Any, schema: Any) -> Any:
 
 
 def _by_day(batch: Any) -> Iterator[tuple[int, Any]]:
-    """Yield the days of rows, since 1970, each with its rows in their order."""
+    """Yield the days of rows, since 1970, each with its rows in their order.
+
+    They are copies: slices of rows that wait would keep all rows that came with them.
+    """
+    if not len(batch):
+        return
     times = batch.column(2)
     days = np.frombuffer(times.buffers()[1], np.int64, len(batch), times.offset * 8) // _DAY_US
     if days.min() == days.max():
         yield int(days[0]), batch
         return
     order = np.argsort(days, kind="stable")
-    ordered, days = batch.take(pa.array(order)), days[order]
+    days = days[order]
     starts = [0, *(np.flatnonzero(np.diff(days)) + 1).tolist(), len(batch)]
     for start, end in pairwise(starts):
-        yield int(days[start]), ordered.slice(start, end - start)
+        yield int(days[start]), batch.take(pa.array(order[start:end]))
 
 
 def sync(path: str) -> None:

@@ -39,6 +39,11 @@ def rows_of(*sections: Section, start: int = 0, end: int = 1_000_000) -> list[di
     return pa.Table.from_batches(batches, schema=arrow_schema(SCHEMA)).to_pylist()
 
 
+def files_in(folder: Path, target_bytes: int = 1 << 20) -> PartitionFiles:
+    place = TablePlace(LocalFileSystem(), str(folder), f"file://{folder}", arrow_schema(SCHEMA))
+    return PartitionFiles(place, 0, 0, target_bytes)
+
+
 def record(time_ms: int = NOW, key: bytes | None = b"k", value: bytes | None = b"v", headers: Any = ()) -> Record:
     return Record(-1, time_ms, key, value, headers)
 
@@ -103,9 +108,7 @@ def test_four_hundred_days_in_a_batch_are_split_in_order() -> None:
 def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each batch has a record of 1 KB of each day, so that no day ever has many rows of its own."""
     monkeypatch.setattr(parquet_files, "PENDING_BYTES", 1 << 20)
-    schema = arrow_schema(SCHEMA)
-    files = PartitionFiles(TablePlace(LocalFileSystem(), str(tmp_path), f"file://{tmp_path}", schema), 0, 0)
-    making = TableRows(schema, "t", 0, 0, 10_000)
+    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
     days = [record(number * 86_400_000, value=bytes(1_000)) for number in range(400)]
     for round_ in range(10):
         for batch in [*making.feed(section(*days, base=400 * round_)), *making.rest()]:
@@ -114,3 +117,17 @@ def test_four_hundred_open_days_hold_few_rows_and_few_files(tmp_path: Path, monk
         assert sum(day.writer is not None for day in files._days.values()) <= parquet_files.OPEN_FILES
     done = files.finish()
     assert sum(each.rows for each in done) == 4_000 and len({each.path for each in done}) == len(done)
+
+
+def test_a_late_record_of_a_batch_keeps_no_other_one_in_memory(tmp_path: Path) -> None:
+    files, making = files_in(tmp_path), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
+    for batch in [*making.feed(section(record(0), record(value=bytes(100_000)))), *making.rest()]:
+        files.add(batch)
+    assert files._days[0].pending[0].get_total_buffer_size() < 10_000
+
+
+def test_the_last_rows_may_fill_a_file(tmp_path: Path) -> None:
+    files, making = files_in(tmp_path, target_bytes=1), TableRows(arrow_schema(SCHEMA), "t", 0, 0, 10_000)
+    for batch in [*making.feed(section(record(), record())), *making.rest()]:
+        files.add(batch)
+    assert [each.rows for each in files.finish()] == [2]

@@ -69,6 +69,8 @@ def test_bad_records_end_an_archive_or_are_left_out_where_that_is_wanted(world: 
         round_of(world, catalog, "bad", of_json("a int", "fail"))
     assert round_of(world, catalog, "bad", of_json("a int", "skip")) == 2
     assert [each["value_"] for each in rows_of(catalog, "bad")] == [{"a": 1}, {"a": 3}]
+    send(world, "bad", b"all", b"bad", new=False)
+    assert round_of(world, catalog, "bad", of_json("a int", "skip")) == 0
 
 
 @pytest.mark.parametrize("fields", ["a", "a blob", "a int, a long", "", "a b int", "a decimal"])
