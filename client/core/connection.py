@@ -25,6 +25,7 @@ import socket
 import ssl
 from typing import Any, NamedTuple, TypeVar, cast
 
+from ...protocol.apis import ApiKey
 from ...protocol.errors import KafkaError
 from ...protocol.schema import Message
 from ..errors import AuthenticationFailed, BadResponse, ClientStopped, ConnectionLost, NotConnected, RequestTimedOut
@@ -46,6 +47,8 @@ MAX_IN_FLIGHT = 100
 _AGAIN_FROM, _AGAIN_TO = 0.85, 0.95
 # A peer that does not end its side of TLS is left after so long.
 _TLS_SHUTDOWN_S = 0.2
+# ApiVersions 5 tells whether the broker is the one that is meant.
+_FIRST_TO_TELL = 5
 # How long an address may take for the connection, and for the answer to its first request, which no broker holds back.
 CONNECT_TIMEOUT_MS = 5_000
 
@@ -151,9 +154,13 @@ class Connection(asyncio.BufferedProtocol):
         connection = cls(f"{host}:{port}", client_id, request_timeout_ms, security)
         await connection._connect(host, port, connect_timeout_ms, tls)
         try:
-            await connection._agree_on_versions(min(request_timeout_ms, connect_timeout_ms), identity)
+            timeout_ms = min(request_timeout_ms, connect_timeout_ms)
+            await connection._agree_on_versions(timeout_ms, None if security.uses_sasl else identity)
             if security.uses_sasl:
                 await connection._authenticate(await ask_for_token(security))
+                if identity is not None and connection.versions.get(ApiKey.API_VERSIONS, (0, 0))[1] >= _FIRST_TO_TELL:
+                    # Strangers are not told.
+                    await connection._agree_on_versions(timeout_ms, identity)
         except BaseException:
             connection.abort(ConnectionLost(f"{host}:{port}: versions were not agreed upon"))
             raise

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from odradek.client import Admin, Consumer, Producer
 from odradek.client.core.connection import Connection
+from odradek.client.core.exchange import Identity
 from odradek.client.core.handshakes import Token, ask_for_token_now, oauthbearer
 from odradek.client.core.security import SecurityOptions
 from odradek.client.errors import (
@@ -86,6 +87,23 @@ async def test_the_right_password_comes_in_and_a_wrong_one_does_not(mechanism: s
                 await topics(cluster, **password(mechanism, user, secret))
             assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED and not caught.value.retriable
             assert "secret" not in str(caught.value)
+
+
+async def test_a_broker_is_asked_which_one_it_is_behind_the_login() -> None:
+    async with FakeCluster() as cluster:
+        FakeSasl(cluster, users=USERS)
+        host, _, port = cluster.address.rpartition(":")
+        connection = await Connection.open(
+            host,
+            int(port),
+            client_id="t",
+            security=SecurityOptions(**password("PLAIN")),
+            identity=Identity("fake", 1),
+        )
+        asked = [(call.request.cluster_id, call.request.node_id) for call in cluster.calls(ApiKey.API_VERSIONS)]
+        # No broker says before it who it is.
+        assert asked == [(None, -1), ("fake", 1)]
+        await connection.close()
 
 
 async def test_a_mechanism_that_is_not_offered_is_told_with_those_that_are() -> None:
