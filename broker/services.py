@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -267,11 +267,9 @@ class Coordinators:
         """Return the share groups that have records in flight here, or had."""
         return self.share_leader.partitions.groups() if self._is_made("share_leader") else []
 
-    def share_records(self, group_id: str) -> InFlight:
-        """Return how many records of a share group are in flight here."""
-        from .share_partitions.led_partitions import InFlight
-
-        return self.share_leader.partitions.in_flight(group_id) if self._is_made("share_leader") else InFlight()
+    def share_records(self, group_id: str) -> Iterable[InFlight]:
+        """Yield how many records of a share group are in flight here, for each partition."""
+        return self.share_leader.partitions.in_flight(group_id) if self._is_made("share_leader") else ()
 
     def unload(self, topic: str, partition: int) -> None:
         """Give up a partition of a coordinator's topic."""

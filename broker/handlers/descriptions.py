@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
@@ -41,6 +44,9 @@ from ..threads import Work
 from ..topics.partition import Partition
 from ..turns import LargeResponse, fill, keeper
 from .metadata import controller_id, live_brokers
+
+if TYPE_CHECKING:
+    from ..share_partitions.led_partitions import InFlight
 
 METADATA_TOPIC = "__cluster_metadata"
 FIRST_WITH_NODES = 2
@@ -108,8 +114,7 @@ def odradek_describe_broker(
     Version 1 may ask for a share group: its records in flight here, and its dead letters since the start.
     """
     response = OdradekDescribeBrokerResponse(time_ms=services.clock.now_ms())
-    if request.share_group is not None:
-        _add_share_group(services, request.share_group, response)
+    share_group = () if request.share_group is None else _add_share_group(services, request.share_group, response)
 
     def add(partition: Partition) -> None:
         if partition.is_online and (places := partition.log.damaged_places):
@@ -118,16 +123,21 @@ def odradek_describe_broker(
                 response.damaged.append(DamagedPartition(partition.topic, partition.index, places))
 
     partitions = services.topics.partitions()
-    return fill(response, map(add, partitions), 0)
+    return fill(response, chain(share_group, map(add, partitions)), 0)
 
 
-def _add_share_group(services: Services, group_id: str, response: OdradekDescribeBrokerResponse) -> None:
-    in_flight = services.coordinators.share_records(group_id)
-    response.held, response.archiving = in_flight.held, in_flight.archiving
+def _add_share_group(
+    services: Services, group_id: str, response: OdradekDescribeBrokerResponse
+) -> Iterator[InFlight | None]:
+    for each in services.coordinators.share_records(group_id):
+        response.held += each.held
+        response.archiving += each.archiving
+        yield each
     counts = services.coordinators.dead_letter_counts().get(group_id)
     if counts is not None:
         response.rejected, response.delivered_too_often = counts.rejected, counts.delivered_too_often
         response.lost = counts.lost
+    yield None
 
 
 async def describe_log_dirs(

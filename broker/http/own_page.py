@@ -148,8 +148,11 @@ def _share_groups(services: Services) -> Iterator[str]:
     groups = [each for each in groups if len(each) <= MAX_LABEL_CHARS][: services.config.metrics_max_groups]
     states: list[tuple[Labels, int]] = []
     for each in groups:
-        found = services.coordinators.share_records(each)
-        states += [((each, "held"), found.held), ((each, "archiving"), found.archiving)]
+        held = archiving = 0
+        for found in services.coordinators.share_records(each):
+            held, archiving = held + found.held, archiving + found.archiving
+            yield ""
+        states += [((each, "held"), held), ((each, "archiving"), archiving)]
         yield ""
     yield from family("odradek_share_group_records", states)
     dead = [(each, counts[each]) for each in groups if each in counts]

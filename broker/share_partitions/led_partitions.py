@@ -7,7 +7,7 @@ is written. So the memory that they take is bounded by the sessions.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from ...protocol.errors import ErrorCode, KafkaError
@@ -23,7 +23,7 @@ Place = tuple[bytes, int]
 
 
 class InFlight(NamedTuple):
-    """The records of a group that members hold, and those that are being written as dead letters."""
+    """The records of a partition that members hold, and those that are being written as dead letters."""
 
     held: int = 0
     archiving: int = 0
@@ -70,14 +70,14 @@ class SharePartitions:
         """Return the groups that have partitions here."""
         return list(self._by_group)
 
-    def in_flight(self, group_id: str) -> InFlight:
-        """Return how many records of a group members hold, and how many are being written as dead letters."""
-        held = archiving = 0
-        for actor in self._by_group.get(group_id, {}).values():
+    def in_flight(self, group_id: str) -> Iterator[InFlight]:
+        """Yield how many records members hold, and how many are being written as dead letters, for each partition."""
+        for actor in list(self._by_group.get(group_id, {}).values()):
+            held = archiving = 0
             for stretch in actor.machine.stretches() if actor.machine is not None else ():
                 held += stretch.size * stretch.is_held
                 archiving += stretch.size * (stretch.state is RecordState.ARCHIVING)
-        return InFlight(held, archiving)
+            yield InFlight(held, archiving)
 
     def holds(self, group_id: str, member_id: str, place: Place) -> bool:
         """Return whether a member has records of a partition."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from odradek.broker.coordination.share_states.persister import StateBatch
 from odradek.broker.share_partitions import sessions
-from odradek.broker.share_partitions.led_partitions import Place, SharePartitions
+from odradek.broker.share_partitions.led_partitions import InFlight, Place, SharePartitions
+from odradek.broker.share_partitions.machine import SharePartition
 from odradek.broker.share_partitions.sessions import ShareSessions
+from odradek.broker.share_partitions.stretches import RecordState
 from odradek.protocol.errors import ErrorCode, KafkaError
 
 TOPIC = b"t" * 16
@@ -134,3 +138,13 @@ async def test_a_session_forgets_what_left_it_and_is_not_held(
         held.update(session, [(TOPIC, index)], [(TOPIC, index - 1)])
     assert len(session.partitions) == 1 and (TOPIC, 7) in session.left
     assert len(session.left) <= 2 * sessions.MIN_LEFT
+
+
+def test_records_in_flight_are_counted_partition_by_partition() -> None:
+    """Those of all partitions of a group are too many for one turn of the loop."""
+    shares = SharePartitions(cast(Any, None), cast(Any, None))
+    batches = [StateBatch(1, 2, RecordState.ARCHIVING, 1), StateBatch(3, 3, RecordState.ACKNOWLEDGED, 1)]
+    machines = (SharePartition(0, batches), None, SharePartition(0))
+    actors: Any = {(TOPIC, at): SimpleNamespace(machine=each) for at, each in enumerate(machines)}
+    shares._by_group["g"] = actors
+    assert list(shares.in_flight("g")) == [InFlight(0, 2), InFlight(), InFlight()]
