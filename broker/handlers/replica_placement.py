@@ -77,8 +77,10 @@ def _error_of_place(services: Services, topic: str, index: int, path: str) -> Er
         return ErrorCode.KAFKA_STORAGE_ERROR
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not partition.is_online:
-        return ErrorCode.KAFKA_STORAGE_ERROR
+    try:
+        partition.check_online()
+    except KafkaError as failure:
+        return failure.code
     is_there = services.log_dirs.of(partition.log) is log_dir
     return ErrorCode.NONE if is_there else ErrorCode.INVALID_REPLICA_ASSIGNMENT
 

@@ -10,6 +10,11 @@ import pytest
 from odradek.broker.replication.replicas import FULL
 from odradek.protocol.apis import ApiKey
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
 from odradek.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, TopicRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -117,6 +122,10 @@ async def test_metadata_tells_of_every_broker_and_of_partitions_that_are_elsewhe
             ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, DescribeTopicPartitionsRequest([TopicRequest("t")])
         )
         assert described.topics[0].partitions[0].leader_id == 2
+        services = cluster.brokers[1].services
+        wanted = AlterReplicaLogDir(str(services.config.log_dirs[0]), [AlterReplicaLogDirTopic("t", [0])])
+        placed = await raw.ask(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, AlterReplicaLogDirsRequest([wanted]))
+        assert placed.results[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     await cluster.stop(2)
     await cluster.update_metadata()
     async with await cluster.connect(1) as raw:
