@@ -87,12 +87,17 @@ def table_name(topic: str) -> tuple[str, str]:
 
 def place_of(table: Any) -> TablePlace:
     """Return where the files of a table go to. Raises ArchiveError for stores that pyarrow does not know."""
-    io, location = table.io, table.metadata.location
+    io, location = table.io, data_folder(table)
     if not isinstance(io, PyArrowFileIO):
         raise ArchiveError(f"the files at {location} are written by pyarrow alone: py-io-impl names another one")
     scheme, host, root = io.parse_location(location, io.properties)
     files = pyarrow.fs.LocalFileSystem() if scheme == "file" else io.fs_by_scheme(scheme, host)
     return TablePlace(files, root, location, arrow_schema(table.schema()))
+
+
+def data_folder(table: Any) -> str:
+    """Return where the data files of a table are, and those of no other one, also of one at the same location."""
+    return f"{table.metadata.location}/data/{table.metadata.table_uuid}"
 
 
 def arrow_schema(schema: Schema) -> Any:

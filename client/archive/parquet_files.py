@@ -1,6 +1,8 @@
 """Parquet files of an archive: the rows of one partition, split by day and written within bounded memory.
 
-    <table>/data/timestamp_day=2026-11-28/<partition>-<begin>-<round>-<number>.parquet
+    <table>/data/<uuid of the table>/timestamp_day=2026-11-28/<partition>-<begin>-<round>-<number>.parquet
+
+Two tables may be at one place: the first one was renamed, or its catalog was lost. So each has a folder of its own.
 
 `begin` is the state of the partition which the file goes on from. A commit that names the file needs that state, so
 once the table's state is beyond it, a file that no snapshot names is left over for good.
@@ -74,7 +76,7 @@ def base_of(path: str) -> int | None:
 class TablePlace(NamedTuple):
     """Where the files of a table go to. It can be pickled, and tasks of Spark need no pyiceberg for it."""
 
-    # A filesystem of pyarrow, and where the table is in it.
+    # A filesystem of pyarrow, and where the table's data files are in it.
     files: Any
     root: str
     # The same as the table says it.
@@ -190,7 +192,7 @@ class PartitionFiles:
     def _opened(self, number: int, day: _Day) -> Any:
         name = f"{self._partition}-{self._begin}-{self._run}-{self._count}.parquet"
         self._count += 1
-        day.path = f"{self._place.location}/data/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
+        day.path = f"{self._place.location}/{DAY_FIELD}={_EPOCH + timedelta(days=number)}/{name}"
         day.stream = self._place.created(day.path)
         return parquet_writer(day.stream, self.schema)
 

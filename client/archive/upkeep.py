@@ -23,7 +23,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO, parquet_file_to_data_file
 from pyiceberg.table.snapshots import Operation
 
 from .data_files import DataFile, files_of
-from .layout import arrow_schema, projected
+from .layout import arrow_schema, data_folder, projected
 from .once import COMMIT_TIMEOUT_S, Moved, Once, OnceMade
 from .parquet_files import DAY_FIELD, TARGET_BYTES, base_of, compacted_name, parquet_writer, parsed_name, sync
 from .run import Archiver
@@ -211,8 +211,8 @@ def _left_over(table: Any, state: State, used: set[str]) -> Iterator[str]:
 
 
 def _listed(table: Any) -> Iterator[str]:
-    """Yield the paths of all files under the table's data."""
-    io, location = table.io, f"{table.metadata.location}/data"
+    """Yield the paths of all files in the table's folder of data."""
+    io, location = table.io, data_folder(table)
     if not isinstance(io, PyArrowFileIO):
         return  # a FileIO of another kind cannot list
     scheme, netloc, path = io.parse_location(location, io.properties)

@@ -133,6 +133,19 @@ def test_expiry_deletes_left_over_files_only_once_no_commit_can_name_them(
     assert len(data_files(tmp_path)) == 3 and foreign.exists()
 
 
+def test_expiry_keeps_the_files_of_another_table_at_the_same_location(world: World, catalog: Any) -> None:
+    """A table that is renamed stays where it is, and the next one of its name is made there, too."""
+    archiver = archived(world, catalog, "renamed", 2)
+    upkeep.compact(catalog, archiver.name, min_files=2)
+    old = ("odradek", "old")
+    catalog.rename_table(archiver.name, old)
+    assert archiver.round().rows == 4
+    table, earlier = catalog.load_table(archiver.name), catalog.load_table(old)
+    assert table.metadata.location == earlier.metadata.location
+    assert upkeep.expire(catalog, archiver.name) == (0, 0)
+    assert offsets_in(earlier) == offsets_in(table) == whole(2, 2)
+
+
 def test_files_of_a_commit_that_is_under_way_stay(world: World, catalog: Any, tmp_path: Path) -> None:
     archiver = archived(world, catalog, "under-way", 1)
     world.fill("under-way", 2, partitions=2, new=False)
