@@ -74,7 +74,7 @@ def _place_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--once", is_flag=True, help="Archive what there is, and end.")
 @click.option(
     "--from", "start", metavar="WHERE", default="earliest", show_default=True,
-    help="Where partitions begin that the table has nothing of: earliest, latest, an offset, or a time in ISO 8601.",
+    help="Where a new table begins: earliest, latest, an offset, or a time in ISO 8601.",
 )  # fmt: skip
 @click.option("--skip-lost", is_flag=True, help="Go on where retention has removed records before they were archived.")
 @click.option(

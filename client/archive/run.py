@@ -48,7 +48,7 @@ class ArchiveOptions:
 
     # Of the table, with its namespace; None: that of the topic's name.
     table: tuple[str, ...] | None = None
-    # For partitions that the table has nothing of: EARLIEST, LATEST, or an offset from 0 on.
+    # For a table without state: EARLIEST, LATEST, or an offset from 0 on. Later partitions begin at their first one.
     start: int = EARLIEST
     # Instead: the first record at or after this time.
     start_ms: int | None = None
@@ -155,6 +155,8 @@ class Archiver:
         state = state_of(table)
         ranges = self._ranges(view, state)
         work = Work(sum(each.size for each in ranges))
+        # A round may end before it comes to a partition, which begins there all the same.
+        work.offsets |= {each.partition: each.start for each in ranges if each.partition not in state.offsets}
         wanted = [each for each in ranges if each.size or each.start != state.offsets.get(each.partition)]
         self._read_all(table, wanted, state, work, progress)
         if all(state.offsets.get(partition) == offset for partition, offset in work.offsets.items()):
@@ -192,7 +194,8 @@ class Archiver:
             self._brokers.retry(lambda at=at: self._brokers.offsets(places, at)) for at in (EARLIEST, LATEST)
         )
         topic_id = view.topic_id(self.topic)
-        starts = self._starts([each for each in places if each.partition not in state.offsets], first, last)
+        new = [each for each in places if each.partition not in state.offsets]
+        starts = {each: first[each] for each in new} if state.offsets else self._starts(new, first, last)
         ranges: list[OffsetRange] = []
         for each in places:
             begin = starts[each] if each in starts else self._begin(each, state, first[each], last[each])
@@ -202,7 +205,7 @@ class Archiver:
     def _starts(
         self, places: Sequence[TopicPartition], first: Mapping[TopicPartition, int], last: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Return where partitions begin that the table has nothing of."""
+        """Return where partitions of a table without state begin."""
         start, time_ms = self.options.start, self.options.start_ms
         if time_ms is not None and places:
             found = self._brokers.retry(lambda: self._brokers.offsets_at(dict.fromkeys(places, time_ms)))

@@ -149,3 +149,15 @@ def test_large_values_and_an_archive_that_begins_at_the_end(world: World, catalo
     world.fill("large", 2, new=False, size=900_000)
     assert archiver.round().rows == 2
     assert offsets_in(catalog.load_table(archiver.name)) == {0: [3, 4]}
+    world.admin(lambda admin: admin.create_partitions({"large": 2}))
+    world.fill("large", 4, partitions=2, new=False)
+    assert archiver.round().rows == 4, "a partition that comes later is archived from its first record on"
+    assert offsets_in(catalog.load_table(archiver.name)) == {0: [3, 4, 5, 6], 1: [0, 1]}
+
+
+def test_a_round_that_ends_early_keeps_where_the_other_partitions_begin(world: World, catalog: Any) -> None:
+    world.fill("early", 12, partitions=3, size=1000)
+    archiver = world.archiver(catalog, "early", start=2, commit_bytes=1)
+    while archiver.round().lag:
+        pass
+    assert offsets_in(catalog.load_table(archiver.name)) == {each: [2, 3] for each in range(3)}
