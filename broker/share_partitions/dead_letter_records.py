@@ -99,5 +99,7 @@ def _originals(data: bytes, offset: int, last: int) -> Originals:
 def dead_letter(headers: Headers, original: Content, now_ms: int, limit: int) -> Record:
     """Return one dead letter. Key and value are left out where a batch of it alone would exceed `limit` bytes."""
     record = Record(-1, now_ms, *original, headers)
-    is_large = size_upper_bound(*original, headers) > limit and len(encode_batch([record])) > limit
+    size = sum(len(each or b"") for each in original)
+    # What was compressed may be very large: the loop encodes none that is above the limit by itself.
+    is_large = size > limit or (size_upper_bound(*original, headers) > limit and len(encode_batch([record])) > limit)
     return record._replace(key=None, value=None) if is_large else record

@@ -6,7 +6,7 @@ that it is to others (security/outgoing.py), so that ACLs count.
 
 What waits are ranges of offsets, in a queue for each partition that is written to. They are bounded by the records in
 flight (share.partition.max.record.locks), because dead letters that are not written stay in flight; Kafka's queue has
-no bound. Only the batch that is being sent has records: at most `MAX_RECORDS`, of max.message.bytes, and
+no bound. Only the batch that is being sent has records: at most `MAX_RECORDS`, of `MAX_BYTES` or one alone, and
 `MAX_BATCHES` batches at a time.
 
 Promise: a dead letter is written, or a line of the log at ERROR says why not.
@@ -45,7 +45,8 @@ from .settings import Settings
 
 # Some milliseconds of the loop to encode.
 MAX_RECORDS = 1_000
-# Each takes the topic's max.message.bytes, 1 MiB by default, and as much of the originals.
+MAX_BYTES = 1 << 20
+# Each takes so many bytes, and as much of the originals.
 MAX_BATCHES = 20
 _ALL = -1
 _NOT_COPIED = Originals({}, 0)
@@ -191,7 +192,9 @@ class DeadLetterWriter:
             if not batch.records:
                 # Nobody waits for any of them: their leader has ended.
                 return
-            sent = PartitionProduceData(index, memoryview(bytearray(encode_batch(batch.records))))
+            is_large = batch.size > MAX_BYTES
+            data = await asyncio.to_thread(encode_batch, batch.records) if is_large else encode_batch(batch.records)
+            sent = PartitionProduceData(index, memoryview(bytearray(data)))
             request = ProduceRequest(
                 None, _ALL, TIMEOUT_MS, [TopicProduceData(topic_id=topic.id, partition_data=[sent])]
             )
@@ -230,7 +233,8 @@ class DeadLetterWriter:
             content = originals.records.get(offset, (None, None))
             record = dead_letter(burial.origin.headers(offset, letters), content, now_ms, limit)
             size = size_upper_bound(record.key, record.value, record.headers)
-            is_whole = not batch.records or (batch.size + size <= limit and len(batch.records) < MAX_RECORDS)
+            has_room = batch.size + size <= min(limit, MAX_BYTES) and len(batch.records) < MAX_RECORDS
+            is_whole = not batch.records or has_room
             if not is_whole:
                 break
             batch.records.append(record)

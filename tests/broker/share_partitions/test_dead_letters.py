@@ -196,6 +196,27 @@ async def test_the_records_of_one_batch_have_the_topics_size(world: ShareWorld) 
     assert told(written(world), "offset") == [(str(at),) for at in range(10)]
 
 
+async def test_a_batch_is_no_larger_than_a_turn_of_the_loop_encodes(
+    world: ShareWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_BYTES", 2_000)
+    await with_queue(world)
+    await reject(world, *range(10))
+    topic = world.broker.topics.get("dlq.g")
+    assert topic is not None
+    batches = [header.size_bytes for header, _ in topic.partitions[0].replay_batches()]
+    assert len(batches) > 1 and all(size <= 2_000 for size in batches)
+    assert told(written(world), "offset") == [(str(at),) for at in range(10)]
+
+
+async def test_a_record_that_was_compressed_to_little_is_not_encoded_to_learn_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dead_letter_records, "encode_batch", lambda _: 1 // 0)
+    record = dead_letter_records.dead_letter((), (None, b"x" * 2_001), 0, 2_000)
+    assert (record.key, record.value) == (None, None)
+
+
 async def test_offsets_that_are_being_written_hold_the_start_and_count_for_nothing(
     world: ShareWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
