@@ -47,7 +47,8 @@ def errors_of_place() -> Generator[None]:
         yield
     except Exception as error:
         if isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _LIBRARIES:
-            raise ArchiveError(f"the archive cannot be used: {str(error).splitlines()[0]}") from error
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ArchiveError(f"the archive cannot be used: {why}") from error
         raise
 
 

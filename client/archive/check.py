@@ -95,8 +95,7 @@ def check_rows(table: Any, topic: str, reading: ReadOptions, *, is_compacted: bo
         start = min((each.bounds.first for each in files if each.bounds.partition == partition), default=end)
         start = min(max(start, earliest[TopicPartition(topic, partition)]), end)
         wanted = OffsetRange(topic, topic_id, partition, start, end)
-        rows = _Rows(partition_rows(table, files, partition, COLUMNS))
-        rows.below(start)
+        rows = _Rows(partition_rows(table, files, partition, COLUMNS, start))
         found = _differences(_records(wanted, reading, brokers), rows, end, is_compacted=is_compacted)
         for text in islice(found, _MAX_FINDINGS):
             yield f"{topic}-{partition}: {text}"

@@ -34,6 +34,8 @@ def catalog_of(target: str, catalog_db: str | None = None, *, create: bool = Fal
             raise InvalidOption(f"{target} needs a file for its catalog, which SQLite cannot have in a bucket")
         return _sqlite(Path(catalog_db), target.rstrip("/"), create=create)
     folder = Path(target).absolute()
+    if found := [each for each in "#?%" if each in str(folder)]:
+        raise InvalidOption(f"{folder} has {found[0]} in its name, which means something else where tables are")
     file = Path(catalog_db) if catalog_db is not None else folder / CATALOG_FILE
     return _sqlite(file, f"file://{folder}", create=create)
 

@@ -169,11 +169,11 @@ class Archiver:
         return done if self._commit(table, topic, state, work) else Round(lag=work.total, is_overtaken=True)
 
     def _values(self, look: Callable[[], TypedValues]) -> TypedValues:
-        """Return the types of values; those of the last round where the registry does not answer."""
+        """Return the types of values; those of the last round where the registry does not answer, or has none now."""
         try:
             return look()
         except KafkaError as error:
-            if self._typed is None or not error.retriable:
+            if self._typed is None:
                 raise
             log.warning(
                 "the schema of %s is not looked up, and is that of the last round: %s", self.topic, error.message

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,9 +164,10 @@ def evolved(catalog: Any, name: tuple[str, ...], typed: TypedValues) -> tuple[An
         if new not in have and old in have and old not in typed.aliases
     }
     have = {str(renamed.get(column, column)): kind for column, kind in have.items()}
-    columns, wanted = {}, dict(have)
+    columns, wanted = dict[str, str](), dict(have)
+    names = {each.name for each in typed.kind}
     for each in typed.kind:
-        column, kind = _place(each.name, each.type, have)
+        column, kind = _place(each.name, each.type, have, names - {each.name} | set(columns.values()))
         if column != each.name and column not in have:
             log.warning("%s: the field %s is of another type now: its values go to %s", name[-1], each.name, column)
         columns[each.name], wanted[column] = column, kind
@@ -188,11 +189,11 @@ def _present(table: Any) -> Any:
     return plain_arrow(table.schema()).field(TYPED).type if TYPED in table.schema().column_names else ()
 
 
-def _place(name: str, kind: Any, have: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the column for a field, and its type there."""
+def _place(name: str, kind: Any, have: Mapping[str, Any], others: Collection[str]) -> tuple[str, Any]:
+    """Return the column for a field, and its type there: none that other fields have."""
     number, column = 1, name
-    while column in have:
-        both = _common(have[column], kind)
+    while column in have or column in others:
+        both = None if column in others else _common(have[column], kind)
         if both is not None:
             return column, both
         number += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 pytest.importorskip("pyiceberg", reason="pip install 'odradek[archive]'")
 
 import pyarrow.parquet as pq
-from odradek.client.archive import ArchiveError
+from odradek.client.archive import ArchiveError, errors_of_place
 from odradek.client.archive.parquet_files import parsed_name
 from odradek.client.archive.places import catalog_of
 from odradek.client.archive.state import state_of
-from odradek.client.errors import UnknownTopic
+from odradek.client.errors import InvalidOption, UnknownTopic
 from odradek.client.record import LATEST, TopicPartition
 from odradek.tests.support.clients.archive_world import World, data_files, files_in, offsets_in, whole
 
@@ -127,6 +128,18 @@ def test_a_directory_without_an_archive_is_said_and_not_made(tmp_path: Path) -> 
     with pytest.raises(ArchiveError, match="there is no archive"):
         catalog_of(str(tmp_path / "nothing"))
     assert not (tmp_path / "nothing").exists() and not data_files(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a#b", "a?b", "a%20b"])
+def test_a_directory_that_would_be_another_one_as_a_location_is_rejected(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"has {re.escape(name[1])} in its name"):
+        catalog_of(str(tmp_path / name), create=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_error_without_words_is_said_by_its_name() -> None:
+    with pytest.raises(ArchiveError, match="the archive cannot be used: TimeoutError"), errors_of_place():
+        raise TimeoutError
 
 
 def test_an_archive_begins_at_a_time(world: World, catalog: Any) -> None:

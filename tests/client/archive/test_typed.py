@@ -101,6 +101,15 @@ def test_a_table_follows_fields_as_iceberg_can_and_has_a_column_beside_where_it_
     assert [each["value_"] for each in rows_of(catalog, "evolving")] == expected
 
 
+def test_a_column_beside_is_of_one_field_alone(world: World, catalog: Any) -> None:
+    send(world, "sided", b'{"a": 1, "a_2": "y"}')
+    round_of(world, catalog, "sided", of_json("a int, a_2 string"))
+    for fields in ("a string, a_2 string", "a_2 string, a string"):
+        send(world, "sided", b'{"a": "x", "a_2": "y"}', new=False)
+        round_of(world, catalog, "sided", of_json(fields))
+        assert rows_of(catalog, "sided")[-1]["value_"] == {"a": None, "a_2": "y", "a_3": "x"}
+
+
 class OneSubject:
     """A registry with one subject, whose versions a test gives."""
 
@@ -146,11 +155,14 @@ def test_values_of_a_registry_have_the_columns_of_its_latest_schema(world: World
     registry.is_away = True
     send(world, "avro", first({"carrier": "DL", "delay": 3}), new=False)
     assert archiver.round().rows == 1, "the schema of the last round"
+    registry.is_away = False
+    registry.versions.append(Schema('"string"', "AVRO"))
+    send(world, "avro", first({"carrier": "DL", "delay": 4}), new=False)
+    assert archiver.round().rows == 1, "no schema of the topic ends an archiver that has had one"
     rows = rows_of(catalog, "avro")
     assert [each["value_"] and (each["value_"]["airline"], each["value_"]["delay"]) for each in rows] == [
-        ("AA", 1), None, None, ("UA", 2**40), ("DL", 3),
+        ("AA", 1), None, None, ("UA", 2**40), ("DL", 3), ("DL", 4),
     ]  # fmt: skip
     assert rows[2]["_error"] == "BadFrame: the schema registry has no schema 99" and rows[1]["_error"]
     with pytest.raises(InvalidOption, match="are of the type AVRO, not json-schema"):
-        registry.is_away = False
         of_registry(registry, "avro", "json-schema")
